@@ -134,6 +134,8 @@ func TestExitCodes(t *testing.T) {
 	if err := os.WriteFile(empty, []byte("openapi: 3.0.0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	budget := filepath.Join(t.TempDir(), "budget.yaml")
+	write(t, budget, "transform: {default_max_tokens: 4000}\n")
 	adapter := "../../deploy/adapters/github-adapter.md"
 	for args, want := range map[string]int{
 		"version":                              0,
@@ -143,6 +145,7 @@ func TestExitCodes(t *testing.T) {
 		"serve --adapters /nowhere": exitUsage, "stdio --adapters /nowhere": exitUsage, "serve http://x/ --config " + noKey: exitUsage,
 		"serve http://x/ --listen 0.0.0.0:0 --header A:b":          exitUsage,
 		"serve http://x/ --listen 127.0.0.1:0 --record /nowhere/x": exitUsage, "inspect /nowhere/x": exitUsage, "inspect " + noKey: exitUsage,
+		"transform --output-schema /nowhere --config " + budget: exitUsage, "transform --output-schema " + budget + " --config " + budget: exitUsage,
 		"adapter diff " + adapter + " --fetch https://127.0.0.1:1/x": exitOther, "adapter diff " + adapter + " " + empty: exitUsage,
 		"adapter import https://x.example/": exitUsage, "adapter import --fetch http://127.0.0.1:1/x": exitUsage,
 		"adapter import --fetch https://ann:secret@x.example/": exitUsage, "adapter import --fetch https://[": exitUsage,

@@ -67,16 +67,16 @@ func transformCommand() *cobra.Command {
 		call.Schemas = transform.None
 		if *schema != "" {
 			if call.Schema, err = os.ReadFile(*schema); err != nil {
-				return fmt.Errorf("--output-schema: %w", err)
+				return withCode(exitUsage, fmt.Errorf("--output-schema: %w", err))
 			}
 			if !wire.Valid(call.Schema) {
-				return fmt.Errorf("--output-schema: %s is not JSON", *schema)
+				return withCode(exitUsage, fmt.Errorf("--output-schema: %s is not JSON", *schema))
 			}
 			call.Schemas = transform.Seen
 		}
 		in, err := recordedAnswer(cmd.InOrStdin(), *number, call)
 		if err != nil {
-			return err
+			return withCode(exitUsage, err)
 		}
 		in = resultIn(in)
 		out, r := engine.Apply(nil, in, call)

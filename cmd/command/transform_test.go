@@ -149,11 +149,11 @@ func TestTransformOfACallInARecording(t *testing.T) {
 	for call, want := range map[string]string{
 		"8": "only the beginning of the answer's 2000000 bytes", "9": "no result of the server for call 9", "10": "has no call 10",
 	} {
-		if _, _, err := run(t.Context(), in, "transform", "--config", config, "--call", call); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("call %s: %v", call, err)
+		if _, _, err := run(t.Context(), in, "transform", "--config", config, "--call", call); exitCode(err) != exitUsage || !strings.Contains(err.Error(), want) {
+			t.Errorf("call %s: %d (%v)", call, exitCode(err), err)
 		}
 	}
-	if _, _, err := run(t.Context(), "{}", "transform", "--config", config, "--call", "7"); err == nil || !strings.Contains(err.Error(), "not a recording") {
+	if _, _, err := run(t.Context(), "{}", "transform", "--config", config, "--call", "7"); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "not a recording") {
 		t.Errorf("no recording: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -57,13 +58,15 @@ func (o *Opening) Await(ctx context.Context, st upstream.Stream) (*wire.Message,
 }
 
 // AwaitAny reads st until the response to one of the requests with these ids, or an error response without
-// an id. The message owns its memory.
+// an id. The message owns its memory. A response that cannot be read is its request's: if there is none left, AwaitAny
+// returns the error of [Opener.Malformed].
 func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byte) (*wire.Message, error) {
 	answered := func(m *wire.Message) bool {
 		return slices.ContainsFunc(ids, func(id []byte) bool { return IsAbout(m, id) })
 	}
 	var pieces [][]byte
-	var bad error // of the last text that was not a message
+	ids = slices.Clone(ids) // of the requests that can still be answered
+	var bad error           // of the last text that was not a message
 	for e, err := range Before(ctx, st) {
 		if bad != nil && errors.Is(err, io.EOF) {
 			return nil, bad
@@ -84,6 +87,10 @@ func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byt
 			m := new(wire.Message)
 			if err := m.Scan(bytes.Clone(piece), nil); err != nil {
 				bad = o.Of.Malformed(err, piece, o.Header)
+				ids = slices.DeleteFunc(ids, func(id []byte) bool { return isBrokenAnswer(piece, id) })
+				if len(ids) == 0 {
+					return nil, bad
+				}
 				continue
 			}
 			switch {
@@ -102,6 +109,15 @@ func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byt
 		}
 	}
 	return nil, io.EOF
+}
+
+// isBrokenAnswer reports whether a text that is not a message was meant as the response to the request with this id. A line of
+// a log in JSON is not.
+func isBrokenAnswer(text, id []byte) bool {
+	m := gjson.GetMany(wire.View(text), "jsonrpc", "id", "method", "result", "error")
+	about := []byte(m[1].Raw)
+	return m[0].String() == "2.0" && !m[2].Exists() && (m[3].Exists() || m[4].Exists()) &&
+		wire.Valid(about) && bytes.Equal(wire.AppendIDKey(nil, about), wire.AppendIDKey(nil, id))
 }
 
 // reply answers a request of the server.

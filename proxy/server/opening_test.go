@@ -55,6 +55,14 @@ func TestWhatComesBeforeTheFirstResponse(t *testing.T) {
 		"after what is no message": {messages: []string{"Listening on 3000", good}, want: good, told: []string{"malformed"}},
 		"only what is no message":  {messages: []string{"Listening on 3000"}, err: errMalformed, told: []string{"malformed"}},
 		"nothing":                  {err: io.EOF},
+		"a broken response":        {messages: []string{`{"jsonrpc":"2.0","id":1,"result":{"a":"say "hi""}}`, good}, err: errMalformed, told: []string{"malformed"}},
+		"a response that is cut":   {messages: []string{`{"jsonrpc":"2.0","id":1,"result":{"a":"b`, good}, err: errMalformed, told: []string{"malformed"}},
+		"a broken error":           {messages: []string{notice, `{"jsonrpc":"2.0","id":1.0,"error":{"code":01,"message":"m"}}`, good}, err: errMalformed, early: 1, told: []string{"malformed"}},
+		"a broken response to another, a broken request, and a log": {messages: []string{
+			`{"jsonrpc":"2.0","id":2,"result":{"a":}}`, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"result":}}`, `{"jsonrpc":"2.0","id":1,"params":{"a":}}`,
+			`{"level":"error","id":1,"error":"no answer"}`, `{"jsonrpc":"2.0","result":{"id":1}}`,
+			`{"jsonrpc":"2.0","id":1-1e,"result":{}}`, `{"jsonrpc":"2.0","id":"\u","result":{}}`, `{"jsonrpc":"2.0","id`, "{", good,
+		}, want: good, told: slices.Repeat([]string{"malformed"}, 9)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			told, conn := new(reports), &taking{err: c.broken}
@@ -72,5 +80,15 @@ func TestWhatComesBeforeTheFirstResponse(t *testing.T) {
 				t.Errorf("sent %q, told %q, %d notifications", conn.sent, told.all, len(o.Early))
 			}
 		})
+	}
+}
+
+// TestBrokenResponseToOneOfTwo: the response to the other request is still waited for.
+func TestBrokenResponseToOneOfTwo(t *testing.T) {
+	const broken, good = `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no "server/discover""}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`
+	o := &Opening{Of: new(reports)}
+	m, err := o.AwaitAny(t.Context(), &texts{all: []string{broken, good}}, []byte("1"), []byte("2"))
+	if err != nil || string(m.Raw) != good {
+		t.Errorf("%v", err)
 	}
 }
