@@ -4,6 +4,7 @@ package schema
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 	"strings"
 
@@ -284,8 +285,8 @@ func (s *Schema) children(m uint32, list bool, f func(n uint32)) {
 // natural returns a very large one, so that nothing is dropped.
 func natural(value []byte) int {
 	n, err := strconv.ParseFloat(string(value), 64)
-	if err != nil || n < 0 || n > 1<<31 {
-		return 1 << 31
+	if err != nil || n < 0 || n > math.MaxInt32 {
+		return math.MaxInt32
 	}
 	return int(n)
 }

@@ -54,7 +54,7 @@ type frame struct {
 func (t *Tape) Parse(doc []byte) error {
 	t.Doc, t.Nodes, t.Partial = doc, t.Nodes[:0], false
 	i := SkipSpace(doc, 0)
-	if i >= len(doc) || doc[i] != '{' && doc[i] != '[' || len(doc) > math.MaxUint32 {
+	if i >= len(doc) || doc[i] != '{' && doc[i] != '[' || uint64(len(doc)) > math.MaxUint32 {
 		return &parseError{i}
 	}
 	if cap(t.Nodes) == 0 {

@@ -12,6 +12,9 @@ import (
 //go:noescape
 func textBlocks(p *byte, i, n int) int
 
+// mostBlocks bounds the blocks of one call, which cannot be preempted.
+const mostBlocks = 1 << 14
+
 var hasBlocks = cpu.X86.HasAVX2 && cpu.X86.HasPCLMULQDQ
 
 // skipText returns an index of b, i or a later one, which is inside a string. Between them are only whole characters

@@ -50,7 +50,6 @@ var classes, followers, escapable = func() (is, next, escapable [128]uint8) {
 const (
 	noContainer = 2 // the stack of a walk outside of its container
 	mostLater   = 8
-	mostBlocks  = 1 << 14 // of one call, which cannot be preempted
 )
 
 // walk is the state of a walk between two blocks.
