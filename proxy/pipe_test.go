@@ -291,6 +291,12 @@ func TestEveryCallIsAnsweredOnceWhenSendingFindsTheChildLost(t *testing.T) {
 }
 
 func TestLostSessionEndsThePipe(t *testing.T) {
+	for range 20 { // what ends a call must not depend on which goroutine is first
+		t.Run("", lostSessionEndsThePipe)
+	}
+}
+
+func lostSessionEndsThePipe(t *testing.T) {
 	f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 		if gjson.Get(m, "id").Int() == 2 {
 			return one(hang)

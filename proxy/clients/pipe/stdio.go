@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -39,7 +40,9 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 	})
 	m := &stdioPipe{pipe: p, running: map[string]context.CancelCauseFunc{}}
 	p.client, p.modern, p.sender.Local = client, m, true
-	p.ctx, p.fail = context.WithCancelCause(context.WithoutCancel(ctx))
+	own := new(callctx.Context) // all that is under it has ended, with its cause, before the session ends
+	own.BeginApart(ctx)
+	p.ctx, p.fail = own, own.End
 	reading, read := context.WithCancel(ctx)
 	defer read()
 	context.AfterFunc(p.ctx, read)
