@@ -412,6 +412,7 @@ func TestInteractiveWaits(t *testing.T) {
 			if status, err := call(t, a, s); status != http.StatusOK {
 				t.Error(status, err)
 			}
+			a.Finish(t.Context()) // the token may be in use a moment before that
 			if got := a.Awaited(); got != "" {
 				t.Errorf("signed in, and waits for %q", got)
 			}
