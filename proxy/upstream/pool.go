@@ -139,7 +139,7 @@ func (c *conn) ahead() bool {
 		return false
 	}
 	c.gate.shut = true
-	n, err := c.Conn.Read(make([]byte, 1))
+	n, err := c.Conn.Read(c.gate.one[:])
 	c.gate.shut = false
 	return n > 0 || err != os.ErrDeadlineExceeded
 }
@@ -148,6 +148,7 @@ func (c *conn) ahead() bool {
 type gate struct {
 	net.Conn
 	shut bool
+	one  [1]byte // for what is read ahead
 }
 
 func (g *gate) Read(p []byte) (int, error) {

@@ -22,7 +22,7 @@ func TestBytesBehindAnAnswerAreNotTheNextOne(t *testing.T) {
 	roots.AddCert(cert.Certificate())
 	for _, secure := range []bool{false, true} {
 		for _, size := range []int{2, 4 << 10, 9 << 10, 14 << 10, 70 << 10} {
-			for _, extra := range []string{"}", "\r\n", jsonReply(`"of nobody"`)} {
+			for _, extra := range []string{"}", "\r\n", jsonReply(`"not asked for"`)} {
 				t.Run(fmt.Sprintf("TLS %v, %d bytes, %.8q", secure, size, extra), func(t *testing.T) {
 					reply := jsonReply(`"` + strings.Repeat("x", size-2) + `"`)
 					srv := serve(t, func(c net.Conn, in *bufio.Reader) {
