@@ -217,20 +217,19 @@ func isPlainHTTP(err error) bool {
 
 // dates writes a line with the names and the end of a certificate, and reports whether the certificate is valid now.
 func (e *exam) dates(c *x509.Certificate, what, where, do string) bool {
-	const day = "2006-01-02"
 	now := time.Now()
 	whose := what + " for " + namesOf(c)
 	switch {
 	case now.After(c.NotAfter):
-		e.fail(fmt.Sprintf("%s ended on %s", whose, c.NotAfter.Format(day)), where, do)
+		e.fail(fmt.Sprintf("%s ended on %s", whose, c.NotAfter.Format(time.DateOnly)), where, do)
 		return false
 	case now.Before(c.NotBefore):
-		e.fail(fmt.Sprintf("%s is valid only from %s on; this machine's clock says %s", whose, c.NotBefore.Format(day), now.Format(day)), where, "correct the clock of this machine, or wait")
+		e.fail(fmt.Sprintf("%s is valid only from %s on; this machine's clock says %s", whose, c.NotBefore.Format(time.DateOnly), now.Format(time.DateOnly)), where, "correct the clock of this machine, or wait")
 		return false
 	case now.Add(endsSoon).After(c.NotAfter):
-		e.warn(fmt.Sprintf("%s ends on %s", whose, c.NotAfter.Format(day)), where, do)
+		e.warn(fmt.Sprintf("%s ends on %s", whose, c.NotAfter.Format(time.DateOnly)), where, do)
 	default:
-		e.ok(fmt.Sprintf("%s, valid until %s", whose, c.NotAfter.Format(day)), where)
+		e.ok(fmt.Sprintf("%s, valid until %s", whose, c.NotAfter.Format(time.DateOnly)), where)
 	}
 	return true
 }
