@@ -15,7 +15,7 @@ func (b *call) listKey() (key memo.Key, ok bool) {
 	return memo.KeyOf(b.c.down, b.method, b.c.facts)
 }
 
-// again ends the call with the known translation of raw, if raw is the known answer.
+// again ends the call with the known translation of raw, which is written over raw, if raw is the known answer.
 func (b *call) again(key memo.Key, raw []byte) bool {
 	c := b.c
 	k := c.bridge.lists.Find(key)
@@ -28,6 +28,7 @@ func (b *call) again(key memo.Key, raw []byte) bool {
 	b.msgs.downStamp = wire.Stamp{ID: b.id}
 	c.host.Losses.Note(c.down.From(), c.down.To(), b.method, k.Losses, b.request.Header)
 	b.seen.Because(observe.ToClient, observe.Why{Translator: c.down, Known: translate.Known{Method: b.method, Facts: c.facts, Stamp: &b.msgs.downStamp}}, k.Losses)
-	b.conclude(k.AppendTranslation(nil, wire.View(b.id)))
+	b.msgs.down.Raw = nil // what was scanned last is another message, maybe in the memory of this one
+	b.conclude(k.AppendTranslation(raw[:0:len(raw)], wire.View(b.id)))
 	return true
 }
