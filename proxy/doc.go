@@ -33,7 +33,7 @@
 //   - downstream and upstream are the transports: bytes, HTTP and event streams, and nothing of MCP. origin opens
 //     connections to the server; server, restart and share stand over them: ids and streams on a pipe, a server that
 //     restarts, clients that share one process (processes bounds their number). sse, lines, inbuf and large read bytes, callctx
-//     has the context of a request, samehead recognizes heads of HTTP messages, and rawio makes system calls on sockets.
+//     has the context of a request, samehead recognizes heads of HTTP messages, and rawio makes system calls on sockets, and watches them.
 //   - clients has the ways in: web for Streamable HTTP, pipe for stdio and HTTP+SSE.
 //   - handshake begins sessions, session holds them, exchange carries one message in one. setup is what follows from a
 //     configuration.

@@ -35,7 +35,13 @@ func respond(req *downstream.Request, handle func(*downstream.Request, *downstre
 		switch last := r.Last; {
 		case r.Listen != nil:
 			close(c.begun)
-			c.broken = r.Listen(c)
+			w := make(woken, 1)
+			err := r.Listen(c, w)
+			for err == downstream.ErrParked {
+				<-w
+				err = r.Listen(c, w)
+			}
+			c.broken = err
 		case !c.sent:
 		case len(last.Data) > 0 || last.HasID:
 			_ = c.Send(last)
@@ -57,6 +63,11 @@ func respond(req *downstream.Request, handle func(*downstream.Request, *downstre
 	}
 	return r
 }
+
+// woken receives a value for each call of Wake.
+type woken chan struct{}
+
+func (w woken) Wake() { w <- struct{}{} }
 
 // Done ends the response. If the handler has not returned, the client has left.
 func (r *response) Done() {

@@ -14,7 +14,7 @@ import (
 //   - translate is pure: it can be tested, fuzzed and reused without a network;
 //   - downstream and upstream are the transports. They do not interpret messages, and neither
 //     imports the other, so that each transport is written once and not once per pair;
-//   - callctx has the contexts of requests, samehead compares heads of HTTP messages, and rawio reads and writes sockets;
+//   - callctx has the contexts of requests, samehead compares heads of HTTP messages, and rawio reads, writes and watches sockets;
 //   - failures has the causes of failures of the server, and repeats merges equal log lines;
 //   - setting reads a configuration into any struct; config has the proxy's configuration;
 //   - mcp has the names, codes and errors of the protocol that the other packages share;

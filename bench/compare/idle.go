@@ -27,11 +27,21 @@ const (
 	settle   = 10 * time.Second // from opening the last one to the measurement
 )
 
-// idle is what dragoman uses while clients of HTTP+SSE stay connected and send
-// nothing.
+// idle is what dragoman uses while clients stay connected and send nothing.
 type idle struct {
 	clients       int
-	alone, listen process.Usage // without, and with a GET stream to the server for each
+	alone, listen process.Usage // on HTTP+SSE, without and with a GET stream to the server for each
+	streams       process.Usage // on Streamable HTTP, with a GET stream of each client and one to the server for it
+}
+
+// goals returns the goals for the memory with idle clients.
+func (i *idle) goals() []goal {
+	at := fmt.Sprintf("%d idle clients on HTTP+SSE", i.clients)
+	return []goal{
+		{at + ", MB", float64(i.alone.Resident) / 1e6, 65, 120},
+		{at + ", each with a stream to the server, MB", float64(i.listen.Resident) / 1e6, 120, 250},
+		{fmt.Sprintf("%d idle clients with a GET stream, each with one to the server, MB", i.clients), float64(i.streams.Resident) / 1e6, 80, 120},
+	}
 }
 
 // sleeper is a server that sends no messages of its own. It accepts GET streams if grants is set.
@@ -74,17 +84,21 @@ func (s *sleeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// measureIdle opens n clients on dragoman in front of either kind of server.
+// opener initializes a client, and opens its stream on conn. It uses post for all else.
+type opener func(ctx context.Context, conn net.Conn, post *http.Client, endpoint *url.URL) error
+
+// measureIdle opens n clients of either transport on dragoman in front of either kind of server.
 func (l launcher) measureIdle(ctx context.Context, n int) (*idle, error) {
 	if n == 0 {
 		return nil, nil
 	}
 	i := &idle{clients: n}
 	for _, c := range []struct {
+		open   opener
 		grants bool
 		usage  *process.Usage
-	}{{false, &i.alone}, {true, &i.listen}} {
-		u, err := l.measureSleep(ctx, n, c.grants)
+	}{{openSSE, false, &i.alone}, {openSSE, true, &i.listen}, {openStream, true, &i.streams}} {
+		u, err := l.measureSleep(ctx, n, c.open, c.grants)
 		if err != nil {
 			return nil, fmt.Errorf("%d idle clients: %w", n, err)
 		}
@@ -93,7 +107,7 @@ func (l launcher) measureIdle(ctx context.Context, n int) (*idle, error) {
 	return i, nil
 }
 
-func (l launcher) measureSleep(ctx context.Context, n int, grants bool) (u process.Usage, err error) {
+func (l launcher) measureSleep(ctx context.Context, n int, open opener, grants bool) (u process.Usage, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime+settle)
 	defer cancel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -131,7 +145,7 @@ func (l launcher) measureSleep(ctx context.Context, n int, grants bool) (u proce
 			post := &http.Client{Transport: &http.Transport{}}
 			defer post.CloseIdleConnections()
 			for at := first; at < n; at += openers {
-				c, err := openSSE(opening, post, w.url)
+				c, err := open.connect(opening, post, w.url)
 				if err != nil {
 					return err
 				}
@@ -162,8 +176,8 @@ func (l launcher) measureSleep(ctx context.Context, n int, grants bool) (u proce
 	return u, err
 }
 
-// openSSE connects a client of HTTP+SSE and initializes it. It returns the connection of its stream.
-func openSSE(ctx context.Context, post *http.Client, endpoint string) (net.Conn, error) {
+// connect connects a client, and returns the connection of its stream.
+func (open opener) connect(ctx context.Context, post *http.Client, endpoint string) (net.Conn, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return nil, err
@@ -172,58 +186,98 @@ func openSSE(ctx context.Context, post *http.Client, endpoint string) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	if err = greet(ctx, conn, post, u); err != nil {
+	if err = conn.SetDeadline(time.Now().Add(callTime)); err == nil {
+		err = open(ctx, conn, post, u)
+	}
+	if err != nil {
 		conn.Close()
 		return nil, err
 	}
 	return conn, conn.SetDeadline(time.Time{})
 }
 
-func greet(ctx context.Context, conn net.Conn, post *http.Client, u *url.URL) error {
-	if err := conn.SetDeadline(time.Now().Add(callTime)); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(conn, "GET /sse HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n\r\n", u.Host); err != nil {
-		return err
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+// openSSE is an opener for HTTP+SSE.
+func openSSE(ctx context.Context, conn net.Conn, post *http.Client, u *url.URL) error {
+	stream, err := get(conn, u.Host, "/sse", "")
 	if err != nil {
 		return err
 	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("stream: %s", resp.Status)
-	}
-	events := sse.NewReader(resp.Body, 1<<20)
+	events := sse.NewReader(stream, 1<<20)
 	e, err := events.Next()
 	if err != nil {
 		return err
 	}
 	to := "http://" + u.Host + string(e.Data)
-	hello := fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"compare","version":"1"}}}`, translate.Oldest().Name)
-	for _, message := range []string{hello, `{"jsonrpc":"2.0","method":"notifications/initialized"}`} {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(message))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := post.Do(req)
-		if err != nil {
-			return err
-		}
-		io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusAccepted {
-			return errors.New(resp.Status)
-		}
-		if message != hello {
-			return nil
-		}
-		if e, err = events.Next(); err != nil {
-			return err
-		}
-		if !gjson.GetBytes(e.Data, "result").IsObject() {
-			return fmt.Errorf("initialize: %.200q", e.Data)
-		}
+	if _, err = send(ctx, post, to, "", hello(), http.StatusAccepted); err != nil {
+		return err
 	}
-	return nil
+	if e, err = events.Next(); err != nil {
+		return err
+	}
+	if !gjson.GetBytes(e.Data, "result").IsObject() {
+		return fmt.Errorf("initialize: %.200q", e.Data)
+	}
+	_, err = send(ctx, post, to, "", initialized, http.StatusAccepted)
+	return err
+}
+
+// openStream is an opener for Streamable HTTP.
+func openStream(ctx context.Context, conn net.Conn, post *http.Client, u *url.URL) error {
+	session, err := send(ctx, post, u.String(), "", hello(), http.StatusOK)
+	if err != nil {
+		return err
+	}
+	if _, err := send(ctx, post, u.String(), session, initialized, http.StatusAccepted); err != nil {
+		return err
+	}
+	_, err = get(conn, u.Host, u.Path, session)
+	return err
+}
+
+// get opens a stream on conn.
+func get(conn net.Conn, host, path, session string) (io.Reader, error) {
+	head := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n", path, host)
+	if session != "" {
+		head += "Mcp-Session-Id: " + session + "\r\n"
+	}
+	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
+		return nil, err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("stream: %s", resp.Status)
+	}
+	return resp.Body, nil
+}
+
+const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+
+func hello() string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"compare","version":"1"}}}`, translate.Oldest().Name)
+}
+
+// send posts a message, and returns the session that the response names.
+func send(ctx context.Context, post *http.Client, to, session, message string, want int) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(message))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if session != "" {
+		req.Header.Set("Mcp-Session-Id", session)
+	}
+	resp, err := post.Do(req)
+	if err != nil {
+		return "", err
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	if resp.StatusCode != want {
+		return "", errors.New(resp.Status)
+	}
+	return resp.Header.Get("Mcp-Session-Id"), nil
 }

@@ -30,11 +30,12 @@ func main() {
 	slice := flag.Duration("slice", 400*time.Millisecond, "length of a turn, for each kind of call and number of connections")
 	rate := flag.Int("rate", 0, "calls a second, made whether or not earlier ones have been answered, and measured from when they were due (default: each connection makes its next call when it has the answer)")
 	leaves := flag.Int("leaves", 20, "how many clients leave a quiet call, for each way")
-	sleepers := flag.Int("idle", 9000, "how many clients on HTTP+SSE stay connected and say nothing")
+	sleepers := flag.Int("idle", 9000, "how many clients of each transport stay connected and say nothing")
 	users := flag.Int("users", 1000, "how many clients without a session have something kept for them")
 	only := flag.Bool("tracing", false, "measure only what traces cost")
 	between := flag.Bool("eras", false, "measure only calls between revisions with and without a handshake")
 	watched := flag.Bool("watching", false, "measure only what the live page and a recording cost")
+	asleep := flag.Bool("sleeping", false, "measure only the memory with idle clients")
 	shared := flag.Bool("store", false, "measure only what a store that replicas share costs; needs redis-server")
 	binary := flag.String("dragoman", "", "the command to measure (default: build it)")
 	part := flag.String("serve", "", "be one of the other processes: "+roleNames()+"; arguments: the server's URL")
@@ -51,7 +52,7 @@ func main() {
 	case runtime.GOOS != "linux":
 		err = fmt.Errorf("needs /proc, which %s does not have", runtime.GOOS)
 	default:
-		err = compare(ctx, plan{rounds: *rounds, rate: *rate, slice: *slice, leaves: *leaves, idle: *sleepers, users: *users, tracing: *only, eras: *between, watching: *watched, storing: *shared, binary: *binary})
+		err = compare(ctx, plan{rounds: *rounds, rate: *rate, slice: *slice, leaves: *leaves, idle: *sleepers, users: *users, tracing: *only, eras: *between, watching: *watched, storing: *shared, sleeping: *asleep, binary: *binary})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
@@ -71,6 +72,7 @@ type plan struct {
 	eras     bool   // nothing else
 	watching bool   // nothing else
 	storing  bool   // nothing else
+	sleeping bool   // nothing else
 	binary   string // "" to build it
 }
 
@@ -87,6 +89,13 @@ func compare(ctx context.Context, p plan) error {
 	}
 	l := launcher{dir: dir, dragoman: p.binary}
 	if l.self, err = os.Executable(); err != nil {
+		return err
+	}
+	if p.sleeping {
+		m, err := l.measureIdle(ctx, p.idle)
+		if err == nil && m != nil {
+			(&report{out: os.Stdout, still: m}).print()
+		}
 		return err
 	}
 	server, err := l.role(ctx, "server", "")

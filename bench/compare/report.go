@@ -36,6 +36,10 @@ func (r *report) print() {
 		r.printGoals(r.storing.goals())
 		return
 	}
+	if r.tracing == nil && r.still != nil { // only that was measured
+		r.printGoals(r.still.goals())
+		return
+	}
 	if r.eras == nil { // only what traces cost was measured
 		r.printTracing()
 		r.printGoals(r.tracing.goals())
@@ -168,10 +172,7 @@ func (r *report) printRatios() {
 		}
 	}
 	if r.still != nil {
-		at := fmt.Sprintf("%d idle clients on HTTP+SSE", r.still.clients)
-		goals = append(goals,
-			goal{at + ", MB", float64(r.still.alone.Resident) / 1e6, 65, 120},
-			goal{at + ", each with a stream to the server, MB", float64(r.still.listen.Resident) / 1e6, 120, 250})
+		goals = append(goals, r.still.goals()...)
 	}
 	goals = append(goals, r.eras.goals()...)
 	if r.crowd != nil {

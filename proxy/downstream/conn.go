@@ -16,9 +16,9 @@ import (
 // conn is a connection of a client, and what is known of it.
 type conn struct {
 	net.Conn
-	cfg  *HTTPConfig
-	id   uint64  // in the watch
-	peek *peeker // nil if the watch reports that the client leaves
+	cfg     *HTTPConfig
+	watched uint64  // its id in the watch
+	peek    *peeker // nil if the watch reports that the client leaves
 
 	busy atomic.Bool // a request is coming in or being answered
 
@@ -153,6 +153,9 @@ func (c *conn) end(why error) {
 		cancel(why)
 	}
 }
+
+// Notice implements [rawio.Watcher]: the client leaves.
+func (c *conn) Notice() { c.end(ErrClientLeft) }
 
 // hangUp closes the connection without a TLS alert: a peer that does not read could make the
 // alert wait.
@@ -335,7 +338,7 @@ func (c *conn) discard() {
 
 // peeker notices that a client leaves, on systems that do not report it: while an exchange is
 // under way, a goroutine reads one byte ahead. If a byte comes, from a client that pipelines, the
-// peeker notices nothing until the next exchange.
+// peeker notices nothing until the next exchange, or until something is written to the client.
 type peeker struct {
 	byte [1]byte
 	have bool

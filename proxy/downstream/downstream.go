@@ -10,11 +10,12 @@
 //   - admin.go is the listener for operators, and serve.go accepts connections and ends them;
 //   - fastpath.go serves plain requests without the server of fasthttp, route.go finds out what any other one is for, and
 //     sse.go serves those of HTTP+SSE;
-//   - exchange.go is a request and its response, cors.go adds what pages need, and stream.go has the events of a response;
+//   - exchange.go is a request and its response, cors.go adds what pages need, standing.go is the stream of a GET, and
+//     stream.go has the events of a response;
 //   - http.go has the state of a listener, and pipe.go that of a client of HTTP+SSE;
 //   - body.go and check.go are what happens to a request before a handler gets it, refusals.go answers one that none gets,
 //     and headers.go has the heads of messages;
-//   - leave_linux.go and leave_other.go notice that a client leaves its connection, which is conn.go; output.go writes to it;
+//   - conn.go is a client's connection, and notices that the client leaves it; output.go writes to it;
 //   - guests.go says which clients are admitted, stdio.go is a client on a pair of pipes, and config.go has the limits;
 //   - downstream.go is what the package and its users agree on.
 package downstream
@@ -107,8 +108,9 @@ type Response struct {
 	Last sse.Event // the last event, if others were sent before and Body is not set; as Body
 	// Listen makes the response to a GET an event stream. It is called once the handler's method has returned, sends
 	// the events to client and returns soon after the request's Ctx has ended. nil is the regular end of the stream.
-	// Any other error cuts it off, so that the client sees that something is missing. The connection is closed then.
-	Listen func(client mcp.Peer) error
+	// Any other error cuts it off, so that the client sees that something is missing. The connection is closed then. But after
+	// ErrParked the stream stays open without a goroutine, and Listen is called again when w was called.
+	Listen func(client mcp.Peer, w Waker) error
 	// Cut is why the events sent to Client break off; nil for their regular end. The client sees that something is
 	// missing.
 	Cut error
@@ -116,6 +118,16 @@ type Response struct {
 	// written or given up. It may be nil.
 	Done func()
 }
+
+// Waker makes Listen of a [Response] be called again.
+type Waker interface {
+	// Wake is called once for each ErrParked, in any goroutine, also before Listen has returned, which then must no longer use
+	// anything that it shares with the next call. Wake does not block.
+	Wake()
+}
+
+// ErrParked is returned by Listen of a [Response].
+var ErrParked = errors.New("nothing comes on the stream for now")
 
 // Handler is the proxy as HTTP clients see it. The methods are called
 // concurrently and fill the response before they return; they return soon after

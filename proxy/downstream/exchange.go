@@ -174,10 +174,6 @@ func (x *exchange) call(header *fasthttp.RequestHeader, out *fasthttp.Response, 
 		x.fail()
 	}
 	x.header, x.out, x.asked = nil, nil, nil
-	if x.resp.Listen != nil { // the stream may last for hours; the request's body is not needed for it
-		x.req.Body = nil
-		x.dropBody()
-	}
 }
 
 // Send implements [mcp.Peer].
@@ -236,12 +232,13 @@ func (x *exchange) respond(ctx *fasthttp.RequestCtx) {
 		out.SetBodyStream(x, 0)
 		return
 	case r.Listen != nil && ctx.IsGet():
-		// The stream goes on without fasthttp: it may last for hours, most of the time without an event, and should not
-		// hold two buffers and a grown stack meanwhile.
 		streamHead(&out.Header)
 		r.fill(out)
-		x.events.begin(x.conn, takeOver(ctx), !ctx.Request.Header.IsHTTP11())
-		x.conn.takenOver = x.stand
+		s := &standing{listen: r.Listen, done: r.Done, cancel: x.cancel}
+		s.init(x.face)
+		s.begin(x.conn, takeOver(ctx), !ctx.Request.Header.IsHTTP11())
+		x.conn.takenOver = s.start
+		x.recycle()
 		return
 	}
 	if len(r.Body) > 0 {
@@ -257,40 +254,15 @@ func (x *exchange) endEvents() {
 		x.failed = x.resp.Cut
 	}
 	if x.failed == nil {
-		x.failed = x.events.end(&x.resp)
+		x.failed = x.events.endBody(&x.resp)
 	}
 	x.events.halt()
-}
-
-// stand writes the response of a connection that was taken over, and closes it.
-func (x *exchange) stand() {
-	c := x.conn
-	err := x.events.writeHead() // the client has nothing else to wait for
-	if err == nil {
-		err = errPanicked
-		x.face.cfg.guard(func() { err = x.resp.Listen(x) })
-	}
-	if err == nil {
-		err = x.events.end(new(Response))
-	}
-	x.events.halt()
-	if err == nil {
-		err = c.Conn.Close()
-	}
-	if err != nil {
-		c.hangUp()
-	}
-	x.face.dropConn(c)
-	_ = x.Close()
 }
 
 // SupportsBodyWriteTo makes fasthttp call WriteTo.
 func (x *exchange) SupportsBodyWriteTo() bool { return true }
 
-var (
-	errWritten  = errors.New("downstream: a response is written, not read")
-	errPanicked = errors.New("the response's stream panicked")
-)
+var errWritten = errors.New("downstream: a response is written, not read")
 
 // Read is only there to implement io.Reader.
 func (x *exchange) Read([]byte) (int, error) { return 0, errWritten }
@@ -340,6 +312,12 @@ func (x *exchange) Close() error {
 		x.face.cfg.guard(x.resp.Done)
 	}
 	x.cancel(ErrOver) // not earlier, or the connection to the server would be lost
+	x.recycle()
+	return nil
+}
+
+// recycle makes x ready for another request.
+func (x *exchange) recycle() {
 	x.dropBody()
 	if x.posted {
 		x.face.requests.Add(-1)
@@ -347,5 +325,4 @@ func (x *exchange) Close() error {
 	x.conn, x.cancel, x.req.Ctx, x.req.Cancel = nil, nil, nil, nil
 	x.resp, x.posted, x.failed = Response{}, false, nil
 	x.face.exchanges.Put(x)
-	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/rawio"
 )
 
 // HTTP serves MCP's Streamable HTTP transport, and HTTP+SSE beside it.
@@ -34,15 +36,15 @@ type HTTP struct {
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	pipes     map[string]*pipe // by the session in their POSTs
-	watch     *watch
-	serving   sync.WaitGroup // Serve calls, connections and pipes
+	watch     *rawio.Watch     // notices that clients leave
+	serving   sync.WaitGroup   // Serve calls, connections and pipes
 }
 
 // dropConn forgets a connection that is closed, or about to be.
 func (h *HTTP) dropConn(c *conn) {
 	h.mu.Lock()
 	if h.watch != nil {
-		h.watch.remove(c)
+		h.watch.Remove(c.watched)
 	}
 	delete(h.conns, c)
 	h.mu.Unlock()

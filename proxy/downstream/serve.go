@@ -119,7 +119,7 @@ func (h *HTTP) start(ln net.Listener) error {
 		return fmt.Errorf("serve %s: %w", ln.Addr(), ErrStopped)
 	}
 	if h.watch == nil {
-		w, err := newWatch()
+		w, err := rawio.NewWatch()
 		if err != nil {
 			return fmt.Errorf("watch for clients that disconnect: %w", err)
 		}
@@ -160,7 +160,8 @@ func (h *HTTP) accept(nc net.Conn) {
 	c := newConn(rawio.Wrap(nc), &h.cfg)
 	h.conns[c] = struct{}{}
 	h.mu.Unlock()
-	if !h.watch.add(c) {
+	var seen bool
+	if c.watched, seen = h.watch.Add(unwrap(nc), rawio.Leaving, c); !seen {
 		c.peek = new(peeker)
 	}
 	h.serving.Go(func() { h.serveConn(c) })
@@ -238,7 +239,7 @@ func (h *HTTP) Shutdown(ctx context.Context) error {
 	}
 	h.stop(ErrStopped)
 	if h.watch != nil {
-		h.watch.close()
+		h.watch.Close()
 	}
 	return err
 }

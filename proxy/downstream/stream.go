@@ -1,6 +1,7 @@
 package downstream
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -10,6 +11,8 @@ import (
 
 // largeData is the size above which data is written without a copy.
 const largeData = 32 << 10
+
+var errPanicked = errors.New("the response's stream panicked")
 
 // eventWriter writes the head of an event stream, its events as they are sent, and a comment if none came for a while. A
 // timer starts the comments.
@@ -111,8 +114,8 @@ func (e *eventWriter) appendEnd(dst []byte, last bool) []byte {
 	return dst
 }
 
-// end writes the last event, if there is one, and the end of the body.
-func (e *eventWriter) end(r *Response) error {
+// endBody writes the last event, if there is one, and the end of the body.
+func (e *eventWriter) endBody(r *Response) error {
 	switch {
 	case len(r.Body) > 0:
 		return e.send(sse.Event{Data: r.Body}, true)

@@ -102,6 +102,11 @@ func (x *Exchange) Done() {
 	if x.Streamed {
 		x.Common.Streams.Add(-1)
 	}
+	x.recycle()
+}
+
+// recycle gives x back to the pool.
+func (x *Exchange) recycle() {
 	if x.large {
 		x.Msg.Trim()
 		if cap(x.buf) > maxPooled {

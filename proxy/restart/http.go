@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -70,13 +71,10 @@ func (c *HTTP) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.St
 	if err != nil {
 		return nil, err
 	}
-	out := &stream{c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, st: st, changed: make(chan struct{}, 1), gone: make(chan struct{})}
+	out := &stream{c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, parks: o.Parks, st: st, changed: make(chan struct{}, 1)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.standing == nil {
-		c.standing = make(map[*stream]struct{}, 1)
-	}
-	c.standing[out] = struct{}{}
+	c.standing = append(c.standing, out)
 	return out, nil
 }
 
@@ -95,7 +93,6 @@ func (c *HTTP) takeListChanges() []byte {
 
 // Events implements upstream.Stream.
 func (s *stream) Events(yield func(sse.Event, error) bool) {
-	wait := time.Duration(0)
 	for {
 		for m := s.c.takeListChanges(); m != nil; m = s.c.takeListChanges() {
 			if !yield(sse.Event{Data: m}, nil) {
@@ -120,13 +117,13 @@ func (s *stream) Events(yield func(sse.Event, error) bool) {
 			if e.Retry > 0 {
 				s.retry = e.Retry
 			}
-			if wait = 0; !yield(e, nil) {
+			if s.wait = 0; !yield(e, nil) {
 				return
 			}
 		}
 		err := why
-		if s.ctx.Err() == nil {
-			wait, err = s.reopen(wait, why)
+		if s.ctx.Err() == nil && err != sse.ErrInterrupted {
+			err = s.reopen(why)
 		}
 		if err != nil {
 			yield(sse.Event{}, err)
@@ -136,22 +133,21 @@ func (s *stream) Events(yield func(sse.Event, error) bool) {
 }
 
 // reopen opens the stream again; in the same server session, after the last event received. why is
-// the error to return if the stream is not wanted any more. reopen returns how long it has waited, for
-// the case that the new stream breaks off at once.
-func (s *stream) reopen(wait time.Duration, why error) (time.Duration, error) {
+// the error to return if the stream is not wanted any more.
+func (s *stream) reopen(why error) error {
 	for {
 		select {
 		case <-s.changed: // a new session: do not wait
 			s.lastID = ""
 		default:
-			if wait = min(max(2*wait, server.FirstReopen, s.retry), server.LastReopen); !s.pause(wait) {
-				return wait, why
+			if s.wait = min(max(2*s.wait, server.FirstReopen, s.retry), server.LastReopen); !s.pause(s.wait) {
+				return why
 			}
 		}
 		if s.isClosed() {
-			return wait, upstream.ErrClosed
+			return upstream.ErrClosed
 		}
-		st, err := s.c.Listen(s.ctx, upstream.ListenOptions{LastEventID: s.lastID, Header: s.header})
+		st, err := s.c.Listen(s.ctx, upstream.ListenOptions{LastEventID: s.lastID, Header: s.header, Parks: s.parks})
 		_, replaced := errors.AsType[*replacedError](err)
 		switch {
 		case err == nil:
@@ -162,11 +158,11 @@ func (s *stream) reopen(wait time.Duration, why error) (time.Duration, error) {
 			if s.isClosed() {
 				st.Close()
 			}
-			return wait, nil
+			return nil
 		case replaced:
 			s.lastID = ""
 		case s.ctx.Err() != nil, errors.Is(err, upstream.ErrClosed), errors.Is(err, upstream.ErrNoStream), isFinal(err):
-			return wait, err
+			return err
 		}
 	}
 }
@@ -179,8 +175,7 @@ func (s *stream) pause(wait time.Duration) bool {
 	case <-timer.C:
 	case <-s.changed:
 		s.lastID = ""
-	case <-s.gone:
-		return false
+		return !s.isClosed()
 	case <-s.ctx.Done():
 		return false
 	}
@@ -188,25 +183,30 @@ func (s *stream) pause(wait time.Duration) bool {
 }
 
 func (s *stream) isClosed() bool {
-	select {
-	case <-s.gone:
-		return true
-	default:
-		return false
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// Park implements upstream.Stream.
+func (s *stream) Park(w upstream.Waker) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.st.Park(w)
 }
 
 // Close implements upstream.Stream.
 func (s *stream) Close() error {
 	s.c.mu.Lock()
-	delete(s.c.standing, s)
+	if i := slices.Index(s.c.standing, s); i >= 0 {
+		s.c.standing = slices.Delete(s.c.standing, i, i+1)
+	}
 	s.c.mu.Unlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.isClosed() {
-		close(s.gone)
-	}
-	return s.st.Close()
+	s.closed = true
+	s.mu.Unlock()
+	s.interrupt()
+	return nil
 }
 
 // Renew begins another session to replace the one with the number was. Concurrent callers share one

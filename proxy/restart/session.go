@@ -38,12 +38,12 @@ type HTTP struct {
 	renewals atomic.Uint64 // the number of sessions begun to replace a lost one
 
 	mu       sync.Mutex
-	renewing *renewal             // under way; nil if there is none
-	memory   server.Memory        // the client's messages that a new session needs again
-	partial  bool                 // the session began in another process: memory is not complete
-	lacks    bool                 // the current session was begun with a memory that was not complete
-	news     [][]byte             // messages that wait for the standing stream
-	standing map[*stream]struct{} // nil before the first one
+	renewing *renewal      // under way; nil if there is none
+	memory   server.Memory // the client's messages that a new session needs again
+	partial  bool          // the session began in another process: memory is not complete
+	lacks    bool          // the current session was begun with a memory that was not complete
+	news     [][]byte      // messages that wait for the standing stream
+	standing []*stream     // the open ones
 }
 
 // A renewal is the beginning of another session. All callers of Renew wait for it.
@@ -126,7 +126,7 @@ func (c *HTTP) continueIn(named, version string, early, changes [][]byte) {
 	c.SetSession(named, version)
 	c.renewals.Add(1)
 	c.news = append(c.news, news[:min(len(news), maxNews-len(c.news))]...)
-	for st := range c.standing {
+	for _, st := range c.standing {
 		st.interrupt()
 	}
 }
@@ -185,17 +185,21 @@ type stream struct {
 	c       *HTTP
 	ctx     context.Context
 	header  []upstream.Header
-	changed chan struct{} // receives a value when the server session was replaced
+	changed chan struct{} // receives a value when the server session was replaced, or the stream closed
 
-	mu   sync.Mutex
-	st   upstream.Stream
-	gone chan struct{} // closed by Close
+	mu     sync.Mutex
+	st     upstream.Stream
+	closed bool
 
-	lastID string // used only by Events, as is retry
+	parks bool // as in [upstream.ListenOptions]
+
+	// The rest is used only by Events.
+	lastID string
 	retry  time.Duration
+	wait   time.Duration // before the stream was last opened again, if nothing has come since
 }
 
-// interrupt makes Events open the stream again, in the current server session.
+// interrupt makes Events open the stream again, in the current server session, or end if the stream was closed.
 func (s *stream) interrupt() {
 	select {
 	case s.changed <- struct{}{}:

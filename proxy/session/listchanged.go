@@ -28,11 +28,13 @@ func (t *Table) ToolsChanged(s *Session) bool {
 // own, the stream also carries notifications of their changes, and exists even if the server offers
 // none.
 func (t *Table) Listen(ctx context.Context, s *Session, o upstream.ListenOptions) (upstream.Stream, error) {
+	own := t.Now().Own != nil && s.Told.Load() != nil
+	o.Parks = o.Parks && !own // a goroutine waits for the changes anyway
 	st, err := s.Stand(ctx, o)
 	if errors.Is(err, upstream.ErrNoStream) && !s.ServerRevision.Modern {
 		t.Host.Report.Quirk(report.NoStanding)
 	}
-	if t.Now().Own == nil || s.Told.Load() == nil {
+	if !own {
 		return st, err
 	}
 	if errors.Is(err, upstream.ErrNoStream) {

@@ -33,6 +33,7 @@ type exchange struct {
 	halt   bool  // Interrupt was called, and Events has not given ErrInterrupted for it
 	lent   bool  // the caller may still read the last event
 	closed bool
+	waker  Waker // of a parked stream; nil for others
 
 	// The rest belongs to Events, and to Close when Events does not read.
 	phase    phase
@@ -47,6 +48,8 @@ type exchange struct {
 	memory   large.Lender
 
 	interrupted bool // the last wait for an event was
+	parks       bool // as in [ListenOptions]; false if that has failed
+	parked      bool // it was parked before
 }
 
 // exchange writes one request. The response is still to be read.
@@ -123,7 +126,11 @@ func (x *exchange) write(head, content []byte) error {
 
 // dialing bounds how long the exchange may wait for a connection.
 func (x *exchange) dialing() (context.Context, context.CancelFunc) {
-	if x.deadline.IsZero() {
+	switch {
+	case x.deadline.IsZero() && x.kind.standing(): // what is derived from x.ctx would stay there as long as the stream
+		ctx := callctx.Under(x.ctx)
+		return ctx, func() { ctx.End(nil) }
+	case x.deadline.IsZero():
 		return x.ctx, func() {}
 	}
 	return context.WithDeadline(x.ctx, x.deadline)
@@ -131,6 +138,9 @@ func (x *exchange) dialing() (context.Context, context.CancelFunc) {
 
 // unreached returns the error if there is no connection.
 func (x *exchange) unreached(err error) error {
+	if ended := x.ctx.Err(); ended != nil && err == context.Canceled {
+		return ended
+	}
 	if err == context.DeadlineExceeded && x.ctx.Err() == nil && !x.deadline.IsZero() {
 		return &Error{Op: "connect", Addr: x.http.addr, Err: &silence{what: "no connection", after: x.firstByte}}
 	}
@@ -174,6 +184,9 @@ func (x *exchange) endWait(c *conn, n int, err error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.waits = false
+	if x.parks && n == 0 && isTimeout(err) {
+		return sse.ErrInterrupted
+	}
 	if !x.halt {
 		return err
 	}
@@ -223,6 +236,7 @@ func (x *exchange) Close() error {
 	x.closed = true
 	c := x.conn
 	x.conn = nil
+	x.wake(c)
 	if x.busy { // Events frees the rest
 		if c != nil {
 			x.http.pool.discard(c)
@@ -275,6 +289,7 @@ func (x *exchange) abort() {
 	x.mu.Lock()
 	c := x.conn
 	x.conn = nil
+	x.wake(c)
 	x.mu.Unlock()
 	if c != nil {
 		x.http.pool.discard(c)

@@ -63,6 +63,7 @@ type HTTP struct {
 	firstByte  time.Duration
 	silence    time.Duration
 	endpoint   time.Duration
+	parkAfter  time.Duration
 	maxMessage int
 	memory     *large.Memory
 	credential Credential // nil for none
@@ -74,6 +75,10 @@ type HTTP struct {
 	parsed  sync.Pool // of *fasthttp.ResponseHeader
 	spare   sync.Pool // of *carried
 }
+
+// parkAfter is how long Events waits for the next event of a stream that can be parked. While events come more often, the stream
+// costs no more than one that cannot.
+const parkAfter = time.Second
 
 // NewHTTP returns the server that c describes, without connecting to it. The error says
 // what is wrong with c.
@@ -121,6 +126,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		firstByte:  cmp.Or(c.FirstByteTimeout, 5*time.Minute),
 		silence:    cmp.Or(c.IdleTimeout, 5*time.Minute),
 		endpoint:   cmp.Or(c.EndpointTimeout, 10*time.Second),
+		parkAfter:  parkAfter,
 		maxMessage: cmp.Or(c.MaxMessage, 64<<20),
 		memory:     c.Memory,
 		credential: c.Credential,

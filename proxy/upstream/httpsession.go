@@ -52,6 +52,7 @@ func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, erro
 	if err != nil {
 		return nil, err
 	}
+	x.parks = o.Parks
 	if err := x.open(); err != nil {
 		return nil, err
 	}

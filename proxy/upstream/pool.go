@@ -67,6 +67,7 @@ type conn struct {
 	readBy   time.Time // the deadlines of socket
 	writeBy  time.Time
 	silence  time.Duration // how long one Read may wait; 0 leaves the deadline as it is
+	watched  uint64        // its id in the watch while its stream is parked
 	noWait   bool          // Read fails instead of waiting
 	readErr  error         // error of the last Read
 	reader   interruptible // may be told to stop waiting in Read; nil for none
@@ -225,6 +226,7 @@ type pool struct {
 	closed  bool
 	learnt  time.Duration // a connection that was idle for longer was found not to be trusted …
 	learned time.Time     // … when this was found
+	watch   *rawio.Watch  // of the connections whose streams are parked; nil before the first one
 
 	lingering sync.WaitGroup
 }
@@ -357,6 +359,31 @@ func (p *pool) discard(c *conn) {
 	p.mu.Unlock()
 }
 
+// park makes by notice when c can be read, and reports whether it could.
+func (p *pool) park(c *conn, by rawio.Watcher) (ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	if p.watch == nil {
+		w, err := rawio.NewWatch()
+		if err != nil {
+			return false
+		}
+		p.watch = w
+	}
+	c.watched, ok = p.watch.Add(c.socket, rawio.Readable, by)
+	return ok
+}
+
+// unpark undoes park.
+func (p *pool) unpark(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watch.Remove(c.watched)
+}
+
 // expire closes the connections that were idle for too long.
 func (p *pool) expire() {
 	p.mu.Lock()
@@ -423,6 +450,10 @@ func (p *pool) close() {
 	}
 	clear(p.open)
 	p.idle = nil
+	watch := p.watch
 	p.mu.Unlock()
+	if watch != nil {
+		watch.Close()
+	}
 	p.lingering.Wait()
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
 // TestQuietStreamsTakeLittleMemory holds a thousand streams open, each with its listener, and
@@ -24,29 +25,44 @@ func TestQuietStreamsTakeLittleMemory(t *testing.T) {
 	}
 	url := strings.TrimSuffix(strings.TrimPrefix(string(e.Data), `{"url":"`), `"}`)
 	for _, c := range []struct {
+		name string
 		path string // says what comes
 		sse  bool
+		park bool
 		most int // bytes a stream
 	}{
-		{"nothing", false, 8 << 10},
-		{"comment", false, 11 << 10},
-		{"endpoint", true, 16 << 10}, // has a goroutine of its own
+		{name: "nothing", path: "nothing", most: 8 << 10},
+		{name: "parked", path: "nothing", park: true, most: 3 << 10},
+		{name: "comment", path: "comment", most: 11 << 10},
+		{name: "endpoint", path: "endpoint", sse: true, most: 16 << 10}, // has a goroutine of its own
 	} {
-		t.Run(c.path, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
+			if c.park {
+				needsWatch(t)
+			}
 			h := newHTTP(t, HTTPConfig{URL: url + c.path})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			before := inUse()
 			var listening sync.WaitGroup
 			var waiting atomic.Int32
+			woken := make(wakes, streams)
 			for range streams {
 				var conn Conn = h.Session("6b1c", "2025-06-18")
 				if c.sse {
 					conn = h.SSESession()
 				}
-				st, err := conn.Listen(ctx, ListenOptions{})
+				st, err := conn.Listen(ctx, ListenOptions{Parks: c.park})
 				if err != nil {
 					t.Fatal(err)
+				}
+				if c.park {
+					defer st.Close()
+					if _, err := First(st); err != sse.ErrInterrupted || !st.Park(woken) {
+						t.Fatalf("not parked: %v", err)
+					}
+					waiting.Add(1)
+					continue
 				}
 				listening.Go(func() {
 					defer st.Close()
@@ -64,6 +80,11 @@ func TestQuietStreamsTakeLittleMemory(t *testing.T) {
 			}
 			cancel()
 			listening.Wait()
+			for range streams {
+				if c.park {
+					<-woken
+				}
+			}
 		})
 	}
 }

@@ -169,16 +169,16 @@ func (x *exchange) read(c *conn) (sse.Event, error) {
 		return sse.Event{Data: wire.Trim(data)}, nil
 	case events:
 		if x.reader == nil { // a standing stream may stay quiet: it gets no buffer before its first byte
-			if !x.body.ended {
-				c.in.Peek(1) //nolint:errcheck // the reader gets the error
-			}
-			if c.in.Size() < streamBuffer {
-				x.resize(c, streamBuffer)
-			}
+			if err := x.begins(c); err == sse.ErrInterrupted {
+				return sse.Event{}, err
+			} // the reader gets any other error
 			// A reader from the pool would have the larger buffer of an earlier response.
 			x.reader = sse.NewReaderIn(&x.memory, &x.body, x.http.maxMessage)
 		}
-		if x.interrupted {
+		if x.kind.standing() && c.in.Size() < streamBuffer {
+			x.resize(c, streamBuffer)
+		}
+		if x.interrupted && !x.parks {
 			switch err := x.rest(c); {
 			case err == sse.ErrInterrupted:
 				return sse.Event{}, err
@@ -193,7 +193,9 @@ func (x *exchange) read(c *conn) (sse.Event, error) {
 			x.err = io.EOF
 			return sse.Event{}, io.EOF
 		case err == sse.ErrInterrupted:
-			x.interrupted = true
+			if x.interrupted = !x.parks; x.parks {
+				x.lie(c)
+			}
 			return sse.Event{}, err
 		case err != nil:
 			if skip := x.failure("read", err); skipped(skip) {
@@ -221,4 +223,23 @@ func (x *exchange) rest(c *conn) error {
 	x.resize(c, smallHead)
 	x.interrupted = err == sse.ErrInterrupted
 	return err
+}
+
+// begins waits for the first byte of a standing stream. A stream that can be parked does not wait: mostly, nothing ever comes.
+func (x *exchange) begins(c *conn) error {
+	switch {
+	case x.body.ended:
+		return nil
+	case x.parks && !x.parked && c.in.Buffered() == 0 && len(c.unread) == 0 && c.gate == nil: // TLS may have read ahead
+		return sse.ErrInterrupted
+	}
+	_, err := c.in.Peek(1)
+	return err
+}
+
+// lie releases the memory that a stream does not need while it is parked.
+func (x *exchange) lie(c *conn) {
+	if x.reader.Rest() {
+		x.resize(c, restBuffer)
+	}
 }

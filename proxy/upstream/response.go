@@ -226,7 +226,9 @@ func (x *exchange) stand(c *conn) error {
 	c.probe = nil
 	x.resize(c, restBuffer)
 	c.known = samehead.Head{}
-	c.silence = 0
+	if c.silence = 0; x.parks {
+		c.silence = x.http.parkAfter
+	}
 	return c.SetReadDeadline(x.deadline)
 }
 

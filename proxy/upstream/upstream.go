@@ -9,6 +9,7 @@
 //   - httpsession.go, http.go: a session, and what all sessions with a server share;
 //   - exchange.go: one request and its response; reading.go: how that is read; response.go, body.go: its parts;
 //     request.go: the head of a request; credential.go: a request that is sent again with another credential;
+//   - parked.go: a stream that waits without a goroutine;
 //   - pool.go: connections; dial.go: how they are made;
 //   - sse.go: a session over HTTP+SSE;
 //   - output.go, stdio.go: the messages of a process, and the process; tail.go: what it writes that is no message; env.go: what
@@ -78,6 +79,16 @@ func HeaderValue(list []Header, name string) string {
 type ListenOptions struct {
 	LastEventID string   // resume behind this event; "" for a fresh stream
 	Header      []Header // further headers, as in Outgoing
+
+	// Parks says that the caller uses Park: if nothing comes for a while, Events ends with sse.ErrInterrupted. A Stream that
+	// cannot be parked ignores it.
+	Parks bool
+}
+
+// Waker is told when a parked Stream can be read.
+type Waker interface {
+	// Wake is called in any goroutine, and must not block.
+	Wake()
 }
 
 // Conn is one session with the server. It is safe for concurrent use.
@@ -127,6 +138,12 @@ type Stream interface {
 	// another goroutine can call Events. Nothing of the stream is lost. It may be called at any time.
 	Interrupt()
 
+	// Park makes the stream wait without a goroutine, after Events has ended with sse.ErrInterrupted because of
+	// [ListenOptions].Parks. It calls w once, as soon as Events would not wait, because something has come or because the stream
+	// has ended; that may be before Park returns. Events must not be called from Park until then. If Park returns false, w
+	// is not called, and Events can be called at once.
+	Park(w Waker) bool
+
 	// SessionID returns the Mcp-Session-Id of the response over HTTP, and "" for none and before the first event. It must not
 	// be called while Events waits.
 	SessionID() string
@@ -140,7 +157,8 @@ type Stream interface {
 	Close() error
 }
 
-// Plain is embedded by a Stream that keeps no memory for its events, cannot be interrupted, and is not a response over HTTP.
+// Plain is embedded by a Stream that keeps no memory for its events, cannot be interrupted or parked, and is not a response over
+// HTTP.
 type Plain struct{}
 
 // Release does nothing.
@@ -151,6 +169,9 @@ func (Plain) CanInterrupt() bool { return false }
 
 // Interrupt does nothing.
 func (Plain) Interrupt() {}
+
+// Park returns false.
+func (Plain) Park(Waker) bool { return false }
 
 // SessionID returns "".
 func (Plain) SessionID() string { return "" }

@@ -132,8 +132,7 @@ func (p *pipe) send(x *exchange.Exchange, out []byte) {
 		}
 	case x.Msg.Method == wire.Initialized && !p.s.Piped && !p.listens:
 		p.listens = true
-		standing := p.exchange()
-		p.spawn(func() { p.listen(standing) })
+		p.listen(p.exchange())
 	}
 	x.Done()
 }
@@ -209,36 +208,76 @@ func (to everything) Send(e sse.Event) error {
 // listen keeps the server's standing stream open, and resumes it if it breaks off, as long as the
 // server offers one.
 func (p *pipe) listen(x *exchange.Exchange) {
-	defer x.Done()
-	for again := new(server.Reopening); ; {
-		st, err := p.s.Stand(x.Ctx, upstream.ListenOptions{LastEventID: string(x.ResumeAt), Header: x.From})
-		switch {
-		case errors.Is(err, upstream.ErrNoStream):
-			return
-		case err == nil:
-			x.Stream = st
-			_, _ = x.Answer(&standing{p, again}) // until it breaks off
-			st.Close()
-		default:
-			p.proxy.Host.Log.Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
-			p.lostWith(p.proxy.Failed(x, err))
+	p.tasks.Add(1)
+	(&standing{pipe: p, stream: x.Stand(nil)}).Wake()
+}
+
+// standing is the server's standing stream, and the client that gets its messages.
+type standing struct {
+	*pipe
+	stream *exchange.Standing
+	again  server.Reopening
+}
+
+// Wake implements [upstream.Waker].
+func (s *standing) Wake() { go s.run() }
+
+// run reads the stream until it ends or is parked. A panic ends the pipe, but not the process.
+func (s *standing) run() {
+	parked := false
+	if !s.proxy.Host.Report.Contained(func() { parked = s.read() }) {
+		s.fail(mcp.Fail(mcp.Panicked, ""))
+	}
+	if !parked {
+		s.stream.Done()
+		s.tasks.Done()
+	}
+}
+
+// read reads the stream, and opens it where there is none. It reports whether the stream was parked; another goroutine may then
+// already use s.
+func (s *standing) read() (parked bool) {
+	for {
+		x := s.stream.Awake()
+		if x.Stream == nil && !s.open(x) {
+			return false
 		}
-		if again.Wait(x.Ctx, x.Retry) != nil {
-			return
+		if x.Stream != nil {
+			_, err := x.Answer(s)
+			if err == sse.ErrInterrupted {
+				if s.stream.Park(s) {
+					return true
+				}
+				continue
+			}
+			x.Stream.Close() // it has broken off
+			x.Stream = nil
+		}
+		if s.again.Wait(x.Ctx, x.Retry) != nil {
+			return false
 		}
 	}
 }
 
-// standing is the client of a standing stream.
-type standing struct {
-	*pipe
-	again *server.Reopening
+// open opens the stream, unless that fails for a while. It returns false if the server offers none.
+func (s *standing) open(x *exchange.Exchange) bool {
+	st, err := x.Session.Stand(x.Ctx, upstream.ListenOptions{LastEventID: string(x.ResumeAt), Header: x.From, Parks: true})
+	switch {
+	case errors.Is(err, upstream.ErrNoStream):
+		return false
+	case err == nil:
+		x.Stream = st
+	default:
+		s.proxy.Host.Log.Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
+		s.lostWith(s.proxy.Failed(x, err))
+	}
+	return true
 }
 
 // Send implements [mcp.Peer].
-func (to *standing) Send(e sse.Event) error {
-	to.again.Heard()
-	return to.pipe.Send(e)
+func (s *standing) Send(e sse.Event) error {
+	s.again.Heard()
+	return s.pipe.Send(e)
 }
 
 // handle handles one line of the client.

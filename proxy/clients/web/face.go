@@ -2,6 +2,7 @@
 //
 //   - face.go has the requests of clients with a session, and initialize;
 //   - modern.go has those of clients of 2026-07-28, which have no session;
+//   - standing.go has the streams of GETs;
 //   - batch.go answers the batches of 2025-03-26; owner.go forwards a request to the process that holds its session.
 package web
 
@@ -32,7 +33,11 @@ import (
 )
 
 // Face handles the requests of clients over Streamable HTTP.
-type Face struct{ *clients.Proxy }
+type Face struct {
+	*clients.Proxy
+
+	standing standingStreams
+}
 
 // Post handles one message, or a batch.
 func (f *Face) Post(req *downstream.Request, resp *downstream.Response) {
@@ -281,9 +286,11 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 	if s == nil {
 		return mcp.Uninitialized(mcp.NotInitialized)
 	}
-	ctx, stop := context.WithCancelCause(req.Ctx)
+	ctx, stop := req.Ctx, req.Cancel
+	if stop == nil {
+		ctx, stop = context.WithCancelCause(ctx)
+	}
 	x := face.New(ctx, stop)
-	x.Free = context.AfterFunc(face.Host.Draining, func() { stop(clienterror.ErrShutdown) }) // a standing stream would not end by itself
 	resp.Done = x.Release
 	x.Session = s
 	x.TakeHeaders(req)
@@ -296,10 +303,10 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 			}
 			return f
 		}
-		resp.Listen = x.Listen
+		face.standing.begin(x, nil, resp, face.Host.Draining)
 		return nil
 	}
-	st, err := face.Listen(ctx, s, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.From})
+	st, err := face.Listen(ctx, s, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.From, Parks: true})
 	switch {
 	case errors.Is(err, upstream.ErrNoStream):
 		f := mcp.Fail(mcp.NoStream, "")
@@ -313,11 +320,10 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		case f.Status < fasthttp.StatusInternalServerError:
 			return f
 		}
-		o := upstream.ListenOptions{LastEventID: req.LastEventID, Header: slices.Clone(x.From)}
-		resp.Listen = func(client mcp.Peer) error { return x.ListenLater(o, client) }
+		face.standing.begin(x, &upstream.ListenOptions{LastEventID: req.LastEventID, Header: slices.Clone(x.From), Parks: true}, resp, face.Host.Draining)
 		return nil
 	}
 	x.Stream = st
-	resp.Listen = x.Listen
+	face.standing.begin(x, nil, resp, face.Host.Draining)
 	return nil
 }
