@@ -144,7 +144,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	srv.Modern = modernclient.New(modernclient.Options{
 		Host: srv.Host, Proxy: &clients.View{Proxy: srv.Proxy}, Results: srv.Results, Streams: &srv.Streams, Instance: srv.Instance,
 	})
-	srv.Legacy = legacyclient.New(srv.Host, srv.Eras, srv.Results)
+	srv.Legacy = legacyclient.New(srv.Host, srv.Eras, srv.Results, srv.Lists)
 	srv.Metrics.Registry.MustRegister(srv.gauges()...)
 	if o.Credentials == nil {
 		o.Credentials = origin.NewCredentials(&cfg, log)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -210,6 +211,71 @@ func TestListsForModernClientsAreRemembered(t *testing.T) {
 			}
 			if known := len(with.Lists.Known()) > 0; known != (n > 0) {
 				t.Errorf("%s, answer %d: remembered is %v", answer.Name, n, known)
+			}
+		}
+	}
+	if a, b := lost(t, with), lost(t, without); a != b {
+		t.Errorf("counted as lost:\n%s\nwithout memory\n%s", a, b)
+	}
+}
+
+// TestListsAreRememberedOnAllWays: whatever the eras and transports of both sides are, a client gets the same from a cached
+// translation as from a new one.
+func TestListsAreRememberedOnAllWays(t *testing.T) {
+	c, err := corpus.New(128 << 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, speaks := range []string{"2025-06-18", modernVersion} {
+		all := listings(t, c, translate.Lookup(speaks))
+		if len(all) < 4 {
+			t.Fatalf("%d lists of %s", len(all), speaks)
+		}
+		bothTransports(t, func(t *testing.T, piped bool) {
+			for _, client := range []string{"2024-11-05", "2025-11-25", modernVersion} {
+				for _, over := range []string{"http", "stdio"} {
+					t.Run(fmt.Sprintf("%s on %s to %s", client, over, speaks), func(t *testing.T) {
+						listsAreRemembered(t, all, client, speaks, over == "stdio", piped)
+					})
+				}
+			}
+		})
+	}
+}
+
+func listsAreRemembered(t *testing.T, all []corpus.Message, client, speaks string, overPipe, piped bool) {
+	var answer atomic.Pointer[corpus.Message]
+	say := func(id, _, _ string) ([]string, error) { return one(string(withID(t, answer.Load().Raw, id))) }
+	const offers = `{"tools":{},"resources":{},"prompts":{}}`
+	server := modernServer(piped, `"capabilities":`+offers, say)
+	server.asked = client == modernVersion
+	if speaks != modernVersion {
+		server = newFake(initializing(speaks, func(m string) ([]string, error) {
+			if id := gjson.Get(m, "id"); id.Exists() {
+				return say(id.Raw, "", "")
+			}
+			return nil, nil
+		}))
+		server.piped = piped
+	}
+	with, without := front(t, server), front(t, server)
+	ask, fresh := askingAs(with, client, overPipe), askingAs(without, client, overPipe)
+	for _, list := range all {
+		answer.Store(&list)
+		with.Lists.Forget()
+		for n, id := range []string{`1`, `"two"`, `3`, `"f\u006fur"`, `55`} {
+			request := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q}`, id, list.Method)
+			if client == modernVersion {
+				request = modernRequestOf(id, list.Method.String(), meta(`{}`))
+			}
+			without.Lists.Forget()
+			got, want := ask(request), fresh(request)
+			if got != want || gjson.Get(got, "id").Raw != id || !gjson.Get(got, "result").Exists() {
+				t.Fatalf("%s, id %s:\n got  %.300s\n want %.300s", list.Name, id, got, want)
+			}
+			known := slices.ContainsFunc(with.Lists.Known(), func(k memo.Key) bool { return k.By.From().Name == speaks })
+			if n > 1 && !known {
+				t.Errorf("%s, answer %d: it is not remembered", list.Name, n)
 			}
 		}
 	}

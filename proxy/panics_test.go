@@ -134,20 +134,26 @@ func panicBetween(t *testing.T, client, server string, overPipe, piped bool) {
 
 // callingAs calls a tool as a client of the revision does, and returns the response.
 func callingAs(srv testServer, version string, overPipe bool) func(id, tool string) string {
-	call := func(id, tool string) string {
+	ask := askingAs(srv, version, overPipe)
+	return func(id, tool string) string {
 		if version == modernVersion {
-			return modernRequestOf(id, "tools/call", `"name":"`+tool+`","arguments":{},`+meta(`{"elicitation":{}}`))
+			return ask(modernRequestOf(id, "tools/call", `"name":"`+tool+`","arguments":{},`+meta(`{"elicitation":{}}`)))
 		}
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"task":{"ttl":1}}}`, id, tool)
+		return ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"task":{"ttl":1}}}`, id, tool))
 	}
+}
+
+// askingAs begins a session as a client of the revision does, and returns a function that sends a request and returns the
+// response.
+func askingAs(srv testServer, version string, overPipe bool) func(request string) string {
 	answers := func(m string) bool { return !gjson.Get(m, "method").Exists() }
 	if overPipe {
 		c := srv.pipe()
 		if version != modernVersion {
 			c.initialize(version, `{}`)
 		}
-		return func(id, tool string) string {
-			c.say(call(id, tool))
+		return func(request string) string {
+			c.say(request)
 			for {
 				if m := c.hear(); answers(m) {
 					return m
@@ -159,13 +165,12 @@ func callingAs(srv testServer, version string, overPipe bool) func(id, tool stri
 	if version != modernVersion {
 		session = srv.initialize(version)
 	}
-	return func(id, tool string) string {
-		body := call(id, tool)
+	return func(request string) string {
 		r := reply{}
 		if version == modernVersion {
-			r = srv.modernly(body)
+			r = srv.modernly(request)
 		} else {
-			r = srv.post(session, body)
+			r = srv.post(session, request)
 		}
 		for _, m := range append(r.events, r.body) {
 			if m != "" && answers(m) {

@@ -42,6 +42,7 @@ type client struct {
 	rand     *rand.Rand
 
 	session *mcp.ClientSession
+	stream  *listening
 	close   func()
 	began   time.Time
 	n       int
@@ -198,7 +199,8 @@ func (c *client) connect(ctx context.Context) error {
 		options = &mcp.ClientSessionOptions{ProtocolVersion: c.revision}
 	}
 	transport := &http.Transport{DisableCompression: true}
-	to := &mcp.StreamableClientTransport{Endpoint: c.s.URL(), MaxRetries: reconnects, HTTPClient: &http.Client{Transport: transport}}
+	c.stream = &listening{next: transport}
+	to := &mcp.StreamableClientTransport{Endpoint: c.s.URL(), MaxRetries: reconnects, HTTPClient: &http.Client{Transport: c.stream}}
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "fleet", Version: "1"}, handlers).Connect(ctx, to, options)
 	if err != nil {
 		transport.CloseIdleConnections()
@@ -356,7 +358,8 @@ func (c *client) limited(ctx context.Context) error {
 }
 
 // update makes the server tell that the client's own resource has changed, until the client hears it. A stream that
-// dies with its replica takes with it what was on its way: so one update may be lost, but not all.
+// dies with its replica takes with it what was on its way: so one update may be lost, but not all, and none while the
+// client's stream stays open.
 func (c *client) update(ctx context.Context, own string) error {
 	heard := func() int {
 		c.mu.Lock()
@@ -365,15 +368,23 @@ func (c *client) update(ctx context.Context, own string) error {
 	}
 	before := heard()
 	for end, round := time.Now().Add(heardTime), 0; ; round++ {
+		stream := c.stream.number()
 		if err := c.expect(ctx, "touch", own, own); err != nil {
 			return err
 		}
-		for wait := time.Now().Add(500 * time.Millisecond); time.Now().Before(wait); time.Sleep(5 * time.Millisecond) {
+		wait := time.Now().Add(500 * time.Millisecond)
+		if stream != 0 {
+			wait = end
+		}
+		for ; time.Now().Before(wait) && c.stream.number() == stream; time.Sleep(5 * time.Millisecond) {
 			if heard() > before {
 				return nil
 			}
 		}
-		if time.Now().After(end) {
+		switch {
+		case stream != 0 && c.stream.number() == stream && round == 0:
+			return fmt.Errorf("an update was lost although the client's stream was open for %v; %d were heard before", heardTime, before)
+		case !time.Now().Before(end):
 			return fmt.Errorf("no update was heard in %v, after %d before", heardTime, before)
 		}
 		if c.modern() { // its stream ends with its replica, and the client has to open another

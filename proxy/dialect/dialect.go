@@ -53,9 +53,12 @@ func Update(list []byte) (out []byte, schemas int) {
 			continue
 		}
 		for s := tool.First(); s.OK(); s = s.Next() {
-			if (s.Name() == wire.InputSchema || s.Name() == wire.OutputSchema) && saysDraft07(s) {
+			if s.Name() != wire.InputSchema && s.Name() != wire.OutputSchema {
+				continue
+			}
+			if a := read(s); a.draft07 {
 				schemas++
-				update(m, s, true)
+				change(m, s, a, true)
 			}
 		}
 	}
@@ -71,67 +74,69 @@ func Draft07(schema string) bool {
 	return schema == "http://json-schema.org/draft-07/schema" || schema == "https://json-schema.org/draft-07/schema"
 }
 
-func saysDraft07(schema wire.Node) bool {
-	said, ok := dialectOf(schema)
-	return ok && Draft07(said)
+// about is what the members of a schema say about all of it.
+type about struct {
+	draft07, other bool // $schema names draft-07, or another dialect
+	refers         bool // there is a $ref
+	tuple          bool // items is a list
 }
 
-// dialectOf returns the value of $schema. ok is false if there is none, or if it is not
-// a string.
-func dialectOf(schema wire.Node) (said string, ok bool) {
+func read(schema wire.Node) (a about) {
 	if schema.Kind() != '{' {
-		return "", false
+		return a // true or false, or not a schema
 	}
-	for c := schema.First(); c.OK(); c = c.Next() {
-		if keywordOf(c) == kwSchema {
-			raw, isText := c.Text()
-			said, ok = string(wire.AppendUnescaped(nil, raw)), isText
-		}
-	}
-	return said, ok
-}
-
-// update marks the changes in a schema and in the schemas within it.
-func update(m *wire.Message, schema wire.Node, root bool) {
-	if schema.Kind() != '{' {
-		return // true or false, or not a schema
-	}
-	if said, ok := dialectOf(schema); ok && !Draft07(said) {
-		return // a schema of its own, in another dialect
-	}
-	var refers, tuple bool
 	for c := schema.First(); c.OK(); c = c.Next() {
 		switch keywordOf(c) {
+		case kwSchema:
+			raw, ok := c.Text()
+			var room [64]byte
+			a.draft07 = ok && Draft07(string(wire.AppendUnescaped(room[:0], raw)))
+			a.other = ok && !a.draft07
 		case kwRef:
-			refers = refers || c.Kind() == '"'
+			a.refers = a.refers || c.Kind() == '"'
 		case kwItems:
-			tuple = c.Kind() == '['
+			a.tuple = c.Kind() == '['
 		}
+	}
+	return a
+}
+
+// update marks the changes in a schema within another one, and in the schemas within it.
+func update(m *wire.Message, schema wire.Node) {
+	if a := read(schema); !a.other { // otherwise, it is a schema of its own
+		change(m, schema, a, false)
+	}
+}
+
+// change marks the changes in a schema that is draft-07, of which a is known, and in the schemas within it.
+func change(m *wire.Message, schema wire.Node, a about, root bool) {
+	if schema.Kind() != '{' {
+		return
 	}
 	for c := schema.First(); c.OK(); c = c.Next() {
 		k := keywordOf(c)
 		switch {
 		case k == kwSchema:
 			c.Remove()
-		case refers && k.besideRef() && !(root && k == kwType): // a tool's schema must have a type
+		case a.refers && k.besideRef() && !(root && k == kwType): // a tool's schema must have a type
 			c.Remove()
 		case k == kwRef && c.Kind() == '"':
 			refer(m, c)
 		case k == kwUnknownThen:
 			c.Remove()
 		case k == kwItems:
-			items(m, c, tuple)
-		case k == kwAdditionalItems && !tuple:
+			items(m, c, a.tuple)
+		case k == kwAdditionalItems && !a.tuple:
 			c.Remove()
 		case k == kwAdditionalItems:
 			c.Rename("items")
-			update(m, c, false)
+			update(m, c)
 		case k == kwDependencies:
 			dependencies(m, c)
 		case k == kwID:
 			anchor(m, c)
 		case k == kwOne:
-			update(m, c, false)
+			update(m, c)
 		case k == kwList:
 			within(m, c, '[')
 		case k == kwNamed, k == kwDefinitions:
@@ -146,7 +151,7 @@ func within(m *wire.Message, n wire.Node, kind byte) {
 		return
 	}
 	for c := n.First(); c.OK(); c = c.Next() {
-		update(m, c, false)
+		update(m, c)
 	}
 }
 
@@ -155,7 +160,7 @@ func within(m *wire.Message, n wire.Node, kind byte) {
 func items(m *wire.Message, n wire.Node, tuple bool) {
 	switch {
 	case n.Kind() != '[':
-		update(m, n, false)
+		update(m, n)
 	case !n.First().OK():
 		n.Remove() // prefixItems must not be empty
 	case tuple:
@@ -176,7 +181,7 @@ func dependencies(m *wire.Message, n wire.Node) {
 			lists++
 		} else {
 			schemas++
-			update(m, c, false)
+			update(m, c)
 		}
 	}
 	switch {
@@ -223,7 +228,7 @@ func refer(m *wire.Message, ref wire.Node) {
 	steps := strings.Split(path, "/")
 	changed := false
 	for i := 0; i < len(steps); i++ {
-		switch known[steps[i]] {
+		switch keywordNamed([]byte(steps[i])) {
 		case kwItems:
 			if i+1 < len(steps) && isIndex(steps[i+1]) {
 				steps[i], changed = "prefixItems", true

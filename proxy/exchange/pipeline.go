@@ -166,14 +166,13 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 		down = x.OwnCall.Down
 	}
 	x.Clock.Start()
-	key, listed := x.listKey(down)
-	if listed {
-		if out, ok := x.again(key, raw); ok {
-			if key.Method == wire.ToolsList {
-				x.noteTools(raw)
+	var key memo.Key
+	listed := false
+	if !x.answered {
+		if key, listed = x.listKey(x.Call, down); listed {
+			if out, ok := x.again(key, raw); ok {
+				return x.completed(out, m), true
 			}
-			x.Clock.Lap(&x.Clock.Translate)
-			return x.completed(out, m), true
 		}
 	}
 	err := m.ScanLike(x.scannedAs(raw), raw, down.Shape())
@@ -241,8 +240,15 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	if x.Crossing != nil && kind == wire.Request {
 		x.Crossing.About(m.Params())
 	}
+	if !x.Final { // the answer to a request that is not x's own: on a pipe, all are
+		if key, listed = x.listKey(x.Met, down); listed && kind == wire.Result {
+			if k := x.Common.Lists.Find(key); k != nil && k.Is(raw, wire.View(id)) {
+				return x.completed(x.remembered(key, k, raw), m), true
+			}
+		}
+	}
 	var list *memo.Pending
-	if listed && x.Final && kind == wire.Result {
+	if listed && kind == wire.Result {
 		from, to := m.IDAt()
 		list = x.Common.Lists.Watch(key, raw, from, to)
 	}

@@ -37,6 +37,15 @@ type Key struct {
 	Stamp  uint64 // a hash of the message's stamp, apart from ids; 0 for none
 }
 
+// KeyOf returns the key of the answers to method that by translates, without a stamp. ok is false if method has no lists.
+func KeyOf(by *translate.Translator, method wire.Method, facts wire.Facts) (key Key, ok bool) {
+	switch method {
+	case wire.ToolsList, wire.ResourcesList, wire.ResourcesTemplatesList, wire.PromptsList:
+		return Key{By: by, Method: method, Facts: facts}, true
+	}
+	return Key{}, false
+}
+
 // last is what is known about one key. Only the length of a first answer is kept: an answer that differs each time is
 // not worth a copy.
 type last struct {
@@ -59,7 +68,12 @@ func (a *Answer) Is(message []byte, id string) bool { return a.in.is(message, id
 func (a *Answer) Same() bool { return a.same }
 
 // AppendTranslation appends the translation with the given id.
-func (a *Answer) AppendTranslation(dst []byte, id string) []byte { return a.out.append(dst, id) }
+func (a *Answer) AppendTranslation(dst []byte, id string) []byte {
+	if a.same {
+		return a.in.append(dst, id)
+	}
+	return a.out.append(dst, id)
+}
 
 func (a *Answer) size() int { return a.in.size() + a.out.size() }
 

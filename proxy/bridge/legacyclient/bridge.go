@@ -28,6 +28,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
@@ -37,6 +38,7 @@ type Bridge struct {
 	host     *host.Host
 	eras     *era.Cache
 	results  *results.Cache
+	lists    *memo.Memo
 	finished *finishedTasks
 	sharing  sharing
 
@@ -46,9 +48,9 @@ type Bridge struct {
 	}
 }
 
-// New returns a Bridge whose sessions keep results in cache.
-func New(h *host.Host, eras *era.Cache, cache *results.Cache) *Bridge {
-	b := &Bridge{host: h, eras: eras, results: cache, finished: newFinishedTasks()}
+// New returns a Bridge whose sessions keep results in cache, and the translations of lists in lists.
+func New(h *host.Host, eras *era.Cache, cache *results.Cache, lists *memo.Memo) *Bridge {
+	b := &Bridge{host: h, eras: eras, results: cache, lists: lists, finished: newFinishedTasks()}
 	b.Waits.Shed = 250 * time.Millisecond
 	return b
 }

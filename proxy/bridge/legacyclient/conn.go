@@ -175,5 +175,8 @@ type shared struct {
 	known  []byte     // the stored value, as it was last seen; nil for none
 	behind bool       // a change could not be written
 	pause  time.Time  // no reading before
-	wanted []string   // stored subscriptions that begin with the next standing stream
+	waits  bool       // it is read after the pause
+
+	wanted    []string // stored subscriptions that begin with the next standing stream; guarded by the session's mutex, as is restoring
+	restoring bool     // they are being begun
 }

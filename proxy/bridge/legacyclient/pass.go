@@ -248,14 +248,20 @@ func (c *Conn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 		return nil, err
 	}
 	what := ""
-	for _, of := range [...]struct{ capability, filter string }{
-		{"tools", "toolsListChanged"}, {"prompts", "promptsListChanged"}, {"resources", "resourcesListChanged"},
+	var missed [][]byte
+	for _, of := range [...]struct {
+		capability, filter string
+		changed            wire.Method
+	}{
+		{"tools", "toolsListChanged", wire.ToolsListChanged}, {"prompts", "promptsListChanged", wire.PromptsListChanged},
+		{"resources", "resourcesListChanged", wire.ResourcesListChanged},
 	} {
 		if gjson.GetBytes(offers, of.capability+".listChanged").Bool() {
 			if what != "" {
 				what += ","
 			}
 			what += `"` + of.filter + `":true`
+			missed = append(missed, mcp.Notification(of.changed, ""))
 		}
 	}
 	if what == "" && c.reach != ByOwnProcess && !c.hasTasks() && !gjson.GetBytes(offers, "resources.subscribe").Bool() {
@@ -272,12 +278,15 @@ func (c *Conn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 		c.host.Spawn(func() { c.copy(st, n) })
 	}
 	if what != "" {
-		l := &listenRequest{c: c, ctx: n.ctx, what: `"notifications":{` + what + `}`, can: c.can, header: header}
+		l := &listenRequest{c: c, ctx: n.ctx, what: `"notifications":{` + what + `}`, can: c.can, header: header, missed: missed}
 		c.host.Spawn(l.run)
 	}
 	c.news.move(n)
 	c.watchNoted()
-	c.subscribeWanted(header)
+	c.subscribeWanted()
+	if c.shared.stale.Load() {
+		c.outdated()
+	}
 	return n, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
@@ -36,7 +37,7 @@ func newBridge(t *testing.T) *Bridge {
 	}
 	none := func() float64 { return 0 }
 	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(64<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg, Table: table} })
-	return &Bridge{host: h, results: results.New(func() results.Bounds { return results.Bounds{} }), finished: newFinishedTasks()}
+	return &Bridge{host: h, results: results.New(func() results.Bounds { return results.Bounds{} }), lists: new(memo.Memo), finished: newFinishedTasks()}
 }
 
 // events is a stream that cannot be interrupted.

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -112,6 +113,10 @@ func (b *call) refused(refusal error) error {
 func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 	c, m := b.c, &b.msgs.down
 	b.seen.Came(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: b.seen.KeepAnswer(raw), Method: b.method.String()})
+	list, listed := b.listKey()
+	if listed && b.again(list, raw) {
+		return nil, nil, nil
+	}
 	if err := m.Scan(raw, c.down.Shape()); err != nil {
 		_ = c.host.Report.Malformed(err, raw, b.from)
 		return nil, nil, nil
@@ -143,7 +148,13 @@ func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 			if err := m.Scan(less, c.down.Shape()); err != nil {
 				return nil, nil, err
 			}
+			listed = false // each session tells of the tools that are left out
 		}
+	}
+	var watched *memo.Pending
+	if listed && m.Kind == wire.Result {
+		from, to := m.IDAt()
+		watched = c.bridge.lists.Watch(list, raw, from, to)
 	}
 	b.msgs.downStamp = wire.Stamp{ID: b.id, Task: b.wish}
 	m.Method, m.Note, m.Facts, m.Stamp = b.method, b.note, c.facts, &b.msgs.downStamp
@@ -168,6 +179,9 @@ func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 	}
 	if b.wish != nil {
 		out = b.asTask(out)
+	}
+	if watched != nil {
+		c.bridge.lists.Learn(watched, out, m.Losses)
 	}
 	b.conclude(out)
 	return nil, nil, nil

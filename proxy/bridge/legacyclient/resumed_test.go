@@ -20,7 +20,7 @@ import (
 func replica(t *testing.T, shared *store.Store) *Bridge {
 	t.Helper()
 	b := newBridge(t)
-	b = New(b.host, nil, nil)
+	b = New(b.host, nil, nil, b.lists)
 	b.Share(shared)
 	t.Cleanup(b.Close)
 	return b

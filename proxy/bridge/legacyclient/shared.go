@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -80,7 +81,11 @@ func (c *Conn) refresh(ctx context.Context) {
 	}
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	if !s.stale.Load() || time.Now().Before(s.pause) {
+	switch {
+	case !s.stale.Load():
+		return
+	case time.Now().Before(s.pause):
+		c.refreshLater()
 		return
 	}
 	s.stale.Store(false) // before it is read, so that no later change is missed
@@ -91,6 +96,7 @@ func (c *Conn) refresh(ctx context.Context) {
 	case err != nil:
 		s.stale.Store(true)
 		s.pause = time.Now().Add(readPause)
+		c.refreshLater()
 		c.host.Log.Debug("cannot read the log level and the subscriptions of a session that another replica may have changed: tried again", zap.Error(err))
 		return
 	}
@@ -99,6 +105,29 @@ func (c *Conn) refresh(ctx context.Context) {
 		return
 	}
 	c.adopt(value)
+}
+
+// refreshLater reads or writes the state after the pause. Without that, a client that only listens would wait for its
+// subscriptions, or other replicas for a change, until the next request. c.shared.turn must be held.
+func (c *Conn) refreshLater() {
+	s := &c.shared
+	if s.waits || !s.behind && c.news.standing() == nil {
+		return
+	}
+	s.waits = true
+	pause := time.Until(s.pause)
+	c.host.Spawn(func() {
+		ctx, cancel := context.WithCancel(c.life)
+		defer cancel()
+		defer context.AfterFunc(c.host.Draining, cancel)()
+		err := server.Sleep(ctx, pause)
+		s.turn.Lock()
+		s.waits = false
+		s.turn.Unlock()
+		if err == nil {
+			c.refresh(ctx)
+		}
+	})
 }
 
 // adopt makes a stored value the state of the session. c.shared.turn must be held.
@@ -128,8 +157,8 @@ func (c *Conn) adopt(value []byte) {
 	for _, uri := range gone {
 		c.unsubscribe(uri)
 	}
-	if standing := c.news.standing(); standing != nil {
-		c.subscribeWanted(standing.header)
+	if c.news.standing() != nil {
+		c.subscribeWanted()
 	}
 }
 
@@ -184,8 +213,9 @@ func (c *Conn) write(ctx context.Context, there []byte) {
 		}
 	}
 	s.behind = true
-	s.stale.Store(true) // the next request tries again
+	s.stale.Store(true)
 	s.pause = time.Now().Add(readPause)
+	c.refreshLater()
 	c.host.Log.Debug("cannot store the log level and the subscriptions of a session: another replica may not have the last change", zap.Error(err))
 }
 
@@ -228,23 +258,61 @@ func (c *Conn) merged(there []byte) state {
 	return out
 }
 
-// subscribeWanted begins the subscriptions that another replica had, for the standing stream that is open here now.
-func (c *Conn) subscribeWanted(header []upstream.Header) {
+// subscribeWanted begins the subscriptions that another replica had, for the standing stream that is open here now. What cannot
+// be begun is tried again while a stream is open.
+func (c *Conn) subscribeWanted() {
 	c.mu.Lock()
-	wanted := c.shared.wanted
-	c.shared.wanted = nil
-	c.mu.Unlock()
-	if len(wanted) == 0 {
+	defer c.mu.Unlock()
+	if len(c.shared.wanted) == 0 || c.shared.restoring {
 		return
 	}
-	header = slices.Clone(header)
-	c.host.Spawn(func() {
-		for _, uri := range wanted {
-			if err := c.subscribe(c.life, uri, header); err != nil && c.life.Err() == nil {
-				c.host.Log.Info("cannot restore a subscription of a session that another replica had", zap.String("uri", uri), zap.Error(err))
-			}
+	c.shared.restoring = true
+	c.host.Spawn(c.restoreWanted)
+}
+
+func (c *Conn) restoreWanted() {
+	ctx, cancel := context.WithCancel(c.life)
+	defer cancel()
+	defer context.AfterFunc(c.host.Draining, cancel)()
+	for again := new(server.Reopening); ; {
+		standing := c.news.standing()
+		c.mu.Lock()
+		wanted := slices.Clone(c.shared.wanted)
+		if len(wanted) == 0 || standing == nil || ctx.Err() != nil {
+			c.shared.restoring = false
+			c.mu.Unlock()
+			return
 		}
-	})
+		c.mu.Unlock()
+		failed := false
+		for _, uri := range wanted {
+			failed = !c.restore(ctx, uri, standing.header) || failed
+		}
+		if failed {
+			_ = again.Wait(ctx, 0) // its error is that of ctx
+		}
+	}
+}
+
+// restore begins a subscription that another replica had. It reports false if that is to be tried again.
+func (c *Conn) restore(ctx context.Context, uri string, header []upstream.Header) bool {
+	err := c.watch(ctx, uri, header, func() bool { return slices.Contains(c.shared.wanted, uri) })
+	if err == nil {
+		c.unwant(uri)                  // it may have been there already
+		c.tell([][]byte{updated(uri)}) // it may have changed since the client's stream at the other replica ended
+		return true
+	}
+	if ctx.Err() != nil {
+		return true
+	}
+	f, refused := errors.AsType[*mcp.Failure](err)
+	if refused = refused && f.Cause == mcp.Untranslatable && f.Code != mcp.CodeInternal; refused {
+		c.unwant(uri)
+		c.host.Log.Info("cannot restore a subscription of a session that another replica had: the server refuses it", zap.String("uri", uri), zap.Error(err))
+		return true
+	}
+	c.host.Log.Info("cannot restore a subscription of a session that another replica had: tried again", zap.String("uri", uri), zap.Error(err))
+	return false
 }
 
 // forgetState deletes the stored state of a session that has ended.

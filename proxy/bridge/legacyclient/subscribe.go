@@ -30,6 +30,12 @@ const (
 // accepts it. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions.
 func (c *Conn) subscribe(ctx context.Context, uri string, header []upstream.Header) error {
+	return c.watch(ctx, uri, header, func() bool { return true })
+}
+
+// watch is subscribe for a subscription that may have become unwanted when the server has accepted it. wanted is called with
+// c.mu held.
+func (c *Conn) watch(ctx context.Context, uri string, header []upstream.Header, wanted func() bool) error {
 	if err := c.mustOffer(ctx, "resources.subscribe", wire.ResourcesSubscribe, header); err != nil {
 		return err
 	}
@@ -45,7 +51,7 @@ func (c *Conn) subscribe(ctx context.Context, uri string, header []upstream.Head
 	}
 	life, end := context.WithCancel(c.life)
 	what := append(append([]byte(`"notifications":{"resourceSubscriptions":[`), mcp.AppendString(nil, uri)...), `]}`...)
-	l := &listenRequest{c: c, ctx: life, what: string(what), can: c.can, header: header}
+	l := &listenRequest{c: c, ctx: life, what: string(what), can: c.can, header: header, uri: uri, missed: [][]byte{updated(uri)}}
 	stop := context.AfterFunc(ctx, end)
 	granted, err := l.begin()
 	switch {
@@ -56,12 +62,12 @@ func (c *Conn) subscribe(ctx context.Context, uri string, header []upstream.Head
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, already := c.watched[uri]; err != nil || already || c.life.Err() != nil {
+	if _, already := c.watched[uri]; err != nil || already || !wanted() || c.life.Err() != nil {
 		c.host.Spawn(func() { l.end(); end() })
 		return err
 	}
 	c.watched[uri] = end
-	c.shared.wanted = slices.DeleteFunc(c.shared.wanted, func(other string) bool { return other == uri })
+	c.unwantLocked(uri)
 	free := context.AfterFunc(c.host.Draining, end)
 	c.host.Spawn(func() {
 		defer end()
@@ -74,11 +80,23 @@ func (c *Conn) subscribe(ctx context.Context, uri string, header []upstream.Head
 func (c *Conn) unsubscribe(uri string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.shared.wanted = slices.DeleteFunc(c.shared.wanted, func(other string) bool { return other == uri })
+	c.unwantLocked(uri)
 	if end := c.watched[uri]; end != nil {
 		end()
 		delete(c.watched, uri)
 	}
+}
+
+// unwant notes that a subscription has begun, or is not wanted any more.
+func (c *Conn) unwant(uri string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unwantLocked(uri)
+}
+
+// unwantLocked is unwant; c.mu must be held.
+func (c *Conn) unwantLocked(uri string) {
+	c.shared.wanted = slices.DeleteFunc(c.shared.wanted, func(other string) bool { return other == uri })
 }
 
 // Unwatch ends all subscriptions to resources.
@@ -91,6 +109,11 @@ func (c *Conn) Unwatch() {
 	clear(c.watched)
 }
 
+// updated returns the notification that a resource may have changed.
+func updated(uri string) []byte {
+	return mcp.Notification(wire.ResourcesUpdated, append(mcp.AppendString([]byte(`{"uri":`), uri), '}'))
+}
+
 // listenRequest is one subscriptions/listen request of dragoman's own, which is sent again when it ends by itself. Its
 // notifications go to the standing stream.
 type listenRequest struct {
@@ -99,6 +122,8 @@ type listenRequest struct {
 	what   string          // params, without the braces
 	can    []byte          // clientCapabilities
 	header []upstream.Header
+	uri    string   // the resource; "" for none
+	missed [][]byte // what the client is told after a time in which the server could not send it
 
 	id []byte
 	st upstream.Stream
@@ -144,11 +169,17 @@ func (l *listenRequest) begin() (granted gjson.Result, err error) {
 func (l *listenRequest) run() {
 	defer l.end()
 	var again server.Reopening
-	for {
+	for gap := false; ; gap = true {
 		if l.st == nil {
-			if _, err := l.begin(); err != nil {
+			granted, err := l.begin()
+			if err != nil {
 				l.c.host.Log.Debug("cannot begin a subscription: it is tried again", zap.Error(err))
 				l.drop() // the stream of a pipe does not end with the refusal
+			} else if gap {
+				l.c.tell(l.missed)
+				if l.uri != "" && !contains(granted.Get(resourceSubscriptions), l.uri) {
+					l.c.host.Log.Info("the server does not accept a subscription any more: its client hears of no further changes", zap.String("uri", l.uri))
+				}
 			}
 		}
 		if l.st != nil {
@@ -315,7 +346,18 @@ func (c *Conn) enqueue(raw []byte, header []upstream.Header) {
 	case !m.Edited():
 		out = bytes.Clone(out)
 	}
-	for range c.news.put(out, seen.call) {
+	c.put(out, seen.call)
+}
+
+// tell puts notifications of dragoman's own on the standing stream. They need no translation.
+func (c *Conn) tell(list [][]byte) {
+	for _, m := range list {
+		c.put(bytes.Clone(m), nil)
+	}
+}
+
+func (c *Conn) put(text []byte, seen *observe.Call) {
+	for range c.news.put(text, seen) {
 		c.host.Report.Dropped("queue_full")
 	}
 }
