@@ -140,33 +140,3 @@ func next(mask, in, space uint64) (moved, out uint64) {
 	}
 	return moved, out
 }
-
-// unicodeEscapes reports whether each byte of a block that odd has is in an escape such as \u00e4.
-func unicodeEscapes(b []byte, at int, odd uint64) bool {
-	for ; odd != 0; odd &= odd - 1 {
-		if p := at + bits.TrailingZeros64(odd); p >= len(b) || b[p] != 'u' || !unicodeEscape(b[p-1:]) {
-			return false
-		}
-	}
-	return true
-}
-
-// areScalars reports whether at each byte of a block that begin has, a number or literal begins and ends as it must.
-func areScalars(b []byte, at int, begin uint64) bool {
-	for ; begin != 0; begin &= begin - 1 {
-		if p := skipScalar(b, at+bits.TrailingZeros64(begin)); p < 0 || p < len(b) && !endsScalar[b[p]] {
-			return false
-		}
-	}
-	return true
-}
-
-var (
-	endsScalar = [256]bool{',': true, ']': true, '}': true, ' ': true, '\t': true, '\n': true, '\r': true}
-	blanks     = func() (b [3 + 64]byte) { // a block at the end of a text is filled with them
-		for i := range b {
-			b[i] = ' '
-		}
-		return b
-	}()
-)

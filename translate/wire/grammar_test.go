@@ -69,7 +69,7 @@ func TestBlocksSkip(t *testing.T) {
 		`]`, ` ]`, `,1]`, `,[]]`, `,{}]`, `,{"a":{"b":[1,"x",{"c":null}]},"d":[[],[[]],{}]}]`, `,"","\"","\\","\\\"",{"\"":"\u00e4\\"},"ä日😀"]`,
 		`,true,false,null,-1.5e+3,0,-0]`, " , [ 1 , { \"a\" : \"x\" ,\r\n\t\"b\" : [ ] } , { } ] \n ]",
 		`,"` + long + `",{"` + long + `":["` + long + `"]}` + strings.Repeat(" ", 200) + `]`, `,"` + strings.Repeat("日本", 500) + `\n\u0041"]`,
-		"," + strings.Repeat("[", 63) + strings.Repeat("]", 63) + "]",
+		"," + strings.Repeat("[", stackLevels-1) + strings.Repeat("]", stackLevels-1) + "]",
 	} {
 		for n := range 130 {
 			if b := lead + `,"` + strings.Repeat("x", n) + `"` + text; !blocksSkip(b) {

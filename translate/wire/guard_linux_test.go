@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -18,21 +19,24 @@ func TestNothingOutsideIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text := toolsList(4)
+	texts := [][]byte{toolsList(4), []byte(`["` + strings.Repeat("plain ", 60) + `"]`), []byte(`["` + strings.Repeat("ä", 200) + `"]`)}
 	names, use := ways()
 	defer use("")
 	for _, name := range names {
 		use(name)
-		for n := range 400 {
-			for _, part := range [][]byte{text[:len(text)-n], text[n:], text[len(text)-n:]} {
-				part = part[:min(len(part), page)]
-				for _, b := range [][]byte{memory[page : page+len(part) : page+len(part)], memory[2*page-len(part) : 2*page : 2*page]} {
-					copy(b, part)
-					for i := range min(8, len(b)) {
-						skipValue(b, i, 0)
-						skipString(b, i)
+		for _, text := range texts {
+			for n := range min(len(text), 400) {
+				for _, part := range [][]byte{text[:len(text)-n], text[n:], text[len(text)-n:]} {
+					part = part[:min(len(part), page)]
+					for _, b := range [][]byte{memory[page : page+len(part) : page+len(part)], memory[2*page-len(part) : 2*page : 2*page]} {
+						copy(b, part)
+						for i := range min(8, len(b)) {
+							skipValue(b, i, 0)
+							skipString(b, i)
+							skipText(b, i)
+						}
+						new(Message).Scan(b, nil)
 					}
-					new(Message).Scan(b, nil)
 				}
 			}
 		}

@@ -6,8 +6,8 @@
 // [Message.AppendTo] writes the message with all these edits in one pass; it copies
 // everything else byte for byte.
 //
-// scan.go has the checker, token.go its part for strings, numbers and literals, and grammar_amd64.go and walk_amd64.go
-// faster ones for long containers; shape.go describes what is recorded, habit.go has what a scan expects in the entries of a
+// scan.go has the checker, token.go its part for strings, numbers and literals, and grammar_amd64.go, walk_amd64.go and
+// grammar_arm64.go faster ones for long containers; shape.go describes what is recorded, habit.go has what a scan expects in the entries of a
 // list, edit.go the edits, and name.go and method.go the member names and methods of the protocol as small numbers.
 package wire
 

@@ -147,27 +147,3 @@ func (w *walk) check(b []byte, from, end int) bool {
 	}
 	return true
 }
-
-// usualScalar returns the length of the literal or natural number with which eight bytes begin, or 0 if it is none of less than
-// eight bytes. The caller must check what follows, as in truex.
-func usualScalar(text uint64) int {
-	const (
-		isTrue = 'e'<<24 | 'u'<<16 | 'r'<<8 | 't'
-		isNull = 'l'<<24 | 'l'<<16 | 'u'<<8 | 'n'
-		isFals = 's'<<24 | 'l'<<16 | 'a'<<8 | 'f'
-	)
-	switch uint32(text) {
-	case isTrue, isNull:
-		return 4
-	case isFals:
-		if byte(text>>32) == 'e' {
-			return 5
-		}
-	}
-	digits := text ^ ones*'0'
-	n := bits.TrailingZeros64((digits&^highs+ones*(0x80-10)|digits)&highs) >> 3
-	if n > 1 && byte(text) == '0' {
-		return 0
-	}
-	return n & 7
-}
