@@ -85,7 +85,7 @@ func runGoClient(ctx context.Context, revision string, options *mcp.ClientSessio
 	case stdio:
 		child = exec.Command(to.command[0], to.command[1:]...)
 		child.Stderr = to.stderr
-		transport = &mcp.CommandTransport{Command: child, TerminateDuration: patience}
+		transport = &mcp.CommandTransport{Command: child, TerminateDuration: endTime(to.command)}
 	case withSSE:
 		transport = &mcp.SSEClientTransport{Endpoint: to.url}
 	default:

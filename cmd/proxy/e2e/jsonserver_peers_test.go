@@ -152,7 +152,7 @@ func newGoCaller(ctx context.Context, revision string, to endpoint) (caller, err
 	default:
 		command := exec.CommandContext(ctx, to.command[0], to.command[1:]...)
 		command.Stderr = to.stderr
-		transport = &mcp.CommandTransport{Command: command, TerminateDuration: patience}
+		transport = &mcp.CommandTransport{Command: command, TerminateDuration: endTime(to.command)}
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "dragoman-e2e", Version: "1.0.0"}, nil)
 	session, err := client.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: revision})

@@ -126,6 +126,15 @@ func stop(proxy *os.Process, ended chan error) error {
 	}
 }
 
+// endTime is how long the Go SDK's client waits for the end of a command after the end of its input, and again after a signal. The
+// proxy must end by itself; a published server may need the signal after the SDK's own 5 s.
+func endTime(command []string) time.Duration {
+	if filepath.Dir(command[0]) == binaries {
+		return patience
+	}
+	return 0
+}
+
 // markOf returns an argument by which the processes of one run are found, also while another process runs the same tests.
 func markOf(run string) string { return fmt.Sprintf("e2e-mark-%d-%s", os.Getpid(), run) }
 
