@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dragoman-proxy/dragoman/bench/fleet"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // withStore writes a configuration for replicas that share a store, with a redis-server of its own. Without one on
 // this system it skips the test.
 func withStore(t *testing.T, more string) (config string) {
 	t.Helper()
-	engine, err := fleet.StartEngine(t.Context(), t.TempDir())
+	engine, err := fleet.StartEngineAt(t.Context(), peertest.Port(t), t.TempDir())
 	if errors.Is(err, fleet.ErrNoEngine) {
 		t.Skip(err)
 	}
