@@ -139,8 +139,9 @@ func TestConformance(t *testing.T) {
 	t.Logf("%d scenarios, checks by status:\n%s", len(direct), strings.Join(lines, "\n"))
 }
 
-// tries is how often a scenario runs at most until it has no fault. The suite waits only 500 to 1500 ms for some answers,
-// which a busy machine may not have given by then. A fault that is always there is in each run.
+// tries is how often a scenario runs at most until it has no fault. The suite waits only 500 to 1500 ms for some answers, and
+// dragoman 10 s for a document of an authorization server: a busy machine may not have given them by then. A fault that is always
+// there is in each run.
 const tries = 5
 
 // untilFine runs each scenario again for which faults returns something, by itself. The checks of its last run are those in found.
