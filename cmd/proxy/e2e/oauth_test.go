@@ -187,10 +187,10 @@ func TestKilledBetweenAnswerAndStore(t *testing.T) {
 	if n := len(s.Forms()); n != 2 || s.Reused() != 0 {
 		t.Errorf("%d requests, %d tokens sent again", n, s.Reused())
 	}
+	r.kill() // after which all that it has logged is there
 	if said := s.said.String(); !strings.Contains(said, "the answer to the last refresh was lost") || !strings.Contains(said, "put a new refresh token into SEED") {
 		t.Error(said)
 	}
-	r.kill()
 	s.seed(s.Login())
 	mustBeFine(t, s, s.start(t))
 }
@@ -269,6 +269,7 @@ func TestAStoreOnAFullDisk(t *testing.T) {
 		mustBeFine(t, s, r)
 		s.RefuseTokens()
 	}
+	r.kill() // after which all that it has logged is there
 	if said := s.said.String(); strings.Count(said, "tokens cannot be stored") != 1 || !strings.Contains(said, s.kept) || s.Reused() != 0 {
 		t.Error(said, s.Reused())
 	}
