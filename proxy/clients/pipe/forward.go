@@ -217,6 +217,7 @@ func (p *pipe) listen(x *exchange.Exchange) {
 			return
 		case err == nil:
 			x.Stream = st
+			again.Opened()
 			_, _ = x.Answer(&standing{p, again}) // until it breaks off
 			st.Close()
 		default:

@@ -310,7 +310,7 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		switch {
 		case f.Cause == mcp.UpstreamLost:
 			return mcp.Fail(mcp.SessionUnknown, "")
-		case f.Status < fasthttp.StatusInternalServerError:
+		case f.Status < fasthttp.StatusInternalServerError && !exchange.MayListenLater(err):
 			return f
 		}
 		o := upstream.ListenOptions{LastEventID: req.LastEventID, Header: slices.Clone(x.From)}
