@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,8 @@ const changingURI = "file:///a"
 type changing struct {
 	*peertest.Server
 	revision *translate.Revision
-	changes  chan int // those that the server tells of
+	changes  chan int     // those that the server tells of
+	refuses  atomic.Int64 // how many further standing streams it refuses, as if it still had another one
 
 	mu      sync.Mutex
 	telling []chan struct{} // one for each stream on which it has told of changes, closed when that has ended
@@ -39,6 +41,8 @@ func (s *changing) serve(u *peertest.Turn, over peertest.Over) {
 	switch {
 	case u.Text == http.MethodGet && modern:
 		u.Refuse(http.StatusMethodNotAllowed)
+	case u.Text == http.MethodGet && s.refuses.Add(-1) >= 0:
+		u.Refuse(http.StatusConflict)
 	case u.Text == http.MethodGet:
 		u.Say("")
 		s.tell(u, "")
@@ -126,12 +130,16 @@ func TestEachUpdateArrivesOnceOrItsLossIsTold(t *testing.T) {
 	faults := map[string]func(s *changing){
 		"connections end": func(s *changing) { s.Cut() },
 		"server restarts": func(s *changing) { s.Crash() },
+		"server notices the end late": func(s *changing) {
+			s.refuses.Store(1)
+			s.Cut()
+		},
 	}
 	for _, to := range []peer{{"2024-11-05", peertest.SSE}, {"2024-11-05", peertest.Stdio}, {"2025-06-18", peertest.HTTP}, {"2025-11-25", peertest.Stdio}, {"2026-07-28", peertest.HTTP}, {"2026-07-28", peertest.Stdio}} {
 		for _, from := range []peer{{"2024-11-05", peertest.HTTP}, {"2024-11-05", peertest.Stdio}, {"2025-11-25", peertest.HTTP}, {"2026-07-28", peertest.HTTP}, {"2026-07-28", peertest.Stdio}} {
 			for fault, happens := range faults {
 				switch {
-				case fault == "connections end" && to.over != peertest.HTTP: // that is its restart
+				case fault != "server restarts" && to.over != peertest.HTTP: // that is its restart
 					continue
 				case fault == "server restarts" && to.over == peertest.HTTP && translate.Lookup(to.revision).Modern: // there is nothing to forget
 					continue
@@ -145,6 +153,27 @@ func TestEachUpdateArrivesOnceOrItsLossIsTold(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestClientWhoseStreamIsRefusedFirst hears nothing until the server grants a stream, and is told so.
+func TestClientWhoseStreamIsRefusedFirst(t *testing.T) {
+	s := newChanging(t, peertest.HTTP, "2025-06-18")
+	s.refuses.Store(1 << 30)
+	hears := s.subscribe(t, through(t, s.At()).client(t, false), "2025-11-25")
+	s.refuses.Store(0)
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		select {
+		case s.changes <- 5:
+		case <-time.After(patience):
+		}
+	}()
+	sameJSON(t, hears.Next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a"}}`)
+	if m := hears.Next(); gjson.Get(m, "params.n").Int() != 5 {
+		t.Error(m)
+	}
+	<-told
 }
 
 // updatesAcross makes changes, a fault, and further changes, and judges what the client hears.

@@ -25,13 +25,17 @@ func MayListenLater(err error) bool {
 
 // ListenLater is Listen for a standing stream that the server has refused for a reason that may pass. The client's
 // stream stays open in the meantime, since published SDKs close their client, or ask again at once, if the stream is
-// refused or ends. The server is asked again as [MayListenLater] says. After any other failure the stream ends: the client opens it again, and then receives the failure.
+// refused or ends. The server is asked again as [MayListenLater] says. After any other failure the stream ends: the client
+// opens it again, and then receives the failure.
 func (x *Exchange) ListenLater(o upstream.ListenOptions, client mcp.Peer) error {
 	for again := new(server.Reopening); again.Wait(x.Ctx, 0) == nil; {
 		st, err := x.Common.Listen(x.Ctx, x.Session, o)
 		switch {
 		case err == nil:
 			x.Stream = st
+			if x.Session.Renewing != nil {
+				x.Session.Renewing.MayHaveMissed()
+			}
 			return x.Listen(client)
 		case errors.Is(err, upstream.ErrNoStream), !MayListenLater(err):
 			return nil

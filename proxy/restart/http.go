@@ -174,7 +174,7 @@ func (s *stream) reopen(why error) error {
 			case s.isClosed(), s.isOutdated(number):
 				st.Close()
 			case same && s.lastID == "": // the server cannot send again what the client has missed
-				s.c.mayHaveMissed()
+				s.c.MayHaveMissed()
 			}
 			s.number = number
 			return nil

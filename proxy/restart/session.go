@@ -132,9 +132,9 @@ func (c *HTTP) continueIn(named, version string, early, changes [][]byte) {
 	}
 }
 
-// mayHaveMissed tells the client, on its standing stream, that the resources which it has subscribed to may have changed while that
+// MayHaveMissed tells the client, on its standing stream, that the resources which it has subscribed to may have changed while that
 // was away. Lists may have changed, too, but many servers end an idle stream every minute, and lists are large.
-func (c *HTTP) mayHaveMissed() {
+func (c *HTTP) MayHaveMissed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.addNews(c.memory.Updates())
