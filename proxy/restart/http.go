@@ -43,38 +43,52 @@ func (c *HTTP) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 // resume a stream and the session is lost, the error is a replacedError, since the stream belonged to
 // the lost session.
 func (c *HTTP) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
-	was := c.Number()
+	st, _, err := c.listen(ctx, o)
+	return st, err
+}
+
+// listen is Listen. number is that of the session in which it has opened the stream.
+func (c *HTTP) listen(ctx context.Context, o upstream.ListenOptions) (_ upstream.Stream, number uint64, err error) {
+	number = c.Number()
 	st, err := c.HTTPSession.Listen(ctx, o)
 	if err != nil && IsLost(err) {
-		if renewed := c.Renew(ctx, was, o.Header); renewed != nil {
-			return nil, renewed
+		if renewed := c.Renew(ctx, number, o.Header); renewed != nil {
+			return nil, 0, renewed
 		}
 		if o.LastEventID != "" {
-			return nil, &replacedError{}
+			return nil, 0, &replacedError{}
 		}
+		number = c.Number()
 		st, err = c.HTTPSession.Listen(ctx, o)
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return st, nil
+	return st, number, nil
 }
 
 // Stand opens the standing stream like Listen, but the stream is opened again whenever it breaks off,
 // until ctx ends.
 func (c *HTTP) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
-	st, err := c.Listen(ctx, o)
+	st, number, err := c.listen(ctx, o)
 	if _, replaced := errors.AsType[*replacedError](err); replaced {
 		o.LastEventID = ""
-		st, err = c.Listen(ctx, o)
+		st, number, err = c.listen(ctx, o)
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := &stream{c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, parks: o.Parks, st: st, changed: make(chan struct{}, 1)}
+	out := &stream{
+		c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, parks: o.Parks, number: number, st: st, changed: make(chan struct{}, 1),
+	}
+	out.again.Opened()
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.standing = append(c.standing, out)
+	outdated := c.Number() != number
+	c.mu.Unlock()
+	if outdated { // another session has replaced it meanwhile, and did not know this stream yet
+		out.interrupt()
+	}
 	return out, nil
 }
 
@@ -117,7 +131,7 @@ func (s *stream) Events(yield func(sse.Event, error) bool) {
 			if e.Retry > 0 {
 				s.retry = e.Retry
 			}
-			if s.wait = 0; !yield(e, nil) {
+			if s.again.Heard(); !yield(e, nil) {
 				return
 			}
 		}
@@ -140,14 +154,14 @@ func (s *stream) reopen(why error) error {
 		case <-s.changed: // a new session: do not wait
 			s.lastID = ""
 		default:
-			if s.wait = min(max(2*s.wait, server.FirstReopen, s.retry), server.LastReopen); !s.pause(s.wait) {
+			if wait := min(max(s.again.Next(), s.retry), server.LastReopen); !s.pause(wait) {
 				return why
 			}
 		}
 		if s.isClosed() {
 			return upstream.ErrClosed
 		}
-		st, err := s.c.Listen(s.ctx, upstream.ListenOptions{LastEventID: s.lastID, Header: s.header, Parks: s.parks})
+		st, number, err := s.c.listen(s.ctx, upstream.ListenOptions{LastEventID: s.lastID, Header: s.header, Parks: s.parks})
 		_, replaced := errors.AsType[*replacedError](err)
 		switch {
 		case err == nil:
@@ -155,16 +169,37 @@ func (s *stream) reopen(why error) error {
 			s.st.Close()
 			s.st = st
 			s.mu.Unlock()
-			if s.isClosed() {
+			s.again.Opened()
+			switch same := number == s.number; {
+			case s.isClosed(), s.isOutdated(number):
 				st.Close()
+			case same && s.lastID == "": // the server cannot send again what the client has missed
+				s.c.MayHaveMissed()
 			}
+			s.number = number
 			return nil
 		case replaced:
 			s.lastID = ""
-		case s.ctx.Err() != nil, errors.Is(err, upstream.ErrClosed), errors.Is(err, upstream.ErrNoStream), isFinal(err):
+		case s.ctx.Err() != nil, errors.Is(err, upstream.ErrClosed), errors.Is(err, upstream.ErrNoStream), isFinal(err) && !upstream.IsConflict(err):
 			return err
 		}
 	}
+}
+
+// isOutdated reports whether another session has replaced the one with this number, in which the stream is open. If not, what
+// was signalled before is settled.
+func (s *stream) isOutdated(number uint64) bool {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.c.Number() != number {
+		return true
+	}
+	select {
+	case <-s.changed:
+		s.lastID = ""
+	default:
+	}
+	return false
 }
 
 // pause waits, and reports whether the stream is still wanted. A new session ends the wait.

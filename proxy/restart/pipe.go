@@ -516,7 +516,7 @@ func (r *Pipe) start() (err error) {
 	}
 	r.mu.Lock()
 	again, own := r.memory.Replay()
-	unkept := r.memory.Unkept()
+	unkept, updates := r.memory.Unkept(), r.memory.Updates()
 	r.mu.Unlock()
 	reportUnkept(r.host, unkept)
 	for _, message := range again {
@@ -527,6 +527,7 @@ func (r *Pipe) start() (err error) {
 	if r.remote {
 		h.Early = append(h.Early, listChanges(m.Result())...)
 	}
+	h.Early = append(h.Early, updates...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.life.Err() != nil {

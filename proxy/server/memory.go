@@ -149,6 +149,15 @@ func (y *Memory) settle(key string, accepted bool) {
 	}
 }
 
+// Updates returns the notifications that the resources of the subscriptions may have changed, for a client whose server could not
+// send any for a while.
+func (y *Memory) Updates() (all [][]byte) {
+	for uri := range y.subscribed {
+		all = append(all, mcp.Updated(uri))
+	}
+	return all
+}
+
 // Unkept returns how many requests for a subscription found no room, and so are not among what Replay returns. Each is counted in
 // one call of Unkept.
 func (y *Memory) Unkept() int {

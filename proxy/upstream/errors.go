@@ -85,6 +85,12 @@ func (e *StatusError) Error() string {
 	return s
 }
 
+// IsConflict reports whether err is the status 409, with which a server refuses a second stream where it has one already.
+func IsConflict(err error) bool {
+	status, ok := errors.AsType[*StatusError](err)
+	return ok && status.Code == http.StatusConflict
+}
+
 // Challenges returns the values of the WWW-Authenticate headers.
 func (e *StatusError) Challenges() (all []string) {
 	for _, h := range e.Header {

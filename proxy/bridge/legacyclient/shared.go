@@ -298,8 +298,8 @@ func (c *Conn) restoreWanted() {
 func (c *Conn) restore(ctx context.Context, uri string, header []upstream.Header) bool {
 	err := c.watch(ctx, uri, header, func() bool { return slices.Contains(c.shared.wanted, uri) })
 	if err == nil {
-		c.unwant(uri)                  // it may have been there already
-		c.tell([][]byte{updated(uri)}) // it may have changed since the client's stream at the other replica ended
+		c.unwant(uri)                      // it may have been there already
+		c.tell([][]byte{mcp.Updated(uri)}) // it may have changed since the client's stream at the other replica ended
 		return true
 	}
 	if ctx.Err() != nil {

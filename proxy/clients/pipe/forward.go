@@ -267,6 +267,7 @@ func (s *standing) open(x *exchange.Exchange) bool {
 		return false
 	case err == nil:
 		x.Stream = st
+		s.again.Opened()
 	default:
 		s.proxy.Host.Log.Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
 		s.lostWith(s.proxy.Failed(x, err))

@@ -317,7 +317,7 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		switch {
 		case f.Cause == mcp.UpstreamLost:
 			return mcp.Fail(mcp.SessionUnknown, "")
-		case f.Status < fasthttp.StatusInternalServerError:
+		case f.Status < fasthttp.StatusInternalServerError && !exchange.MayListenLater(err):
 			return f
 		}
 		face.standing.begin(x, &upstream.ListenOptions{LastEventID: req.LastEventID, Header: slices.Clone(x.From), Parks: true}, resp, face.Host.Draining)
