@@ -152,8 +152,9 @@ type Pipe interface {
 	// more than the configured number of bytes wait for the client, the pipe is closed. The error is the reason why the
 	// pipe has ended.
 	Write(msg []byte) error
-	// Close ends the pipe after all that was written to it has gone out. It does not wait for that. It may be called more
-	// than once.
+	// Close ends the pipe: no more messages are accepted from the client, those that were are still taken, and all that
+	// was written until the session's Ending returns goes out. Close does not wait for that. It may be called more than
+	// once.
 	Close()
 }
 
@@ -162,8 +163,11 @@ type PipeSession interface {
 	// Take receives one message of the client: well-formed JSON, and a message or an array. It is called for one
 	// message after the other, in the order in which they came. The message is valid until Take returns and may be
 	// changed in place. header returns the value of a header of the message's request, "" when absent; it is valid
-	// until Take returns, too. Take must return soon after the pipe's context ends.
+	// until Take returns, too. Take must return soon after Close of the pipe, and after the pipe's context ends.
 	Take(message []byte, header func(name string) string)
+	// Ending is called once after Close of the pipe, when Take will not be called any more, unless the pipe's context has
+	// ended before.
+	Ending()
 	// Owns reports whether a request with these headers, admitted by the token that guest identifies, may speak for
 	// the client. It is called concurrently with the others.
 	Owns(guest string, header func(name string) string) bool

@@ -201,7 +201,7 @@ const lastWords = time.Second
 
 // Shutdown stops accepting, closes idle connections and waits for the exchanges under way. If ctx ends first, it cuts
 // them: it cancels their contexts, closes their streams and connections a moment later, and then returns ctx's error.
-// Streams are exchanges too, and handlers must end them. In either case it waits until everything that Serve has
+// Streams are exchanges too, and handlers must end them; a pipe has that moment to end by itself. In either case it waits until everything that Serve has
 // started has ended, so handlers must return when their contexts end. It may be called more than once.
 func (h *HTTP) Shutdown(ctx context.Context) error {
 	h.mu.Lock()
@@ -228,7 +228,12 @@ func (h *HTTP) Shutdown(ctx context.Context) error {
 	case <-done:
 	case <-ctx.Done():
 		err = ctx.Err()
-		h.cut((*conn).end)
+		pipes := h.pipeConns()
+		h.cut(func(c *conn, why error) {
+			if !pipes[c] {
+				c.end(why)
+			}
+		})
 		select {
 		case <-done: // all handlers have answered
 		case <-time.After(lastWords):
@@ -241,6 +246,17 @@ func (h *HTTP) Shutdown(ctx context.Context) error {
 		h.watch.close()
 	}
 	return err
+}
+
+// pipeConns returns the connections of all pipes.
+func (h *HTTP) pipeConns() map[*conn]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of := make(map[*conn]bool, len(h.pipes))
+	for _, p := range h.pipes {
+		of[p.conn] = true
+	}
+	return of
 }
 
 // cut calls each for every connection, to end what is under way on it.
