@@ -46,6 +46,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		ReplicasPath: config.ReplicasPath,
 		Log:          srv.logHTTP,
 		Refused:      srv.Host.Report.Refused,
+		Held:         srv.Modern.AwaitParked,
 	}
 	if a := srv.Adapters; a != nil && srv.Now().Config.Adapters.HTTPPrefix != "" {
 		cfg.PlainPrefix, cfg.Plain, cfg.PlainRefusal = srv.Now().Config.Adapters.HTTPPrefix, srv.servePlain, a.Refusal

@@ -18,6 +18,7 @@ type conn struct {
 	net.Conn
 	cfg  *HTTPConfig
 	id   uint64  // in the watch
+	late bool    // accepted while draining
 	peek *peeker // nil if the watch reports that the client leaves
 
 	busy atomic.Bool // a request is coming in or being answered
@@ -152,6 +153,17 @@ func (c *conn) end(why error) {
 	if cancel != nil {
 		cancel(why)
 	}
+}
+
+// isIdle reports whether nothing is lost if c is closed now. A request that has begun to come in counts if c is from before
+// the shutdown: its client may not know of that.
+func (c *conn) isIdle() bool {
+	if !c.late {
+		return !c.busy.Load()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cancel == nil
 }
 
 // hangUp closes the connection without a TLS alert: a peer that does not read could make the

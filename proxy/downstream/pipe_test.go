@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -457,7 +458,9 @@ func TestShutdownWaitsForPipesThenCutsThem(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Shutdown(ctx) }()
-	recv(t, s.drain, "the beginning of the end")
+	for !s.draining.Load() {
+		runtime.Gosched()
+	}
 	_ = first.Write([]byte("bye"))
 	first.Close()
 	if why := recv(t, ps.left, "the first"); !errors.Is(why, ErrClosed) {
