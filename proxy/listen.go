@@ -65,6 +65,12 @@ func (srv *Server) logHTTP(what string, err error) {
 		srv.Host.Report.Panicked(err)
 		return
 	}
+	if what == downstream.PlainHTTP {
+		srv.plainHTTP.do(func() {
+			srv.Host.Log.Warn("a client uses http:// at a port for TLS: it must use https://", zap.Error(err))
+		})
+		return
+	}
 	level := zap.WarnLevel
 	if what == "connection" { // clients may close connections at any time
 		level = zap.DebugLevel

@@ -44,6 +44,7 @@ type conn struct {
 type serving struct {
 	early    []byte // what Read returns first: what the fast path has read, and the error of its last Read
 	earlyErr error
+	first    headEnd // of the first request
 	linger   bool
 	bodyRead bool              // the body of the request under way was read
 	ended    bool              // Read has returned io.EOF
@@ -278,6 +279,12 @@ func (c *conn) Read(b []byte) (n int, err error) {
 	} else {
 		n, err = c.Conn.Read(b)
 	}
+	if n == 0 && err != nil {
+		c.answerPlain(err)
+	}
+	if bad := c.first.next(b[:n]); bad != nil {
+		n, err = 0, bad
+	}
 	switch {
 	case n > 0:
 		c.busy.Store(true)
@@ -330,19 +337,9 @@ func (c *conn) Close() error {
 	}
 	if c.linger {
 		c.linger = false
-		c.discard()
+		discard(c.Conn, c.cfg.MaxBody)
 	}
 	return c.Conn.Close()
-}
-
-func (c *conn) discard() {
-	const patience = 2 * time.Second
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
-		return
-	}
-	if c.Conn.SetReadDeadline(time.Now().Add(patience)) == nil {
-		_, _ = io.CopyN(io.Discard, c.Conn, 4*int64(c.cfg.MaxBody))
-	}
 }
 
 // peeker notices that a client leaves, on systems that do not report it: while an exchange is

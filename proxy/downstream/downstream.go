@@ -14,7 +14,8 @@
 //   - http.go has the state of a listener, and pipe.go that of a client of HTTP+SSE;
 //   - body.go and check.go are what happens to a request before a handler gets it, refusals.go answers one that none gets,
 //     and headers.go has the heads of messages;
-//   - leave_linux.go and leave_other.go notice that a client leaves its connection, which is conn.go; output.go writes to it;
+//   - leave_linux.go and leave_other.go notice that a client leaves its connection, which is conn.go; output.go writes to it, and
+//     head.go finds what is no head of a request in what it reads;
 //   - guests.go says which clients are admitted, stdio.go is a client on a pair of pipes, and config.go has the limits;
 //   - downstream.go is what the package and its users agree on.
 package downstream
