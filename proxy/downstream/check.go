@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/samehead"
 )
 
 // checkPeer checks the Host and Origin of a request. Values that were allowed on a
@@ -82,7 +84,7 @@ func checkFraming(ctx *fasthttp.RequestCtx) (r *refusal) {
 			r = twoLengths
 		case !inChunks && strings.EqualFold(string(name), fasthttp.HeaderTransferEncoding):
 			r = badCoding
-		case strings.EqualFold(string(name), fasthttp.HeaderConnection) && lists(value, "close"):
+		case strings.EqualFold(string(name), fasthttp.HeaderConnection) && samehead.Lists(value, "close"):
 			ctx.SetConnectionClose()
 		}
 		if r != nil {
@@ -91,16 +93,6 @@ func checkFraming(ctx *fasthttp.RequestCtx) (r *refusal) {
 		}
 	}
 	return nil
-}
-
-// lists reports whether the value of a header is a list with this item.
-func lists(value []byte, item string) bool {
-	for v := range bytes.SplitSeq(value, []byte{','}) {
-		if strings.EqualFold(string(bytes.TrimSpace(v)), item) {
-			return true
-		}
-	}
-	return false
 }
 
 // checkPost checks the type of a POST's body and the types that its client accepts.
