@@ -133,6 +133,27 @@ func TestTokenAndTLSGuardTheListener(t *testing.T) {
 	}
 }
 
+// TestPlainHTTPAtAPortForTLSIsLoggedOnce, however many clients use it.
+func TestPlainHTTPAtAPortForTLSIsLoggedOnce(t *testing.T) {
+	cfg := config.Default()
+	cfg.TLS.Cert, cfg.TLS.Key, _ = certificate(t)
+	core, logs := observer.New(zap.WarnLevel)
+	srv, err := newServer(cfg, zap.New(core), newFake(nil).origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, _ := startServing(t, srv)
+	for range 3 {
+		status, _, body := visit(t, http.DefaultClient, "POST", base+"/mcp", initialize("2025-06-18", `{}`), "A", "")
+		if status != 400 || !strings.Contains(body, "https://") {
+			t.Errorf("%d %s", status, body)
+		}
+	}
+	if said := logs.FilterMessageSnippet("it must use https://").Len(); said != 1 || logs.Len() != 1 {
+		t.Errorf("the log says %v", logs.All())
+	}
+}
+
 // TestShimReachesAGuardedProxy: the local shim connects to a proxy that requires a token, over TLS
 // with a certificate that only the shim trusts.
 func TestShimReachesAGuardedProxy(t *testing.T) {

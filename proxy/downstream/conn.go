@@ -18,6 +18,7 @@ type conn struct {
 	net.Conn
 	cfg     *HTTPConfig
 	watched uint64  // its id in the watch
+	late    bool    // accepted while draining
 	peek    *peeker // nil if the watch reports that the client leaves
 
 	busy atomic.Bool // a request is coming in or being answered
@@ -43,6 +44,7 @@ type conn struct {
 type serving struct {
 	early    []byte // what Read returns first: what the fast path has read, and the error of its last Read
 	earlyErr error
+	first    headEnd // of the first request
 	linger   bool
 	bodyRead bool              // the body of the request under way was read
 	ended    bool              // Read has returned io.EOF
@@ -157,6 +159,17 @@ func (c *conn) end(why error) {
 // Notice implements [rawio.Watcher]: the client leaves.
 func (c *conn) Notice() { c.end(ErrClientLeft) }
 
+// isIdle reports whether nothing is lost if c is closed now. A request that has begun to come in counts if c is from before
+// the shutdown: its client may not know of that.
+func (c *conn) isIdle() bool {
+	if !c.late {
+		return !c.busy.Load()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cancel == nil
+}
+
 // hangUp closes the connection without a TLS alert: a peer that does not read could make the
 // alert wait.
 func (c *conn) hangUp() { _ = unwrap(c.Conn).Close() }
@@ -269,6 +282,12 @@ func (c *conn) Read(b []byte) (n int, err error) {
 	} else {
 		n, err = c.Conn.Read(b)
 	}
+	if n == 0 && err != nil {
+		c.answerPlain(err)
+	}
+	if bad := c.first.next(b[:n]); bad != nil {
+		n, err = 0, bad
+	}
 	switch {
 	case n > 0:
 		c.busy.Store(true)
@@ -321,19 +340,9 @@ func (c *conn) Close() error {
 	}
 	if c.linger {
 		c.linger = false
-		c.discard()
+		discard(c.Conn, c.cfg.MaxBody)
 	}
 	return c.Conn.Close()
-}
-
-func (c *conn) discard() {
-	const patience = 2 * time.Second
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
-		return
-	}
-	if c.Conn.SetReadDeadline(time.Now().Add(patience)) == nil {
-		_, _ = io.CopyN(io.Discard, c.Conn, 4*int64(c.cfg.MaxBody))
-	}
 }
 
 // peeker notices that a client leaves, on systems that do not report it: while an exchange is

@@ -278,7 +278,7 @@ func (c *HTTP) Renew(ctx context.Context, was uint64, header []upstream.Header) 
 
 // replace begins another session, or uses the one that another replica has begun.
 func (c *HTTP) replace(header []upstream.Header) error {
-	ctx, cancel := context.WithTimeout(c.host.Draining, c.host.Config().Upstream.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(c.host.Serving, c.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
 	return c.share(ctx, header, func() error { return c.begin(ctx, header) })
 }

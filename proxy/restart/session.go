@@ -70,7 +70,7 @@ func OverHTTP(h *host.Host, t sealed.Session, conn *upstream.HTTPSession, resume
 	if conn == nil || t.Named == "" || resume() == nil {
 		return nil
 	}
-	return &HTTP{HTTPSession: conn, host: h, was: t, resume: resume}
+	return &HTTP{HTTPSession: conn, host: h, was: t, resume: resume, memory: server.Memory{NoAnswers: true}}
 }
 
 // Bind says which session the server belongs to. began says that the session began in this process, so that all of the

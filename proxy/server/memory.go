@@ -58,6 +58,7 @@ const (
 // notifications/initialized, the log level and the resource subscriptions.
 type Memory struct {
 	Initialized bool
+	NoAnswers   bool   // Answered will not be called: a subscription counts as accepted
 	level       []byte // params of the last logging/setLevel
 	subscribed  map[string]*remembered
 	asked       map[string]*remembered // by the keys of the ids of requests that subscribe and have no response yet
@@ -123,8 +124,10 @@ func (y *Memory) subscribe(uri string, m *wire.Message) {
 		y.subscribed[s.uri] = s
 	}
 	key := string(wire.AppendIDKey(nil, m.ID()))
-	y.settle(key, true) // of an older request with this id, nothing more is known
-	if y.size+len(key)+maxOverhead <= maxSubscriptions {
+	if !y.NoAnswers {
+		y.settle(key, true) // of an older request with this id, nothing more is known
+	}
+	if !y.NoAnswers && y.size+len(key)+maxOverhead <= maxSubscriptions {
 		y.size += len(key) + maxOverhead
 		y.asked[key] = s
 		s.open++

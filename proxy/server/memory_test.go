@@ -117,3 +117,18 @@ func TestMemoryScansNoLargeMessage(t *testing.T) {
 		t.Error("the small one was not")
 	}
 }
+
+// TestMemoryWithoutAnswersWaitsForNone, and keeps nothing of the requests but their subscriptions.
+func TestMemoryWithoutAnswersWaitsForNone(t *testing.T) {
+	y := Memory{Initialized: true, NoAnswers: true}
+	for id := range 2 * maxSubscriptions {
+		y.Note(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"a:%d"}}`, id, id%3))
+	}
+	y.Note([]byte(`{"jsonrpc":"2.0","id":"u","method":"resources/unsubscribe","params":{"uri":"a:1"}}`))
+	if y.Waits() {
+		t.Errorf("it waits for %d responses", len(y.asked))
+	}
+	if messages, _ := y.Replay(); len(messages) != 3 || y.Unkept() != 0 {
+		t.Errorf("%q", messages)
+	}
+}

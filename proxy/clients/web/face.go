@@ -219,6 +219,8 @@ func (f *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, res
 		return mcp.Uninitialized(mcp.NotInitialized)
 	case m.Method != wire.Initialize:
 		return mcp.Uninitialized(mcp.NotInitialized).About(m.ID())
+	case f.Host.Draining.Err() != nil: // the session would end with the process
+		return mcp.Fail(mcp.ShuttingDown, "").About(m.ID())
 	case !f.Table.Reserve():
 		return mcp.Fail(mcp.TooManySessions, "").About(m.ID())
 	}
