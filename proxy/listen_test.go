@@ -20,7 +20,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -355,7 +354,7 @@ func TestMissingProgramIsLoggedAtOnce(t *testing.T) {
 // TestUnreachableServerIsLoggedAtOnce: a server at a URL that cannot be reached when serving begins is logged then, with its
 // name, and again when it can be.
 func TestUnreachableServerIsLoggedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var up atomic.Bool
 		core, logs := observer.New(zap.InfoLevel)
 		cfg := config.Default()

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -59,7 +58,7 @@ func TestDiscoverRefusedInTheRevisionItLists(t *testing.T) {
 // TestSlowModernServerHasTheHandshakeTimeout: a server that is known to have no handshake, or says so when it refuses one, may take
 // longer to answer server/discover than one that may have one, such as a server that is started by its first request.
 func TestSlowModernServerHasTheHandshakeTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		for _, c := range []struct {
 			version, refusal string
 			begins           bool

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -364,7 +363,7 @@ func TestWithoutRestartsTheSessionEndsWithTheProcess(t *testing.T) {
 }
 
 func TestCallsWaitForTheNewProcessWithinTheHandshakeTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		kids := newFamily(silentChild)
 		srv := frontOf(t, kids.origin(), func(cfg *config.Config) {
 			cfg.Upstream.Restart = config.Restart{Max: 1, Wait: time.Hour, MaxWait: time.Hour}
