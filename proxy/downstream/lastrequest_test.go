@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
@@ -85,6 +87,42 @@ func TestNoRequestBeginsOnAConnectionThatWasIdle(t *testing.T) {
 					t.Errorf("the second request was handled: %v", why)
 				}
 			default:
+			}
+		})
+	}
+}
+
+// TestWhatAShutdownClosesAsIdle and what may begin on it then.
+func TestWhatAShutdownClosesAsIdle(t *testing.T) {
+	for name, c := range map[string]struct {
+		late   bool
+		before func(*conn)
+		stays  bool
+	}{
+		"a connection without a request":                      {before: func(*conn) {}},
+		"one whose request comes in":                          {before: func(c *conn) { c.busy.Store(true) }, stays: true},
+		"one that has carried a message for a pipe":           {before: func(c *conn) { c.keep() }},
+		"a late one whose request comes in":                   {late: true, before: func(c *conn) { c.busy.Store(true) }},
+		"a late one with an exchange":                         {late: true, before: func(c *conn) { c.begin(func(error) {}) }, stays: true},
+		"a late one whose message for a pipe is not answered": {late: true, before: func(c *conn) { c.keep() }, stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			defer ours.Close()
+			defer theirs.Close()
+			conn := newConn(ours, new(HTTPConfig))
+			conn.late = c.late
+			c.before(conn)
+			conn.hangUpIdle()
+			_ = theirs.SetReadDeadline(time.Now()) // closed or not is known already
+			_, err := theirs.Read(make([]byte, 1))
+			if stays := !errors.Is(err, io.EOF); stays != c.stays {
+				t.Errorf("it stays open: %v, want %v", stays, c.stays)
+			}
+			why := error(nil)
+			conn.begin(func(err error) { why = err })
+			if wantBegun := c.stays; (why == nil) != wantBegun || conn.keep() != wantBegun {
+				t.Errorf("a request may begin: %v, want %v", why == nil, wantBegun)
 			}
 		})
 	}
