@@ -21,13 +21,14 @@ func (x *Exchange) listKey(c *session.Call, down *translate.Translator) (key mem
 }
 
 // again returns the known translation of raw, if raw is the known answer to x's own request. x.Msg then has only its kind
-// and method.
+// and method, and what its translation knew.
 func (x *Exchange) again(key memo.Key, raw []byte) (out []byte, ok bool) {
 	k := x.Common.Lists.Find(key)
 	if k == nil || !k.Is(raw, x.Call.ID) {
 		return nil, false
 	}
 	x.Msg.Kind, x.Msg.Method = wire.Result, key.Method
+	x.Msg.Facts, x.Msg.Stamp, x.Msg.Note = x.Session.Facts, x.Crossing.ToClient(), nil
 	x.id = append(x.id[:0], x.Call.ID...)
 	x.answered, x.Final, x.Verdict = true, true, metrics.Succeeded
 	x.Session.Open.End(x.Call)
@@ -46,6 +47,7 @@ func (x *Exchange) remembered(key memo.Key, k *memo.Answer, raw []byte) (out []b
 	if k.Updated {
 		x.noteDialect()
 	}
+	x.answeredSpan(&x.Msg).Lost(k.Losses)
 	x.observeLost(k.Losses)
 	x.Common.Host.Losses.Note(key.By.From(), key.By.To(), key.Method, k.Losses, x.From)
 	x.Clock.Lap(&x.Clock.Translate)
