@@ -3,9 +3,12 @@ package proxy
 import (
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 )
 
 // TestRememberedListsAreToldOfAsNewOnes: spans and the live page say the same of a list whose translation is remembered as of
@@ -81,6 +84,34 @@ func TestRememberedListsAreToldOfAsNewOnes(t *testing.T) {
 						}
 					})
 				}
+			}
+		})
+	}
+}
+
+// TestAListThatIsNoSuccessIsCountedAsEver: a list may say that the server needs an answer first, and is one round of a call
+// then, or that a tool has failed.
+func TestAListThatIsNoSuccessIsCountedAsEver(t *testing.T) {
+	const times = 5
+	for members, failed := range map[string]int{`"resultType":"input_required","requestState":"s"`: 0, `"resultType":"complete","isError":true,"tools":[]`: times} {
+		bothTransports(t, func(t *testing.T, piped bool) {
+			var says atomic.Value
+			says.Store(members)
+			f := modernServer(piped, `"capabilities":{"tools":{}}`, func(id, _, _ string) ([]string, error) { return one(result(id, says.Load().(string))) })
+			f.asked = true
+			srv := front(t, f)
+			ask := askingAs(srv, modernVersion, false)
+			for n := range times {
+				ask(modernRequestOf(fmt.Sprint(n), "tools/list", meta(`{}`)))
+			}
+			says.Store(`"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[]`)
+			ask(modernRequestOf("9", "tools/list", meta(`{}`)))
+			eventually(t, "the last one is counted", func() bool { return srv.outcomes(metrics.Succeeded, "tools/list") > 0 })
+			eventually(t, "all have ended", func() bool {
+				return counted(t, srv.Metrics, "dragoman_requests_total", "method=tools/list") == failed+1
+			})
+			if n := srv.outcomes(metrics.ToolError, "tools/list"); n != failed {
+				t.Errorf("%d are counted as failed, want %d", n, failed)
 			}
 		})
 	}

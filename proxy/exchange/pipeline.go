@@ -248,7 +248,7 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 		}
 	}
 	var list *memo.Pending
-	if listed && kind == wire.Result {
+	if listed && kind == wire.Result && x.Verdict == metrics.Succeeded { // again counts it as such
 		from, to := m.IDAt()
 		list = x.Common.Lists.Watch(key, raw, from, to)
 	}
