@@ -3,11 +3,14 @@ package proxy
 import (
 	"fmt"
 	"reflect"
+	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 )
 
@@ -115,4 +118,39 @@ func TestAListThatIsNoSuccessIsCountedAsEver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheMemoryOfRememberedListsIsCounted: many clients may read large lists slowly. What is written over the server's answer
+// needs no more memory.
+func TestTheMemoryOfRememberedListsIsCounted(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // what is collected is not counted any more
+	list := `"tools":[{"name":"a","title":"T","description":"` + strings.Repeat("x", 2*large.Size) + `","inputSchema":{"type":"object"}}]`
+	bothTransports(t, func(t *testing.T, piped bool) {
+		f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+			if id := gjson.Get(m, "id"); id.Exists() {
+				return one(result(id.Raw, list))
+			}
+			return nil, nil
+		}))
+		f.piped = piped
+		srv := front(t, f)
+		ask := askingAs(srv, modernVersion, false)
+		var translated int64
+		for n := range 6 {
+			before := srv.Host.Memory().Budget.Taken()
+			if got := ask(modernRequestOf(fmt.Sprint(n), "tools/list", meta(`{}`))); len(got) < len(list) {
+				t.Fatal(got)
+			}
+			more := srv.Host.Memory().Budget.Taken() - before
+			if n == 0 {
+				translated = more
+			}
+			if more < translated || piped && more < int64(len(list)) {
+				t.Errorf("list %d: %d bytes are counted, for a translated one %d", n, more, translated)
+			}
+		}
+		if len(srv.Lists.Known()) == 0 {
+			t.Error("nothing is remembered")
+		}
+	})
 }

@@ -243,7 +243,10 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	if !x.Final { // the answer to a request that is not x's own: on a pipe, all are
 		if key, listed = x.listKey(x.Met, down); listed && kind == wire.Result {
 			if k := x.Common.Lists.Find(key); k != nil && k.Is(raw, wire.View(id)) {
-				return x.completed(x.remembered(key, k, raw), m), true
+				if out, ok := x.fromMemory(k, raw); ok {
+					x.remembered(key, k)
+					return x.completed(out, m), true
+				}
 			}
 		}
 	}

@@ -75,6 +75,14 @@ func (a *Answer) AppendTranslation(dst []byte, id string) []byte {
 	return a.out.append(dst, id)
 }
 
+// Size returns the length of the translation without its id.
+func (a *Answer) Size() int {
+	if a.same {
+		return a.in.size()
+	}
+	return a.out.size()
+}
+
 func (a *Answer) size() int { return a.in.size() + a.out.size() }
 
 // frame is a message without its id.
