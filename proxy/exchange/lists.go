@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
@@ -21,33 +22,55 @@ func (x *Exchange) listKey(c *session.Call, down *translate.Translator) (key mem
 }
 
 // again returns the known translation of raw, if raw is the known answer to x's own request. x.Msg then has only its kind
-// and method.
+// and method, and what its translation knew.
 func (x *Exchange) again(key memo.Key, raw []byte) (out []byte, ok bool) {
 	k := x.Common.Lists.Find(key)
 	if k == nil || !k.Is(raw, x.Call.ID) {
 		return nil, false
 	}
-	x.Msg.Kind, x.Msg.Method = wire.Result, key.Method
-	x.id = append(x.id[:0], x.Call.ID...)
-	x.answered, x.Final, x.Verdict = true, true, metrics.Succeeded
-	x.Session.Open.End(x.Call)
 	if key.Method == wire.ToolsList {
 		x.noteTools(raw)
 	}
-	return x.remembered(key, k, raw), true
+	x.id = append(x.id[:0], x.Call.ID...)
+	if out, ok = x.fromMemory(k, raw); !ok {
+		return nil, false
+	}
+	x.Msg.Kind, x.Msg.Method = wire.Result, key.Method
+	x.Msg.Facts, x.Msg.Stamp, x.Msg.Note = x.Session.Facts, x.Crossing.ToClient(), nil
+	x.answered, x.Final, x.Verdict = true, true, metrics.Succeeded
+	x.Session.Open.End(x.Call)
+	x.remembered(key, k)
+	return out, true
 }
 
-// remembered returns the translation of raw, which is k, for the client, and counts what it loses.
-func (x *Exchange) remembered(key memo.Key, k *memo.Answer, raw []byte) (out []byte) {
-	out = raw
-	if id := x.Crossing.Rename(x.id); !k.Same() || !sameMemory(id, x.id) {
-		out = x.own(k.AppendTranslation(x.buf[:0], wire.View(id)), raw)
+// fromMemory returns the translation of raw, which is k, for the client. A large one is written over raw if that leaves enough
+// room. ok is false if there is no memory for it: then, the translation of raw fails as any other.
+func (x *Exchange) fromMemory(k *memo.Answer, raw []byte) (out []byte, ok bool) {
+	id := x.Crossing.Rename(x.id)
+	if k.Same() && sameMemory(id, x.id) {
+		return raw, true
 	}
+	dst, size := x.buf[:0], k.Size()+len(id)
+	switch {
+	case size <= large.Size:
+	case size <= cap(raw):
+		dst = raw[:0]
+	default:
+		var err error
+		if dst, err = x.Common.Host.Memory().Alloc(x.Ctx, large.AnswerWait, large.Copy, size); err != nil {
+			return nil, false
+		}
+	}
+	return x.own(k.AppendTranslation(dst, wire.View(id)), raw), true
+}
+
+// remembered counts what the known answer k loses.
+func (x *Exchange) remembered(key memo.Key, k *memo.Answer) {
 	if k.Updated {
 		x.noteDialect()
 	}
+	x.answeredSpan(&x.Msg).Lost(k.Losses)
 	x.observeLost(k.Losses)
 	x.Common.Host.Losses.Note(key.By.From(), key.By.To(), key.Method, k.Losses, x.From)
 	x.Clock.Lap(&x.Clock.Translate)
-	return out
 }

@@ -243,12 +243,15 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	if !x.Final { // the answer to a request that is not x's own: on a pipe, all are
 		if key, listed = x.listKey(x.Met, down); listed && kind == wire.Result {
 			if k := x.Common.Lists.Find(key); k != nil && k.Is(raw, wire.View(id)) {
-				return x.completed(x.remembered(key, k, raw), m), true
+				if out, ok := x.fromMemory(k, raw); ok {
+					x.remembered(key, k)
+					return x.completed(out, m), true
+				}
 			}
 		}
 	}
 	var list *memo.Pending
-	if listed && kind == wire.Result {
+	if listed && kind == wire.Result && x.Verdict == metrics.Succeeded { // again counts it as such
 		from, to := m.IDAt()
 		list = x.Common.Lists.Watch(key, raw, from, to)
 	}

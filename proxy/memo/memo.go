@@ -75,6 +75,14 @@ func (a *Answer) AppendTranslation(dst []byte, id string) []byte {
 	return a.out.append(dst, id)
 }
 
+// Size returns the length of the translation without its id.
+func (a *Answer) Size() int {
+	if a.same {
+		return a.in.size()
+	}
+	return a.out.size()
+}
+
 func (a *Answer) size() int { return a.in.size() + a.out.size() }
 
 // frame is a message without its id.
@@ -103,6 +111,7 @@ func (f frame) size() int { return len(f.before) + len(f.behind) }
 // Pending is an answer as it was before the translation that is under way.
 type Pending struct {
 	key Key
+	at  *last
 	in  frame
 
 	Updated bool // as in [Answer], which is set before [Memo.Learn]
@@ -122,16 +131,18 @@ func (l *Memo) Find(key Key) *Answer {
 // returns the answer for [Memo.Learn], otherwise nil: an answer that has another length than the one before may differ
 // each time. The id of message is message[from:to]. Watch keeps no reference to message.
 func (l *Memo) Watch(key Key, message []byte, from, to int) *Pending {
-	if !l.worth(key, len(message)-(to-from)) {
+	at := l.worth(key, len(message)-(to-from))
+	if at == nil {
 		return nil
 	}
-	return &Pending{key: key, in: around(message, from, to)}
+	return &Pending{key: key, at: at, in: around(message, from, to)}
 }
 
-// worth reports whether an answer that is not known should be, and notes its length, which is without its id.
-func (l *Memo) worth(key Key, length int) bool {
+// worth notes the length of an answer that is not known, which is without its id. It returns what is known about its key if
+// the answer should be known, otherwise nil.
+func (l *Memo) worth(key Key, length int) *last {
 	if length > maxList {
-		return false
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,9 +154,11 @@ func (l *Memo) worth(key Key, length int) bool {
 		at = new(last)
 		l.of[key] = at
 	}
-	again := at.length == length
-	at.length = length
-	return again
+	if at.length != length {
+		at.length = length
+		return nil
+	}
+	return at
 }
 
 // Learn remembers that p was translated to out, which is a message, with these losses. It keeps no reference to out
@@ -161,19 +174,18 @@ func (l *Memo) Learn(p *Pending, out []byte, losses []wire.Loss) {
 	if !k.same {
 		k.out = around(out, from, to)
 	}
-	l.keep(p.key, k)
+	l.keep(p.key, p.at, k)
 }
 
-// keep makes k the known answer for a key.
-func (l *Memo) keep(key Key, k *Answer) {
+// keep makes k the known answer for a key, unless at was forgotten meanwhile: k may be what another configuration made.
+func (l *Memo) keep(key Key, at *last, k *Answer) {
 	if k.size() > 2*maxList {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := l.of[key]
-	if at == nil {
-		return // forgotten just now
+	if l.of[key] != at {
+		return
 	}
 	if at.known != nil {
 		l.bytes -= at.known.size()

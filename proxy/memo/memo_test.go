@@ -18,9 +18,9 @@ func TestListsStayWithinTheirBounds(t *testing.T) {
 			"answer": func(t *rapid.T) {
 				key := Key{Method: wire.ToolsList, Facts: wire.Facts(rapid.IntRange(0, 40).Draw(t, "facts"))}
 				answer := make([]byte, rapid.SampledFrom([]int{10, 200 << 10, maxList, maxList + 1}).Draw(t, "bytes"))
-				if l.worth(key, len(answer)) {
+				if at := l.worth(key, len(answer)); at != nil {
 					last[key] = &Answer{in: frame{before: answer}, out: frame{behind: answer}}
-					l.keep(key, last[key])
+					l.keep(key, at, last[key])
 				}
 			},
 			"forget": func(*rapid.T) { l.Forget() },
@@ -41,4 +41,24 @@ func TestListsStayWithinTheirBounds(t *testing.T) {
 			},
 		})
 	})
+}
+
+// TestWhatWasForgottenMeanwhileIsNotLearnt: the configuration may change during a translation, after which other answers come.
+func TestWhatWasForgottenMeanwhileIsNotLearnt(t *testing.T) {
+	const answer = `{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`
+	var l Memo
+	key := Key{Method: wire.ToolsList}
+	watch := func() *Pending { return l.Watch(key, []byte(answer), 22, 23) }
+	watch()
+	p := watch()
+	l.Forget()
+	watch()
+	l.Learn(p, []byte(answer), nil)
+	if l.Find(key) != nil {
+		t.Error("it was learnt")
+	}
+	l.Learn(watch(), []byte(answer), nil)
+	if k := l.Find(key); k == nil || !k.Is([]byte(answer), "1") {
+		t.Error("the next one was not")
+	}
 }
