@@ -34,3 +34,23 @@ func TestPlanesAreThoseOfTheClasses(t *testing.T) {
 		}
 	}
 }
+
+// TestPlainBlocks are passed up to the block with a byte that is not plain, whichever byte that is and wherever it is.
+func TestPlainBlocks(t *testing.T) {
+	b := make([]byte, 4*64+63)
+	for at := range b {
+		for c := range 256 {
+			for i := range b {
+				b[i] = "\x20\x7f"[i&1] // the outermost ones
+			}
+			b[at] = byte(c)
+			want := 4 * 64
+			if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\') && at >= 64 {
+				want = min(want, at&^63)
+			}
+			if end := plainBlocks(&b[0], 64, len(b)); end != want {
+				t.Fatalf("with %#x at %d: %d, not %d", c, at, end, want)
+			}
+		}
+	}
+}

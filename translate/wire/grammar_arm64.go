@@ -74,9 +74,6 @@ func (w *walk) skip(b []byte, i int) int {
 			i = skipText(b, i)
 		}
 	}
-	if i == len(b) {
-		return -1
-	}
 	tail := blanks
 	copy(tail[:], b[i-3:])
 	findPlanes(&found[0], &tail[3], 1)

@@ -66,7 +66,7 @@ func TestBlocksSkip(t *testing.T) {
 	needBlocks(t)
 	long := strings.Repeat("long ", 500)
 	for _, text := range []string{
-		`]`, ` ]`, `,1]`, `,[]]`, `,{}]`, `,{"a":{"b":[1,"x",{"c":null}]},"d":[[],[[]],{}]}]`, `,"","\"","\\","\\\"",{"\"":"\u00e4\\"},"ä日😀"]`,
+		`]`, ` ]`, `,1]`, `,[]]`, `,{}]`, `,{"a":{"b":[1,"x",{"c":null}]},"d":[[],[[]],{}]}]`, `,"","\"","\\","\\\"",{"\"":"\u00e4\\"},"ä日😀","aжaא"]`,
 		`,true,false,null,-1.5e+3,0,-0]`, " , [ 1 , { \"a\" : \"x\" ,\r\n\t\"b\" : [ ] } , { } ] \n ]",
 		`,"` + long + `",{"` + long + `":["` + long + `"]}` + strings.Repeat(" ", 200) + `]`, `,"` + strings.Repeat("日本", 500) + `\n\u0041"]`,
 		"," + strings.Repeat("[", stackLevels-1) + strings.Repeat("]", stackLevels-1) + "]",
@@ -131,6 +131,43 @@ func TestBlocksAtEachBorder(t *testing.T) {
 				b := []byte(lead + `,"` + strings.Repeat("x", n) + `"` + way[0] + item + way[1])
 				checkBlocksAgree(t, b)
 				checkBlocksAgree(t, b[:len(b)-len(b)%3])
+			}
+		}
+	}
+}
+
+// TestFaultsInPlainTextAgree with each fault at each place of the first blocks, behind which plain text is skipped.
+func TestFaultsInPlainTextAgree(t *testing.T) {
+	needBlocks(t)
+	plain := strings.Repeat("n", 6*64) // which may also be escaped
+	for _, item := range []string{"\xc3", "\xe2", "\xe2\x82", "\xf0", "\xf0\x9f", "\xf0\x9f\x98", "\x82", `\p`, `\u00`, `\u00e`, "\x01", `\"`, `\\"`, "😀", `\n`, `\u00e4`} {
+		for n := range plain {
+			checkBlocksAgree(t, []byte(lead+`,"`+plain[:n]+item+plain+`"]`))
+		}
+	}
+}
+
+// TestBlocksAgreeOnDepth around the number of levels that fit into one word, and around MaxDepth.
+func TestBlocksAgreeOnDepth(t *testing.T) {
+	needBlocks(t)
+	const before = `{"ä":`
+	inner := `["` + strings.Repeat("l", longContainer) + `",[],`
+	names, use := ways()
+	defer use("")
+	for _, way := range [][2]string{{"[", "]"}, {`{"a":`, "}"}, {"[ ", ",1]"}} {
+		for n := stackLevels - 3; n <= stackLevels+3; n++ {
+			for _, end := range []string{"1]", "[]]", "[1]]", `{"b":{"c":[]}}]`, "1}"} {
+				b := []byte(before + strings.Repeat(way[0], n) + inner + end + strings.Repeat(way[1], n) + "," + lead)
+				for _, depth := range []int{0, 1, MaxDepth - 66, MaxDepth - 65, MaxDepth - 64, MaxDepth - 63, MaxDepth - 62, MaxDepth - 1, MaxDepth} {
+					use(names[0])
+					want := skipValue(b, len(before), depth)
+					for _, name := range names[1:] {
+						use(name)
+						if got := skipValue(b, len(before), depth); got != want {
+							t.Fatalf("%d of %s with %s in %d: %d by %s, %d by %s", n, way[0], end, depth, want, names[0], got, name)
+						}
+					}
+				}
 			}
 		}
 	}

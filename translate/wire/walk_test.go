@@ -49,6 +49,11 @@ func testWalkSkips(t *testing.T) {
 // TestUsualScalars have the length that they have token by token.
 func TestUsualScalars(t *testing.T) {
 	needBlocks(t)
+	for text, want := range map[string]int{"true": 4, "false": 5, "null": 4, "0": 1, "10": 2, "1234567": 7, "01": 0, "12345678": 0, "fals": 0, "-1": 0} {
+		if n := usualScalar(word([]byte(text+",,,,,,,"), 0)); n != want {
+			t.Errorf("%s: %d, not %d", text, n, want)
+		}
+	}
 	r := rand.New(rand.NewPCG(5, 6))
 	pool := []byte("0019-.eE,]} \n:/;tru\x00\x7f\x80\xb9\xff")
 	known := 0
