@@ -191,9 +191,8 @@ type stream struct {
 	st     upstream.Stream
 	closed bool
 
-	parks bool // as in [upstream.ListenOptions]
-
-	// The rest is used only by Events.
+	// The rest is used only by Events and Park.
+	parks  bool // as in [upstream.ListenOptions]
 	lastID string
 	retry  time.Duration
 	wait   time.Duration // before the stream was last opened again, if nothing has come since
