@@ -10,6 +10,7 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,8 +23,9 @@ import (
 // quietServer is a server with sessions that says on its standing streams what a test says.
 type quietServer struct {
 	named   string
-	version string // "2025-06-18" if it is ""
-	silent  bool   // it does not answer a GET
+	version string      // "2025-06-18" if it is ""
+	silent  bool        // it does not answer a GET
+	lost    atomic.Bool // the next GET is for a session that it does not know
 	streams chan *quietStream
 	answers chan string // what clients answer to its questions
 }
@@ -38,6 +40,8 @@ type quietStream struct {
 func (s *quietServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	switch m := string(body); {
+	case r.Method == http.MethodGet && s.lost.Swap(false):
+		w.WriteHeader(http.StatusNotFound)
 	case r.Method == http.MethodGet:
 		st := &quietStream{lastEventID: r.Header.Get("Last-Event-Id"), say: make(chan string), end: make(chan struct{}), left: make(chan struct{})}
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -201,5 +205,25 @@ func TestShutdownEndsAStreamThatIsNotGranted(t *testing.T) {
 	case <-st.left:
 	case <-time.After(peertest.Patience):
 		t.Error("the GET goes on")
+	}
+}
+
+// TestStreamInANewSessionIsResumed behind its last event, although the session was replaced when the stream was opened.
+func TestStreamInANewSessionIsResumed(t *testing.T) {
+	s := &quietServer{named: "51e9", streams: make(chan *quietStream, 10)}
+	web := httptest.NewServer(s)
+	t.Cleanup(web.Close)
+	t.Cleanup(web.CloseClientConnections)
+	base := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" }).base
+	client := quietClientOf(t, base, "http")
+	st := <-s.streams
+	s.lost.Store(true)
+	close(st.end)
+	st = <-s.streams
+	st.say <- "id: 7\ndata: " + logLine + "\n\n"
+	sameJSON(t, client.next(), logLine)
+	close(st.end)
+	if st = <-s.streams; st.lastEventID != "7" {
+		t.Errorf("opened again after %q", st.lastEventID)
 	}
 }

@@ -43,30 +43,37 @@ func (c *HTTP) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 // resume a stream and the session is lost, the error is a replacedError, since the stream belonged to
 // the lost session.
 func (c *HTTP) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
-	was := c.Number()
-	st, err := c.HTTPSession.Listen(ctx, o)
+	st, _, err := c.listen(ctx, o)
+	return st, err
+}
+
+// listen is Listen, and returns the number of the session that the stream belongs to.
+func (c *HTTP) listen(ctx context.Context, o upstream.ListenOptions) (st upstream.Stream, in uint64, err error) {
+	in = c.Number()
+	st, err = c.HTTPSession.Listen(ctx, o)
 	if err != nil && IsLost(err) {
-		if renewed := c.Renew(ctx, was, o.Header); renewed != nil {
-			return nil, renewed
+		if renewed := c.Renew(ctx, in, o.Header); renewed != nil {
+			return nil, 0, renewed
 		}
 		if o.LastEventID != "" {
-			return nil, &replacedError{}
+			return nil, 0, &replacedError{}
 		}
+		in = c.Number()
 		st, err = c.HTTPSession.Listen(ctx, o)
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return st, nil
+	return st, in, nil
 }
 
 // Stand opens the standing stream like Listen, but the stream is opened again whenever it breaks off,
 // until ctx ends.
 func (c *HTTP) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
-	st, err := c.Listen(ctx, o)
+	st, in, err := c.listen(ctx, o)
 	if _, replaced := errors.AsType[*replacedError](err); replaced {
 		o.LastEventID = ""
-		st, err = c.Listen(ctx, o)
+		st, in, err = c.listen(ctx, o)
 	}
 	if err != nil {
 		return nil, err
@@ -75,6 +82,9 @@ func (c *HTTP) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.St
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.standing = append(c.standing, out)
+	if c.Number() != in { // replaced in the meantime
+		out.interrupt()
+	}
 	return out, nil
 }
 
@@ -147,22 +157,35 @@ func (s *stream) reopen(why error) error {
 		if s.isClosed() {
 			return upstream.ErrClosed
 		}
-		st, err := s.c.Listen(s.ctx, upstream.ListenOptions{LastEventID: s.lastID, Header: s.header, Parks: s.parks})
+		st, in, err := s.c.listen(s.ctx, upstream.ListenOptions{LastEventID: s.lastID, Header: s.header, Parks: s.parks})
 		_, replaced := errors.AsType[*replacedError](err)
 		switch {
 		case err == nil:
-			s.mu.Lock()
-			s.st.Close()
-			s.st = st
-			s.mu.Unlock()
-			if s.isClosed() {
-				st.Close()
-			}
+			s.use(st, in)
 			return nil
 		case replaced:
 			s.lastID = ""
 		case s.ctx.Err() != nil, errors.Is(err, upstream.ErrClosed), errors.Is(err, upstream.ErrNoStream), isFinal(err):
 			return err
+		}
+	}
+}
+
+// use makes st, which belongs to the session with the number in, the stream.
+func (s *stream) use(st upstream.Stream, in uint64) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.st.Close()
+	s.st = st
+	switch {
+	case s.closed || s.c.Number() != in: // replaced in the meantime, as changed says
+		st.Close()
+	default: // what changed may say was before
+		select {
+		case <-s.changed:
+		default:
 		}
 	}
 }
