@@ -65,7 +65,8 @@ cross: check-systems ## build for every supported system and processor; go vet o
 
 SYSTEM = linux|darwin|windows|unix
 
-check-systems: ## go vet, for the systems other than Linux, of the packages with files for one system, tests included
+check-systems: ## go vet, tests included: for the systems other than Linux of the packages with files for one system, for a processor of 32 bits of all
+	GOARCH=386 go vet ./...
 	folders=$$( (grep -rlE --include='*.go' '^//go:build .*($(SYSTEM))' .; find . -name '*.go' | grep -E '_($(SYSTEM))(_test)?\.go$$') | grep -v '^./deploy' | xargs -n1 dirname | sort -u) && \
 	GOOS=darwin GOARCH=arm64 go vet $$folders && \
 	GOOS=windows GOARCH=amd64 go vet $$folders

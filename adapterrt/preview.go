@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
@@ -21,7 +22,7 @@ type Preview struct {
 
 // Preview builds the HTTP request of req and sends nothing, neither that request nor one
 // for a token. It does not check confirmations, gates or limits. It masks credentials and
-// the values of sensitive parameters.
+// the values of sensitive parameters, and names credentials that are missing.
 func (rt *Runtime) Preview(at Endpoint, req *Request) (*Preview, *failure.Failure) {
 	c := rt.calls.Get().(*call)
 	defer c.release(&rt.calls)
@@ -75,11 +76,12 @@ func (rt *Runtime) Preview(at Endpoint, req *Request) (*Preview, *failure.Failur
 		p.set(h.Name, h.Value)
 	}
 	url, params := len(o.URL.Text), len(o.Headers)
-	if f := a.signer.Sketch(o); f != nil {
+	missing, f := a.signer.Sketch(o)
+	if f != nil {
 		return nil, f
 	}
 	for _, h := range o.Headers[params:] {
-		p.set(h.Name, hidden(&a.Auth, h))
+		p.set(h.Name, hidden(&a.Auth, h, missing))
 	}
 	if _, err := httpcall.ParsedURL(&a.Target, o.URL.Text); err != nil { // it would not be sent
 		return nil, failure.Ours("", clean.Redact(err, o.Secrets))
@@ -88,7 +90,7 @@ func (rt *Runtime) Preview(at Endpoint, req *Request) (*Preview, *failure.Failur
 	pairs := strings.Split(string(o.URL.Text[url:]), "&")
 	for i, pair := range pairs {
 		if name, key, ok := strings.Cut(pair, "="); ok {
-			pairs[i] = name + "=" + clean.Credential(key)
+			pairs[i] = name + "=" + masked(key, missing)
 		}
 	}
 	p.URL += strings.Join(pairs, "&")
@@ -97,7 +99,7 @@ func (rt *Runtime) Preview(at Endpoint, req *Request) (*Preview, *failure.Failur
 
 // hidden returns the value of a header that carries a credential, with the credential
 // masked.
-func hidden(au *file.Auth, h file.Header) string {
+func hidden(au *file.Auth, h file.Header, missing []string) string {
 	prefix := ""
 	for _, s := range au.Schemes() {
 		switch {
@@ -108,7 +110,17 @@ func hidden(au *file.Auth, h file.Header) string {
 			prefix = s.Prefix
 		}
 	}
-	return prefix + clean.Credential(strings.TrimPrefix(h.Value, prefix))
+	return prefix + masked(strings.TrimPrefix(h.Value, prefix), missing)
+}
+
+// masked returns a credential in a form that may be shown, or the words that stand for a missing one, unescaped.
+func masked(value string, missing []string) string {
+	for _, words := range missing {
+		if value == words || value == string(escape.AppendQuery(nil, words)) {
+			return words
+		}
+	}
+	return clean.Credential(value)
 }
 
 // set does what http.Header.Set does, and keeps the order of the headers.

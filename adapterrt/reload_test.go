@@ -107,6 +107,29 @@ func TestPreviewSendsNothingAndMasks(t *testing.T) {
 			t.Error(all)
 		}
 	}
+	// A credential that is missing is named.
+	for auth, want := range map[string]string{
+		"type: bearer, token_env: NONE":                                                            "Authorization: Bearer <credential NONE is not set>",
+		"type: api_key, header_name: X-Key, key_env: NONE":                                         "X-Key: <credential NONE is not set>",
+		"type: api_key, in: query, query_name: key, key_env: NONE":                                 "?key=<credential NONE is not set>",
+		"type: basic, username_env: U, password_env: NONE":                                         "Authorization: Basic <credential NONE is not set>",
+		"type: basic, username_env: NONE, password_env: T":                                         "Authorization: Basic <credential NONE is not set>",
+		"type: aws-sig4, region: r, service: s, access_key_id_env: NONE, secret_access_key_env: T": "<credential NONE is not set>",
+	} {
+		rt := one(t, env, "https://127.0.0.1:1/v1", ops, "auth: {"+auth+"}")
+		p, f := rt.Preview(Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"a b","a":1}}`)})
+		if f != nil {
+			t.Errorf("%s: %v", auth, f)
+			continue
+		}
+		all := p.Method + " " + p.URL + "\n"
+		for _, h := range p.Header {
+			all += h.Name + ": " + h.Value + "\n"
+		}
+		if !strings.Contains(all, want+"\n") || strings.Contains(all, "secret-value") || strings.Contains(all, "very") {
+			t.Error(all)
+		}
+	}
 	rt := one(t, env, "https://127.0.0.1:1/v1", "create:\n- {name: op, maps_to: \"POST /x/{id}\", description: D, params: {id: {type: string, required: true, sensitive: true}, pin: {type: integer, sensitive: true}}}")
 	p, f := rt.Preview(Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"hidden","pin":4711}}`)})
 	if f != nil || p.URL != "https://127.0.0.1:1/v1/x/..." || p.Body != `{"pin":"..."}` {

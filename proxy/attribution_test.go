@@ -3,7 +3,6 @@ package proxy
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 
 	"github.com/tidwall/gjson"
 
@@ -14,7 +13,7 @@ import (
 // TestServerThatAsksTooMuchAtOnce: questions beyond the limit are refused; the client gets the
 // others.
 func TestServerThatAsksTooMuchAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const many = 5 * bridge.MaxQuestions
 		f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
 			var questions []string
@@ -37,7 +36,7 @@ func TestServerThatAsksTooMuchAtOnce(t *testing.T) {
 // TestListenThatEndsByItselfOnAPipe: the subscription is also cancelled, as the specification
 // requires on a pipe, where no stream can be closed.
 func TestListenThatEndsByItselfOnAPipe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f := legacyServer(`{"tools":{"listChanged":true}}`, nil)
 		f.piped = true
 		c := front(t, f).pipe()

@@ -133,7 +133,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	if srv.Tracer, err = telemetry.New(os.Getenv, srv.traced(), log); err != nil {
 		return nil, err
 	}
-	srv.Host.Draining = srv.Tracer.Alone(srv.Host.Draining)
+	srv.Host.Draining, srv.Host.Serving = srv.Tracer.Alone(srv.Host.Draining), srv.Tracer.Alone(srv.Host.Serving)
 	srv.Results = results.New(func() results.Bounds {
 		c := srv.Now().Config.Bridge.Cache
 		return results.Bounds{Bytes: int64(c.Bytes), Entries: c.Entries}

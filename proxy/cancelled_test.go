@@ -59,7 +59,7 @@ func TestClientCancelsWhileItsRequestIsSent(t *testing.T) {
 					continue // the cancellation is read when the request was sent
 				}
 				t.Run(fmt.Sprintf("%s/%s/written %t", server, client, written), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
+					bubble(t, func(t *testing.T) {
 						f := newFake(nil)
 						f.Script = initializing("2025-11-25", nil)
 						if modern {

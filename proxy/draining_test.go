@@ -223,6 +223,7 @@ func TestCallsThatWaitForTheirClientAreCancelledAtShutdown(t *testing.T) {
 		<-u.Ctx.Done()
 	})
 	cfg := config.Default()
+	aShortDrain(&cfg) // the client does not come back
 	behind(s.At(), &cfg)
 	base, stop := startServing(t, newOf(t, cfg, zap.NewNop()))
 	asked := peertest.NewClient(t, peertest.Endpoint{URL: base + "/mcp"}).Say(asCall("7", `{"elicitation":{}}`, "")).Next()
@@ -259,4 +260,70 @@ func TestParkedCallIsCancelledBeforeItsPipeCloses(t *testing.T) {
 			t.Errorf("cancellations %q", got)
 		}
 	})
+}
+
+// TestClientsOfWaitingCallsComeBackWhileDragomanDrains: a call that waits for its client's answers is one in flight. Until it is
+// answered, connections are accepted and requests are served, but no sessions begin.
+func TestClientsOfWaitingCallsComeBackWhileDragomanDrains(t *testing.T) {
+	s := (&staged{T: t}).legacy(`{"tools":{}}`, func(u *peertest.Turn) {
+		if u.Method != "tools/call" {
+			u.Answer(200, result(u.ID, `"tools":[]`))
+			return
+		}
+		u.Asks(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Name?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}`)
+		u.Say(result(u.ID, `"content":[]`))
+	})
+	cfg := config.Default()
+	aLongDrain(&cfg)
+	behind(s.At(), &cfg)
+	srv := newOf(t, cfg, zap.NewNop())
+	base, stop := startServing(t, srv)
+	client := func() *peertest.Client { return peertest.NewClient(t, peertest.Endpoint{URL: base + "/mcp"}) }
+	asked := client().Say(asCall("7", `{"elicitation":{}}`, "")).Next()
+	if gjson.Get(asked, "result.resultType").String() != "input_required" {
+		t.Fatal(asked)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	<-srv.Host.Draining.Done()
+
+	for path, want := range map[string]int{"/readyz": 503, "/livez": 200, "/sse": 503} {
+		res, err := http.Get(base + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != want || !res.Close {
+			t.Errorf("%s: %d, want %d; the connection is closed: %v", path, res.StatusCode, want, res.Close)
+		}
+	}
+	req, _ := http.NewRequest("POST", base+"/mcp", strings.NewReader(initialize("2025-06-18", `{}`)))
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !res.Close || !strings.Contains(string(body), "shutting down") {
+		t.Errorf("initialize: %d %v %s", res.StatusCode, res.Header, body)
+	}
+	if list := client().Say(modernRequestOf("8", "tools/list", meta(`{}`))).Next(); !gjson.Get(list, "result.tools").Exists() {
+		t.Errorf("another request: %s", list)
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("it has ended: %v", err)
+	default:
+	}
+
+	state := gjson.Get(asked, "result.requestState").Raw
+	again := asCall("9", `{"elicitation":{}}`, `"requestState":`+state+`,"inputResponses":{"elicitation-1":{"action":"accept","content":{"n":"x"}}},`)
+	if got := client().Say(again).Next(); !gjson.Get(got, "result.content").Exists() {
+		t.Errorf("the answer is %s", got)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }

@@ -270,6 +270,18 @@ func brokenRows(t *testing.T) []failureRow {
 	}
 }
 
+// indents is a server, as a script of the shell, that prints the answers to this method over several lines.
+func indents(method string) string {
+	return `while read l; do
+		id=${l##*'"id":'}; id=${id%%[,\}]*}
+		case $l in
+		*'"` + method + `"'*) printf '{\n  "jsonrpc": "2.0",\n  "id": %s,\n  "result": {}\n}\n' "$id";;
+		*'"initialize"'*) echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}';;
+		*'"id"'*) echo '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":-32601,"message":"no"}}';;
+		esac
+	done`
+}
+
 // commandRows are about servers that are commands.
 func commandRows() []failureRow {
 	return []failureRow{
@@ -287,6 +299,16 @@ func commandRows() []failureRow {
 					t.Errorf("last lines %q", tail)
 				}
 				return p
+			}},
+		{name: "command_mute over several lines", cause: failures.CommandMute, status: 502, code: -32603,
+			text: "upstream request failed: it has printed a message over the lines 1 to 5 of its standard output, where each must be on one line, without indentation: { ",
+			says: `"jsonrpc": "2.0"`, play: runs("sh", "-c", indents("initialize"))},
+		{name: "command_mute over several lines in a session", cause: failures.CommandMute, status: 200, code: -32603, method: "-",
+			text: "upstream sent something that is not JSON-RPC: it has printed a message over the lines", says: `"jsonrpc": "2.0"`,
+			play: func(t *testing.T) failurePlayed {
+				client := serving(t, func(cfg *config.Config) { cfg.Upstream.Command = []string{"sh", "-c", indents("tools/call")} })
+				client.initialize()
+				return client.played(client.ask("POST", callOne))
 			}},
 		{name: "command_mute", cause: failures.CommandMute, status: 504, code: -32603, text: `upstream timed out; its standard output is not JSON: ["hello [redacted]"]`,
 			says: "hello", play: func(t *testing.T) (p failurePlayed) {

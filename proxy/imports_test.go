@@ -123,7 +123,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/sealed":              configured + " proxy/config proxy/ended",
 		"proxy/results":             carried,
 		"proxy/trace":               carried + " proxy/mcp translate",
-		"proxy/losses":              carried + " proxy/mcp proxy/repeats proxy/trace translate",
+		"proxy/losses":              carried + " proxy/mcp proxy/trace translate",
 		"proxy/principal":           configured + " proxy/config proxy/sealed proxy/ended proxy/downstream proxy/results",
 		"proxy/replicas":            configured + " proxy/config proxy/sealed proxy/ended proxy/downstream proxy/store",
 		"proxy/dialect":             "translate/wire",

@@ -46,6 +46,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		ReplicasPath: config.ReplicasPath,
 		Log:          srv.logHTTP,
 		Refused:      srv.Host.Report.Refused,
+		Held:         srv.Modern.AwaitParked,
 	}
 	if a := srv.Adapters; a != nil && srv.Now().Config.Adapters.HTTPPrefix != "" {
 		cfg.PlainPrefix, cfg.Plain, cfg.PlainRefusal = srv.Now().Config.Adapters.HTTPPrefix, srv.servePlain, a.Refusal
@@ -62,6 +63,12 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 func (srv *Server) logHTTP(what string, err error) {
 	if what == "panic" {
 		srv.Host.Report.Panicked(err)
+		return
+	}
+	if what == downstream.PlainHTTP {
+		srv.plainHTTP.do(func() {
+			srv.Host.Log.Warn("a client uses http:// at a port for TLS: it must use https://", zap.Error(err))
+		})
 		return
 	}
 	level := zap.WarnLevel

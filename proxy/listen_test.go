@@ -20,7 +20,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -130,6 +129,27 @@ func TestTokenAndTLSGuardTheListener(t *testing.T) {
 	client.CloseIdleConnections()
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPlainHTTPAtAPortForTLSIsLoggedOnce, however many clients use it.
+func TestPlainHTTPAtAPortForTLSIsLoggedOnce(t *testing.T) {
+	cfg := config.Default()
+	cfg.TLS.Cert, cfg.TLS.Key, _ = certificate(t)
+	core, logs := observer.New(zap.WarnLevel)
+	srv, err := newServer(cfg, zap.New(core), newFake(nil).origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, _ := startServing(t, srv)
+	for range 3 {
+		status, _, body := visit(t, http.DefaultClient, "POST", base+"/mcp", initialize("2025-06-18", `{}`), "A", "")
+		if status != 400 || !strings.Contains(body, "https://") {
+			t.Errorf("%d %s", status, body)
+		}
+	}
+	if said := logs.FilterMessageSnippet("it must use https://").Len(); said != 1 || logs.Len() != 1 {
+		t.Errorf("the log says %v", logs.All())
 	}
 }
 
@@ -334,7 +354,7 @@ func TestMissingProgramIsLoggedAtOnce(t *testing.T) {
 // TestUnreachableServerIsLoggedAtOnce: a server at a URL that cannot be reached when serving begins is logged then, with its
 // name, and again when it can be.
 func TestUnreachableServerIsLoggedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var up atomic.Bool
 		core, logs := observer.New(zap.InfoLevel)
 		cfg := config.Default()

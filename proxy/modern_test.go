@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -330,7 +329,7 @@ func TestTwoCallersAtOnceAskDifferentUsers(t *testing.T) {
 }
 
 func TestClientThatNeverComesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f, _ := asksName(nameQuestion)
 		srv := front(t, f, func(c *config.Config) { c.Bridge.ParkTimeout = 50 * time.Millisecond })
 		r := srv.modernly(modernCall("7", ""))

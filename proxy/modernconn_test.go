@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -175,7 +174,7 @@ func TestServerThatAlwaysAsks(t *testing.T) {
 }
 
 func TestLoadShedding(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var at []time.Time
 		f := modernServer(false, `"capabilities":{}`, func(id, _, _ string) ([]string, error) {
 			at = append(at, time.Now())

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -279,7 +278,7 @@ func TestQuestionBeforeTheCallThatAnswersIt(t *testing.T) {
 
 // TestTheUsersTimeIsNotTheServersSilence: only the server's own silence counts.
 func TestTheUsersTimeIsNotTheServersSilence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f, _ := asksName(nameQuestion) // and then sends nothing
 		const limit = 100 * time.Millisecond
 		srv := front(t, f, func(c *config.Config) { c.Upstream.SilenceTimeout = limit })
@@ -301,7 +300,7 @@ func TestTheUsersTimeIsNotTheServersSilence(t *testing.T) {
 
 // TestURLsAreAskedForUntilAllAreOpened, and then the call is repeated once.
 func TestURLsAreAskedForUntilAllAreOpened(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var calls atomic.Int32
 		f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
 			if calls.Add(1) > 1 {
@@ -379,7 +378,7 @@ func TestTwoNamesOfOneCall(t *testing.T) {
 
 // TestCallsDoNotWaitForAStandingStreamThatDoesNotOpen: calls do not wait for it for long.
 func TestCallsDoNotWaitForAStandingStreamThatDoesNotOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f, gate := asksName(nameQuestion)
 		open(f, gate)
 		srv := frontOf(t, origin.Opened(false, func(context.Context) (upstream.Conn, error) { return deafServer{f.conn()}, nil }))
@@ -400,7 +399,7 @@ func (deafServer) Listen(ctx context.Context, _ upstream.ListenOptions) (upstrea
 // TestSubscriptionEndsWithoutAnErrorAtShutdown: a subscription ends without an error when the server or dragoman
 // stops.
 func TestSubscriptionEndsWithoutAnErrorAtShutdown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		for _, how := range []string{"server", "us"} {
 			f := legacyServer(`{"tools":{"listChanged":true}}`, nil)
 			f.piped = true

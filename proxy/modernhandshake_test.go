@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -56,15 +55,21 @@ func TestDiscoverRefusedInTheRevisionItLists(t *testing.T) {
 	}
 }
 
-// TestSlowModernServerHasTheHandshakeTimeout: a server that is known to have no handshake may take longer to answer
-// server/discover than one that may have one, such as a server that is started by its first request.
+// TestSlowModernServerHasTheHandshakeTimeout: a server that is known to have no handshake, or says so when it refuses one, may take
+// longer to answer server/discover than one that may have one, such as a server that is started by its first request.
 func TestSlowModernServerHasTheHandshakeTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		for _, c := range []struct {
-			version string
-			begins  bool
-		}{{"2026-07-28", true}, {"auto", false}} {
+			version, refusal string
+			begins           bool
+		}{
+			{"2026-07-28", `"code":-32601,"message":"Method not found"`, true},
+			{"auto", `"code":-32601,"message":"Method not found"`, false},
+			{"auto", `"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}`, true},
+			{"auto", `"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2025-11-25","2026-07-28"],"requested":"2025-06-18"}`, false},
+		} {
 			f := modernServer(false, `"capabilities":{"tools":{}}`, nil)
+			f.on("initialize", func(u *peertest.Turn) { u.Say(rpcError(u.ID, c.refusal)) })
 			discovered := f.Script
 			f.on("server/discover", func(u *peertest.Turn) {
 				select {
@@ -76,7 +81,7 @@ func TestSlowModernServerHasTheHandshakeTimeout(t *testing.T) {
 			srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = c.version })
 			srv.Eras.AskTime = 20 * time.Millisecond
 			if r := srv.post("", initialize("2025-11-25", `{}`)); gjson.Get(r.body, "result").Exists() != c.begins {
-				t.Errorf("upstream.version %s: %+v", c.version, r)
+				t.Errorf("upstream.version %s, refusal %s: %+v", c.version, c.refusal, r)
 			}
 		}
 	})

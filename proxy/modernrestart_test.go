@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/tidwall/gjson"
 
@@ -15,7 +14,7 @@ import (
 // TestProcessWithoutAHandshakeIsStartedAgain: open requests are lost, the session continues, and
 // its subscriptions are requested again.
 func TestProcessWithoutAHandshakeIsStartedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		kids := newFamily(func(nth int) *fakeServer {
 			return modernServer(true, `"capabilities":{"tools":{},"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) {
 				switch {

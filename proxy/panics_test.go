@@ -295,7 +295,7 @@ func TestPanicAsASessionBegins(t *testing.T) {
 // TestPanicOnTheStandingStream: the subscriptions end, and their clients subscribe again. No call
 // ends.
 func TestPanicOnTheStandingStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f := legacyServer(`{"tools":{"listChanged":true}}`, func(id, method, _ string) ([]string, error) {
 			return one(result(id, `"content":[]`))
 		})

@@ -344,7 +344,7 @@ func TestNotificationsOfParallelCalls(t *testing.T) {
 // TestServerIsNotSilentWhileAnotherCallCarriesItsQuestion: a call does not time out while the
 // server waits for the answer to a question that another call asks.
 func TestServerIsNotSilentWhileAnotherCallCarriesItsQuestion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f := legacyServer(`{"tools":{}}`, nil)
 		f.piped = true
 		var calls []*peertest.Turn

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -104,7 +103,7 @@ func (c *stdio) initialize(version, capabilities string) {
 // bothInBubbles plays a test over HTTP and over a pipe, each in a bubble of testing/synctest.
 func bothInBubbles(t *testing.T, do func(t *testing.T, piped bool)) {
 	bothTransports(t, func(t *testing.T, piped bool) {
-		synctest.Test(t, func(t *testing.T) { do(t, piped) })
+		bubble(t, func(t *testing.T) { do(t, piped) })
 	})
 }
 

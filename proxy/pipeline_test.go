@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -545,7 +544,7 @@ func TestIdleSessionsEnd(t *testing.T) {
 
 // TestIdleSessionsAreSweptInTime: more often than once a minute if session.idle is shorter.
 func TestIdleSessionsAreSweptInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		srv := front(t, newFake(initializing("2025-06-18", obliging)), func(c *config.Config) { c.Session.IdleTimeout = 50 * time.Millisecond })
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan struct{})

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -190,7 +189,7 @@ func TestAnAnswerThatIsRefusedIsAskedForAgain(t *testing.T) {
 
 // TestARefusedAnswerStillEnds: the call is given up if no valid answer follows.
 func TestARefusedAnswerStillEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		old := jwt(adaClaims, "1")
 		g, srv := guardedFront(t, func(c *config.Config) { c.Bridge.ParkTimeout = 200 * time.Millisecond })
 		g.only(old)

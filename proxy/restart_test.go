@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -18,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -27,6 +27,7 @@ type family struct {
 	starts   int
 	children []*fakeServer
 	refuse   func(nth int) error
+	wrap     func(nth int, conn upstream.Conn) upstream.Conn // nil for none
 	born     func(nth int) *fakeServer
 }
 
@@ -44,6 +45,9 @@ func (f *family) origin() origin.Origin {
 		}
 		c := f.born(f.starts)
 		f.children = append(f.children, c)
+		if f.wrap != nil {
+			return f.wrap(f.starts, c.conn()), nil
+		}
 		return c.conn(), nil
 	})
 	o.Restarts = true
@@ -105,10 +109,10 @@ func TestSubscriptionsThatARestartLoses(t *testing.T) {
 	s := srv.initializeWith("2025-06-18", `{}`)
 	first := kids.child(t, 0)
 	srv.post(s, initializedNotice)
-	const kept, lost = 256, 2
-	for n := 1; n <= kept+lost; n++ {
-		c := srv.call(first, s, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"a:%d"}}`, n, n))
-		got(t, first, fmt.Sprintf(`"a:%d"`, n))
+	const kept, lost = 149, 2
+	for n := 1; n <= kept+lost; n++ { // each takes 7,000 bytes of the 1 MiB for a session
+		c := srv.call(first, s, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"a:%d:%s"}}`, n, n, strings.Repeat("x", 3379)))
+		got(t, first, fmt.Sprintf(`"a:%d:`, n))
 		first.Unasked(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, n))
 		<-c.reply
 	}
@@ -126,6 +130,88 @@ func TestSubscriptionsThatARestartLoses(t *testing.T) {
 	if len(said) != 1 || said[0].ContextMap()["requests"] != int64(lost) {
 		t.Errorf("the log says %v", said)
 	}
+}
+
+// TestRestartedProcessThatSpeaksFirst: a process may not read the subscriptions of the old one before its own messages are read,
+// as when pipes are full. What the client sends meanwhile follows them, in the order of the client.
+func TestRestartedProcessThatSpeaksFirst(t *testing.T) {
+	const many = 300
+	kids := newFamily(silentChild)
+	kids.wrap = func(nth int, conn upstream.Conn) upstream.Conn {
+		if nth == 1 {
+			return conn
+		}
+		return &narrowConn{Conn: conn, read: make(chan struct{})}
+	}
+	srv := frontOf(t, kids.origin(), quickly)
+	s := srv.initializeWith("2025-06-18", `{}`)
+	first := kids.child(t, 0)
+	srv.post(s, initializedNotice)
+	for n := range many {
+		c := srv.call(first, s, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"a:%d"}}`, n, n))
+		first.Unasked(`{"jsonrpc":"2.0","id":` + gjson.Get(got(t, first, fmt.Sprintf(`"a:%d"`, n)), "id").Raw + `,"result":{}}`)
+		<-c.reply
+	}
+	first.lose(exited)
+	next := kids.child(t, 1)
+	again := srv.call(next, s, callOne)
+	next.Unasked(answer(gjson.Get(got(t, next, `"tools/call"`), "id").Raw))
+	// The updates may come on the call's stream, or later on the standing one.
+	if r := <-again.reply; !strings.Contains(strings.Join(append(r.events, r.body), ""), `"result"`) {
+		t.Errorf("the call got %s, after %d events", r.body, len(r.events))
+	}
+	var uris []string
+	for _, m := range next.sent() {
+		if uri := gjson.Get(m, "params.uri"); uri.Exists() {
+			uris = append(uris, uri.String())
+		}
+	}
+	for n, uri := range uris {
+		if uri != fmt.Sprintf("a:%d", n) {
+			t.Fatalf("subscription %d is to %s", n, uri)
+		}
+	}
+	if sent := next.sent(); len(uris) != many || gjson.Get(sent[len(sent)-1], "method").String() != "tools/call" {
+		t.Errorf("%d subscriptions, and last %s", len(uris), sent[len(sent)-1])
+	}
+	if kids.count() != 2 {
+		t.Errorf("%d processes", kids.count())
+	}
+}
+
+// A narrowConn takes no subscription before its stream is read on behind the first response.
+type narrowConn struct {
+	upstream.Conn
+	read chan struct{}
+}
+
+func (c *narrowConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	if strings.Contains(string(m.Body), "resources/subscribe") {
+		select {
+		case <-c.read:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return c.Conn.Send(ctx, m)
+}
+
+func (c *narrowConn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+	st, err := c.Conn.Listen(ctx, o)
+	return &narrowStream{Stream: st, of: c}, err
+}
+
+type narrowStream struct {
+	upstream.Stream
+	of    *narrowConn
+	times int // that it was read
+}
+
+func (s *narrowStream) Events(yield func(sse.Event, error) bool) {
+	if s.times++; s.times == 2 {
+		close(s.of.read)
+	}
+	s.Stream.Events(yield)
 }
 
 func TestRestartedProcessGetsTheSessionsState(t *testing.T) {
@@ -278,7 +364,7 @@ func TestWithoutRestartsTheSessionEndsWithTheProcess(t *testing.T) {
 }
 
 func TestCallsWaitForTheNewProcessWithinTheHandshakeTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		kids := newFamily(silentChild)
 		srv := frontOf(t, kids.origin(), func(cfg *config.Config) {
 			cfg.Upstream.Restart = config.Restart{Max: 1, Wait: time.Hour, MaxWait: time.Hour}

@@ -21,9 +21,9 @@ import (
 // and they close ln.
 func (srv *Server) Admin(ln net.Listener) { srv.admin = ln }
 
-// Serve answers HTTP clients on ln until ctx ends or ln fails. Then it stops accepting, ends standing
-// streams, lets calls in flight finish within the drain time, ends the sessions and stops child
-// processes. It returns when all it started has ended. It closes ln in any case. The error is nil if
+// Serve answers HTTP clients on ln until ctx ends or ln fails. Then it ends standing streams and begins no more sessions, lets
+// calls in flight and those that wait for their clients finish within the drain time, accepting connections as long as there are
+// any, ends the sessions and stops child processes. It returns when all it started has ended. It closes ln in any case. The error is nil if
 // ctx was the reason. Serve refuses an address that is not a loopback address if clients could use
 // dragoman's credentials there without a token.
 func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
@@ -165,7 +165,7 @@ func (srv *Server) open(at net.Addr) error {
 // close ends all sessions, except those that other replicas can resume, and waits for
 // all goroutines.
 func (srv *Server) close() {
-	srv.Host.Drain()
+	srv.Host.Close()
 	srv.Modern.Close()
 	srv.Eras.Close()
 	if sh := srv.Now().Origin.Shared; sh != nil {

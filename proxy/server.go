@@ -39,6 +39,7 @@ type Server struct {
 	own        []owntools.Source // the sources of tools that dragoman serves itself
 	mismatches rateLimit         // limits the log lines about the URLs of protected resources
 	copies     rateLimit         // for clients of 2025-03-26 that get no copy of metadata
+	plainHTTP  rateLimit         // for clients that use HTTP at a port for TLS
 
 	reloading sync.Mutex
 	at        net.Addr         // the address of the listener for clients; nil while there is none

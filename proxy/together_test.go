@@ -22,7 +22,18 @@ func runTogether(t *testing.T, name string, do func(t *testing.T)) {
 // inBubble runs a subtest of t in a bubble, in which no time is spent on waiting. It must not use sockets or processes.
 func inBubble(t *testing.T, name string, do func(t *testing.T)) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, do) })
+	t.Run(name, func(t *testing.T) { bubble(t, do) })
+}
+
+// bubble runs do in a bubble. That waits for the goroutines in it, and leavesNothing, whose time would be over at once there, does not
+// wait for others: those of earlier tests may still run.
+func bubble(t *testing.T, do func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		goroutinesCounted.Store(t, true)
+		t.Cleanup(func() { goroutinesCounted.Delete(t) })
+		do(t)
+	})
 }
 
 // waitTogether lets more tests run beside each other than there are processors.

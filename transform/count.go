@@ -150,7 +150,7 @@ func (t *tally) unescape(raw []byte) []byte {
 
 // json counts the value at i, without blanks, and returns its end.
 func (t *tally) json(raw []byte, i int) int {
-	if t.left < math.MaxInt32 {
+	if t.left < math.MaxInt32/maxTokenBytes {
 		// Apart from blanks, bytes that are certainly past the limit are not
 		// read.
 		end, whole := tape.SkipSome(raw, i, maxTokenBytes*(t.left+1))

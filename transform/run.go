@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/dragoman-proxy/dragoman/transform/fit"
@@ -183,7 +184,8 @@ func (r *run) hasSchema() bool {
 // keeps reports whether the tool's schema forbids the rule to change shapes.
 func (r *run) keeps() bool { return r.rule.schema == "keep" && r.hasSchema() }
 
-const unlimited = 1 << 40
+// unlimited is more tokens, texts and bytes than any result has. A multiple of it may not fit an int.
+const unlimited = min(1<<40, math.MaxInt/2)
 
 // most returns how many texts, and how many links, are looked at: as many as there may be
 // room for if each has one token, and some more, which are then reported as left out. All

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // statements are texts with SQL, which is masked: two keywords make a statement, in upper or
@@ -79,9 +81,8 @@ func TestCleaningTakesLinearTime(t *testing.T) {
 		"select ", "insert into ", "delete from ", "update x ", "select a from the ", "insert into the values ", "update a set ", "'select ",
 		"select,\n", "select a\nfrom the ", "/var/a", "key=", "at a(", "10.0.0.1 ", "password: ", "a.b.", "-----BEGIN A-----",
 	} {
-		start := time.Now()
-		(Sanitizer{}).Clean(strings.Repeat(words, 4<<20/len(words)), 500, nil)
-		if took := time.Since(start); took > 5*time.Second {
+		text := strings.Repeat(words, 4<<20/len(words))
+		if took := peertest.ProcessorTime(func() { (Sanitizer{}).Clean(text, 500, nil) }); took > 5*time.Second {
 			t.Errorf("%q: %v", words, took)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // signAWS makes o sign itself for a service of AWS when it is sent.
-func (s *Signer) signAWS(o *httpcall.Outgoing, w *file.AWS) *failure.Failure {
+func (s *Signer) signAWS(o *httpcall.Outgoing, w *file.AWS, missing *[]string) *failure.Failure {
 	var keys aws.Credentials
 	for _, k := range [...]struct {
 		from file.Credential
@@ -24,7 +24,7 @@ func (s *Signer) signAWS(o *httpcall.Outgoing, w *file.AWS) *failure.Failure {
 		if k.from == (file.Credential{}) {
 			continue
 		}
-		v, f := s.secret(k.from)
+		v, f := s.valueOf(k.from, missing)
 		if f != nil {
 			return f
 		}

@@ -16,7 +16,7 @@ import (
 // Authorize adds the adapter's credentials to o.
 func (s *Signer) Authorize(ctx context.Context, o *httpcall.Outgoing) *failure.Failure {
 	if s.session == nil {
-		return s.sign(o)
+		return s.sign(o, nil)
 	}
 	au := &s.adapter.Auth
 	token, secrets, f := s.token(ctx, "")
@@ -25,56 +25,69 @@ func (s *Signer) Authorize(ctx context.Context, o *httpcall.Outgoing) *failure.F
 	}
 	o.Secrets = append(o.Secrets, secrets...)
 	o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + token})
-	return s.sign(o)
+	return s.sign(o, nil)
 }
 
 // Sketch does what Authorize does, for a request that is only shown and not sent: it adds
-// "..." in place of a token and requests none.
-func (s *Signer) Sketch(o *httpcall.Outgoing) *failure.Failure {
-	if au := &s.adapter.Auth; s.session != nil || au.AWS != nil {
+// "..." in place of a token and requests none. Where a credential is missing it adds words that say so, and returns them.
+func (s *Signer) Sketch(o *httpcall.Outgoing) (missing []string, f *failure.Failure) {
+	au, at := &s.adapter.Auth, len(o.Headers)
+	if s.session != nil || au.AWS != nil {
 		o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + "..."})
 	}
-	return s.sign(o)
+	f = s.sign(o, &missing)
+	if au.AWS != nil && len(missing) > 0 {
+		missing = append(missing, strings.Join(missing, " "))
+		o.Headers[at].Value = au.Prefix + missing[len(missing)-1]
+	}
+	return missing, f
 }
 
 // Renews reports whether the signer can replace a token that the API refuses.
 func (s *Signer) Renews() bool { return s.session != nil }
 
-// sign adds the credentials that are not tokens.
-func (s *Signer) sign(o *httpcall.Outgoing) *failure.Failure {
+// sign adds the credentials that are not tokens. If missing is not nil, it adds to it the words for those that are missing,
+// and does not fail.
+func (s *Signer) sign(o *httpcall.Outgoing, missing *[]string) *failure.Failure {
 	au := &s.adapter.Auth
 	if s.session == nil {
-		if f := s.add(o, &au.Scheme); f != nil {
+		if f := s.add(o, &au.Scheme, missing); f != nil {
 			return f
 		}
 	}
 	for i := range au.Also {
-		if f := s.add(o, &au.Also[i]); f != nil {
+		if f := s.add(o, &au.Also[i], missing); f != nil {
 			return f
 		}
 	}
 	return nil
 }
 
-func (s *Signer) add(o *httpcall.Outgoing, k *file.Scheme) *failure.Failure {
+func (s *Signer) add(o *httpcall.Outgoing, k *file.Scheme, missing *[]string) *failure.Failure {
 	switch k.Kind {
 	case file.AuthNone:
 		return nil
 	case file.AuthAWS:
-		return s.signAWS(o, s.adapter.Auth.AWS)
+		return s.signAWS(o, s.adapter.Auth.AWS, missing)
 	}
-	v, f := s.secret(k.Value)
+	v, f := s.valueOf(k.Value, missing)
 	if f != nil {
 		return f
 	}
 	o.Secrets = append(o.Secrets, v)
 	switch {
 	case k.Kind == file.AuthBasic:
-		user, f := s.secret(k.User)
+		user, f := s.valueOf(k.User, missing)
 		if f != nil {
 			return f
 		}
-		v = base64.StdEncoding.EncodeToString([]byte(user + ":" + v))
+		switch {
+		case isOneOf(missing, v):
+		case isOneOf(missing, user):
+			v = user
+		default:
+			v = base64.StdEncoding.EncodeToString([]byte(user + ":" + v))
+		}
 		o.Secrets = append(o.Secrets, v)
 		o.Headers = append(o.Headers, file.Header{Name: k.Header, Value: "Basic " + v})
 	case k.Query != "":
@@ -85,6 +98,8 @@ func (s *Signer) add(o *httpcall.Outgoing, k *file.Scheme) *failure.Failure {
 	}
 	return nil
 }
+
+func isOneOf(missing *[]string, v string) bool { return missing != nil && slices.Contains(*missing, v) }
 
 // maxOwn is the largest number of bytes of a caller's credential.
 const maxOwn = 16 << 10
@@ -122,7 +137,7 @@ func (s *Signer) Present(o *httpcall.Outgoing, own []file.Header) *failure.Failu
 		if slices.ContainsFunc(own, func(h file.Header) bool { return strings.EqualFold(h.Name, k.Header) }) {
 			continue
 		}
-		if f := s.add(o, k); f != nil {
+		if f := s.add(o, k, nil); f != nil {
 			return f
 		}
 	}

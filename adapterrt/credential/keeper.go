@@ -62,6 +62,18 @@ func NewSigner(k *Keeper, a *file.Adapter) *Signer {
 // UseClient makes the signer send its token requests with d.
 func (s *Signer) UseClient(d doer) { s.client = d }
 
+// valueOf returns the value of a credential. If it is missing, and missing is not nil, it returns words that say so, and adds
+// them to missing.
+func (s *Signer) valueOf(c file.Credential, missing *[]string) (string, *failure.Failure) {
+	v, f := s.secret(c)
+	if f == nil || missing == nil || f.Code != failure.AuthCredentialMissing {
+		return v, f
+	}
+	v = "<" + f.Cause.Error() + ">"
+	*missing = append(*missing, v)
+	return v, nil
+}
+
 // secret returns the value of a credential.
 func (s *Signer) secret(c file.Credential) (string, *failure.Failure) {
 	a, k := s.adapter, s.keeper

@@ -19,8 +19,8 @@ import (
 
 const (
 	flowTime   = 15 * time.Second
-	heardTime  = 12 * time.Second // until an update must have been heard, over lost streams
-	markTime   = time.Second      // until a deleted session is unknown to all replicas
+	heardTime  = 12 * time.Second // until an update or a log message must have been heard, over lost streams
+	markTime   = time.Second      // until a deleted session is unknown to all replicas, but for some of them on a busy machine
 	recovery   = 7 * time.Second  // after the engine is back: replicas register again, and forget that they did not find each other
 	reconnects = 50
 )
@@ -405,7 +405,7 @@ func (c *client) log(ctx context.Context) error {
 	if err := c.expect(ctx, "log", text, text); err != nil {
 		return err
 	}
-	for end := time.Now().Add(2 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(heardTime); ; time.Sleep(5 * time.Millisecond) {
 		c.mu.Lock()
 		logged := strings.Join(c.logged, " ")
 		c.mu.Unlock()

@@ -36,12 +36,17 @@ type Engine struct {
 
 // StartEngine starts an engine, with args added to its command line. The error is ErrNoEngine if there is none on this system.
 func StartEngine(ctx context.Context, dir string, args ...string) (*Engine, error) {
-	if _, err := exec.LookPath(engineCommand); err != nil {
-		return nil, ErrNoEngine
-	}
 	addr, err := proxies.FreeAddress()
 	if err != nil {
 		return nil, err
+	}
+	return StartEngineAt(ctx, addr, dir, args...)
+}
+
+// StartEngineAt is StartEngine at an address of the caller.
+func StartEngineAt(ctx context.Context, addr, dir string, args ...string) (*Engine, error) {
+	if _, err := exec.LookPath(engineCommand); err != nil {
+		return nil, ErrNoEngine
 	}
 	e := &Engine{dir: dir, addr: addr, args: args}
 	return e, e.Start(ctx)

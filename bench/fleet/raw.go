@@ -33,21 +33,33 @@ func (c *client) send(ctx context.Context, message string, header http.Header) (
 	return resp.StatusCode, gjson.Parse(text), err
 }
 
-// leave deletes the session, and checks that no replica knows it a second later.
+// leave deletes the session, and waits until no replica knows it.
 func (c *client) leave(ctx context.Context) error {
 	id := c.session.ID()
 	if err := c.session.Close(); err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
-	time.Sleep(markTime)
-	for range c.s.plan.Replicas {
+	for unknown, began := 0, time.Now(); unknown < c.s.plan.Replicas; {
 		message := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":%q}}}`, c.name)
 		status, got, err := c.send(ctx, message, http.Header{"Mcp-Session-Id": {id}, "Mcp-Protocol-Version": {c.revision}})
 		if err != nil {
 			return err
 		}
-		if status != http.StatusNotFound {
+		took := time.Since(began)
+		switch {
+		case status == http.StatusNotFound:
+			if unknown++; unknown == c.s.plan.Replicas && took > markTime {
+				c.results.late()
+			}
+			continue
+		case took > heardTime:
 			return fmt.Errorf("a deleted session got status %d: %.200s", status, got.Raw)
+		}
+		unknown = 0
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ type Results struct {
 	good  map[string]int
 	lost  map[string]int // failed while a replica died, or for want of what an engine held that was down
 	bad   map[string]int
+	slow  int // deleted sessions that a replica still knew after markTime
 	shown []string
 	began time.Time
 }
@@ -39,6 +40,12 @@ func (r *Results) excuse(what, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lost[what+", "+why]++
+}
+
+func (r *Results) late() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slow++
 }
 
 func (r *Results) fail(what string, err error) {
@@ -64,6 +71,10 @@ func (r *Results) Good() (n int) {
 func (r *Results) Done(what string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.done(what)
+}
+
+func (r *Results) done(what string) (n int) {
 	for name, k := range r.good {
 		if strings.HasPrefix(name, what) {
 			n += k
@@ -77,6 +88,9 @@ func (r *Results) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var errs []error
+	if r.slow*2 > r.done("delete of") {
+		errs = append(errs, fmt.Errorf("%d of %d deleted sessions were known for longer than %v", r.slow, r.done("delete of"), markTime))
+	}
 	for _, what := range slices.Sorted(maps.Keys(r.bad)) {
 		errs = append(errs, fmt.Errorf("%d of %q failed", r.bad[what], what))
 	}

@@ -70,10 +70,9 @@ func outside() string {
 
 func (s *server) url() string { return s.web.URL + "/mcp" }
 
-func (s *server) close() {
-	s.web.CloseClientConnections()
-	s.web.Close()
-}
+// close closes all connections, and does not wait for what still runs: a call whose question was lost with its replica waits for the
+// answer for ever, and the request that deletes its session waits for the call.
+func (s *server) close() { _ = s.web.Config.Close() }
 
 func say(format string, args ...any) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}}}

@@ -24,7 +24,7 @@ func adapterCallCommand(s *adapterSettings) *cobra.Command {
 			"  dragoman adapter call notion create_page 'parent:={\"page_id\":\"…\"}' --dry-run",
 		Args: cobra.MinimumNArgs(2),
 	}
-	dry := cmd.Flags().Bool("dry-run", false, "print the HTTP request, secrets masked, and send nothing")
+	dry := cmd.Flags().Bool("dry-run", false, "print the HTTP request, secrets masked or named as missing, and send nothing")
 	yes := cmd.Flags().Bool("yes", false, "confirm the operation, if it requires confirmation")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		rt, a, err := s.find(cmd, args[0])

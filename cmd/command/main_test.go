@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -267,7 +266,7 @@ func TestBuiltInServerAndItsTranscript(t *testing.T) {
 		t.Errorf("%s", said)
 	}
 	// Send the messages of the introduction, as it says.
-	client := &http.Client{Transport: new(http.Transport), Timeout: 20 * time.Second}
+	client := &http.Client{Transport: new(http.Transport), Timeout: patience}
 	session := ""
 	var answers []string
 	for _, m := range regexp.MustCompile(`-d '([^']+)'`).FindAllStringSubmatch(said, -1) {

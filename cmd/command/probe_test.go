@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
@@ -97,16 +98,19 @@ func TestProbeOfASilentCommand(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs a shell")
 	}
-	t.Setenv("DRAGOMAN_UPSTREAM_HANDSHAKE_TIMEOUT", "200ms")
-	_, _, err := run(t.Context(), "", "probe", "--", "sh", "-c", "echo Usage: x; echo trouble >&2; exec sleep 60")
-	if err == nil || exitCode(err) != exitServer {
-		t.Fatalf("exit code %d: %v", exitCode(err), err)
-	}
-	for _, want := range []string{`upstream "sh" has sent no message for`, `its standard output is not JSON: ["Usage: x"]`, `standard error: "trouble"`} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%v; want %s", err, want)
+	peertest.Within(t, 200*time.Millisecond, func(limit time.Duration) error { // the command has written within it
+		t.Setenv("DRAGOMAN_UPSTREAM_HANDSHAKE_TIMEOUT", limit.String())
+		_, _, err := run(t.Context(), "", "probe", "--", "sh", "-c", "echo Usage: x; echo trouble >&2; exec sleep 60")
+		if err == nil || exitCode(err) != exitServer {
+			t.Fatalf("exit code %d: %v", exitCode(err), err)
 		}
-	}
+		for _, want := range []string{`upstream "sh" has sent no message for`, `its standard output is not JSON: ["Usage: x"]`, `standard error: "trouble"`} {
+			if !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("%w; want %s", err, want)
+			}
+		}
+		return nil
+	})
 }
 
 // TestProbeOfAServerThatWantsALogin checks that the report says what a login needs.

@@ -259,14 +259,16 @@ func TestManyFilesAreReadOnce(t *testing.T) {
 	dir := t.TempDir()
 	w := watching(t, adapterrt.Source{Path: dir})
 	var want []string
+	began := time.Now()
 	for i := range 20 {
 		name := fmt.Sprintf("notes-%02d", i)
 		replace(t, filepath.Join(dir, name+"-adapter.md"), versioned(name, "1.0.0"))
 		want = append(want, name+"@1.0.0")
 	}
 	w.becomes(t, want...)
-	if n := len(w.told); n > 5 {
-		t.Errorf("read %d times", n)
+	most := 5 + int(time.Since(began)/settled) // a busy machine may pause between two files for long enough
+	if n := len(w.told); n > most {
+		t.Errorf("read %d times, want at most %d", n, most)
 	}
 }
 

@@ -351,7 +351,8 @@ type Log struct {
 
 // Shutdown bounds how long stopping takes.
 type Shutdown struct {
-	// Drain is how long calls in flight may go on.
+	// Drain is how long calls in flight, and those that wait for a user's answer, may go on. As long as there are any,
+	// connections are accepted.
 	Drain time.Duration `yaml:"drain"`
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -20,7 +21,7 @@ func (s *Size) UnmarshalYAML(n *yaml.Node) error {
 		}
 	}
 	v, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || v < 0 || v > 1<<40>>shift {
+	if err != nil || v < 0 || v > min(1<<40, math.MaxInt)>>shift {
 		return fmt.Errorf("%q is not a size; write 64KiB, 10MiB or a number of bytes", n.Value)
 	}
 	*s = Size(v << shift)

@@ -84,24 +84,24 @@ func (c *Config) Validate() error {
 	}
 	for _, n := range []struct {
 		path         string
-		value, least int
+		value, least int64
 	}{
-		{"session.max", c.Session.Max, 1},
-		{"session.max_processes", c.Session.MaxProcesses, 1},
-		{"bridge.max_sessions", c.Bridge.MaxSessions, 1},
-		{"bridge.idle_timeout", int(c.Bridge.IdleTimeout), 1},
-		{"bridge.park_timeout", int(c.Bridge.ParkTimeout), 1},
-		{"bridge.ttl", int(c.Bridge.TTL), 0},
-		{"limits.client_message", int(c.Limits.ClientMessage), 1},
-		{"limits.upstream_message", int(c.Limits.UpstreamMessage), 1},
-		{"limits.replay", c.Limits.Replay, 0},
-		{"session.max_age", int(c.Session.MaxAge), 1},
-		{"session.idle_timeout", int(c.Session.IdleTimeout), 1},
-		{"upstream.handshake_timeout", int(c.Upstream.HandshakeTimeout), 1},
-		{"upstream.silence_timeout", int(c.Upstream.SilenceTimeout), 1},
-		{"upstream.restart.max", c.Upstream.Restart.Max, 0},
-		{"heartbeat", int(c.Heartbeat), 0},
-		{"shutdown.drain", int(c.Shutdown.Drain), 0},
+		{"session.max", int64(c.Session.Max), 1},
+		{"session.max_processes", int64(c.Session.MaxProcesses), 1},
+		{"bridge.max_sessions", int64(c.Bridge.MaxSessions), 1},
+		{"bridge.idle_timeout", int64(c.Bridge.IdleTimeout), 1},
+		{"bridge.park_timeout", int64(c.Bridge.ParkTimeout), 1},
+		{"bridge.ttl", int64(c.Bridge.TTL), 0},
+		{"limits.client_message", int64(c.Limits.ClientMessage), 1},
+		{"limits.upstream_message", int64(c.Limits.UpstreamMessage), 1},
+		{"limits.replay", int64(c.Limits.Replay), 0},
+		{"session.max_age", int64(c.Session.MaxAge), 1},
+		{"session.idle_timeout", int64(c.Session.IdleTimeout), 1},
+		{"upstream.handshake_timeout", int64(c.Upstream.HandshakeTimeout), 1},
+		{"upstream.silence_timeout", int64(c.Upstream.SilenceTimeout), 1},
+		{"upstream.restart.max", int64(c.Upstream.Restart.Max), 0},
+		{"heartbeat", int64(c.Heartbeat), 0},
+		{"shutdown.drain", int64(c.Shutdown.Drain), 0},
 	} {
 		switch {
 		case n.value >= n.least:

@@ -120,6 +120,10 @@ func (e *exam) silent(err error, line string, running *upstream.Child, patience 
 		e.fail("its answer is not JSON-RPC: "+e.first(bad.text), line, failures.CommandMute.Advice())
 		return
 	}
+	if spread, is := errors.AsType[*upstream.SpreadError](err); is {
+		e.fail(spread.Error(), line, failures.CommandMute.Advice())
+		return
+	}
 	if noise, is := errors.AsType[*upstream.NoiseError](err); is {
 		e.fail(noise.Error(), line, failures.CommandMute.Advice())
 		return

@@ -74,6 +74,9 @@ func TestCommands(t *testing.T) {
 		"broken JSON": {[]string{"sh", "-c", `read l; echo '{"jsonrpc":'; while read l; do :; done`}, []string{
 			"ok SH: starts", `FAIL LINE: its answer is not JSON-RPC: {"jsonrpc": → is this command an MCP server on stdio? its stdout must hold JSON-RPC alone`,
 		}},
+		"over several lines": {[]string{"sh", "-c", `read l; id=${l##*'"id":'}; printf '{\n  "jsonrpc": "2.0",\n  "id": %s,\n  "result": {}\n}\n' "${id%%[,\}]*}"; while read l; do :; done`}, []string{
+			"ok SH: starts", `FAIL LINE: it has printed a message over the lines 1 to 5 of its standard output, where each must be on one line, without indentation: { "jsonrpc": "2.0", "id": 1, "result": {} } → is this command an MCP server on stdio? its stdout must hold JSON-RPC alone`,
+		}},
 		"another id": {[]string{"sh", "-c", `read l; echo '{"jsonrpc":"2.0","id":77,"result":{}}'; while read l; do :; done`}, []string{
 			"ok SH: starts", "FAIL LINE: it wrote messages but answered initialize with none in 4.5s → is it an MCP server? its own log says more",
 		}},

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -36,26 +37,26 @@ const fewFiles = 4096
 
 func (e *exam) openFiles(n uint64) {
 	if n < fewFiles {
-		e.warn(fmt.Sprintf("%s open files are allowed, enough for about %s clients at a time", grouped(int(n)), grouped(int(n)/2)), "ulimit -n",
+		e.warn(fmt.Sprintf("%s open files are allowed, enough for about %s clients at a time", grouped(n), grouped(n/2)), "ulimit -n",
 			"for more clients raise it to 20,000: ulimit -n 20000, LimitNOFILE=20000 in a systemd unit")
 		return
 	}
-	e.ok(grouped(int(min(n, 1<<40)))+" open files are allowed", "")
+	e.ok(grouped(min(n, 1<<40))+" open files are allowed", "")
 }
 
 // memory compares limits.in_hand with the memory that this process may have; 0 is any.
 func (e *exam) memory(limit int64) {
 	held := e.cfg.Limits.HeldBytes()
 	if limit == 0 {
-		e.ok(fmt.Sprintf("no memory limit; messages may take %s (limits.in_hand)", size(int(held))), "")
+		e.ok(fmt.Sprintf("no memory limit; messages may take %s (limits.in_hand)", size(held)), "")
 		return
 	}
 	if held > limit/4*3 {
-		e.warn(fmt.Sprintf("limits.in_hand is %s, and the memory limit of the control group %s: the process may be killed", size(int(held)), size(int(limit))),
-			"limits.in_hand", fmt.Sprintf("limits.in_hand: %s, or a memory limit of %s", config.Size(limit/2>>20<<20), size(int(held*2))))
+		e.warn(fmt.Sprintf("limits.in_hand is %s, and the memory limit of the control group %s: the process may be killed", size(held), size(limit)),
+			"limits.in_hand", fmt.Sprintf("limits.in_hand: %s, or a memory limit of %s", config.Size(min(limit/2, math.MaxInt)>>20<<20), size(held*2)))
 		return
 	}
-	e.ok(fmt.Sprintf("memory limit %s, of which messages may take %s (limits.in_hand)", size(int(limit)), size(int(held))), "")
+	e.ok(fmt.Sprintf("memory limit %s, of which messages may take %s (limits.in_hand)", size(limit), size(held)), "")
 }
 
 // proxyVariable returns the name of the variable that names the web proxy for this scheme, or "".
@@ -139,7 +140,7 @@ func dateOf(ctx context.Context, method, at string, by *http.Transport) (ahead t
 }
 
 // grouped returns a number with commas between thousands.
-func grouped(n int) string {
+func grouped[N int | uint64](n N) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
@@ -148,7 +149,7 @@ func grouped(n int) string {
 }
 
 // size returns a number of bytes in the unit that suits it.
-func size(n int) string {
+func size[N int | int64](n N) string {
 	switch {
 	case n >= 1<<30 && n%(1<<30) == 0:
 		return fmt.Sprintf("%d GiB", n>>30)

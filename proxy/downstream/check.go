@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/samehead"
 )
 
 // checkPeer checks the Host and Origin of a request. Values that were allowed on a
@@ -62,12 +64,16 @@ func (h *HTTP) checkOnce(header *fasthttp.RequestHeader) *refusal {
 }
 
 // checkFraming refuses a request for which two readers may find different headers or different ends, and closes the
-// connection after the response. fasthttp accepts a coding that has not been one since RFC 7230, a length beside chunks, and
-// names with a space. It also does not see that a client closes the connection after the request, unless the header says
+// connection after the response. fasthttp accepts a coding that has not been one since RFC 7230, a length beside chunks,
+// names with a space, and a head that ends in LF LF if there is a CRLF CRLF in what follows. It also does not see that a client closes the connection after the request, unless the header says
 // "close" and nothing else. See https://www.rfc-editor.org/rfc/rfc9112#section-6.3 and sections 5.1 and 9.6 there.
 func checkFraming(ctx *fasthttp.RequestCtx) (r *refusal) {
 	header := &ctx.Request.Header
 	inChunks := header.ContentLength() == -1
+	if raw := header.RawHeaders(); len(raw) > 0 && !bytes.HasSuffix(raw, []byte("\r\n\r\n")) {
+		ctx.SetConnectionClose()
+		return badEnd
+	}
 	for line := range bytes.Lines(header.RawHeaders()) {
 		name, value, ok := bytes.Cut(line, []byte{':'})
 		switch {
@@ -78,7 +84,7 @@ func checkFraming(ctx *fasthttp.RequestCtx) (r *refusal) {
 			r = twoLengths
 		case !inChunks && strings.EqualFold(string(name), fasthttp.HeaderTransferEncoding):
 			r = badCoding
-		case strings.EqualFold(string(name), fasthttp.HeaderConnection) && lists(value, "close"):
+		case strings.EqualFold(string(name), fasthttp.HeaderConnection) && samehead.Lists(value, "close"):
 			ctx.SetConnectionClose()
 		}
 		if r != nil {
@@ -87,16 +93,6 @@ func checkFraming(ctx *fasthttp.RequestCtx) (r *refusal) {
 		}
 	}
 	return nil
-}
-
-// lists reports whether the value of a header is a list with this item.
-func lists(value []byte, item string) bool {
-	for v := range bytes.SplitSeq(value, []byte{','}) {
-		if strings.EqualFold(string(bytes.TrimSpace(v)), item) {
-			return true
-		}
-	}
-	return false
 }
 
 // checkPost checks the type of a POST's body and the types that its client accepts.
@@ -207,6 +203,8 @@ func (h *HTTP) unread(err error) *refusal {
 		return headersTooLarge.with(h.cfg.MaxHeader)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return tooSlow.with(h.cfg.ReadTimeout)
+	case errors.Is(err, errBareEnd):
+		return badEnd
 	}
 	return notHTTP
 }

@@ -1,6 +1,7 @@
 package downstream
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"runtime/debug"
@@ -84,6 +85,10 @@ type HTTPConfig struct {
 	Replicas     ReplicasHandler
 	ReplicasPath string
 
+	// Held waits until handlers hold nothing that clients come back for on other connections, or until ctx ends. Shutdown
+	// accepts connections until then. nil if they never hold anything.
+	Held func(ctx context.Context)
+
 	// Refused is called for requests that no handler gets: a token is missing, the host or origin is not allowed, or a limit
 	// is reached. why may quote the refused Host or Origin, and no other header. It may be nil.
 	Refused func(status int, why string)
@@ -109,6 +114,9 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 	setDefault(&c.IdleTimeout, 2*time.Minute)
 	if c.Memory == nil {
 		c.Memory = large.NewMemory(512 << 20)
+	}
+	if c.Held == nil {
+		c.Held = func(context.Context) {}
 	}
 	if c.Once == nil {
 		c.Once = func() string { return "" }

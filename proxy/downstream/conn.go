@@ -18,6 +18,7 @@ type conn struct {
 	net.Conn
 	cfg     *HTTPConfig
 	watched uint64  // its id in the watch
+	late    bool    // accepted while draining
 	peek    *peeker // nil if the watch reports that the client leaves
 
 	busy atomic.Bool // a request is coming in or being answered
@@ -25,6 +26,7 @@ type conn struct {
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // cancels the exchange under way
 	gone   error                   // why no exchange on the connection can go on
+	kept   bool                    // keep was called
 
 	peer string // the address at the other end, without a port
 
@@ -43,6 +45,7 @@ type conn struct {
 type serving struct {
 	early    []byte // what Read returns first: what the fast path has read, and the error of its last Read
 	earlyErr error
+	first    headEnd // of the first request
 	linger   bool
 	bodyRead bool              // the body of the request under way was read
 	ended    bool              // Read has returned io.EOF
@@ -157,6 +160,34 @@ func (c *conn) end(why error) {
 // Notice implements [rawio.Watcher]: the client leaves.
 func (c *conn) Notice() { c.end(ErrClientLeft) }
 
+// hangUpIdle closes the connection if nothing is lost by that, and then lets no request begin that has just come. A request that
+// has begun to come in counts if c is from before the shutdown: its client may not know of that.
+func (c *conn) hangUpIdle() {
+	c.mu.Lock()
+	idle := c.cancel == nil
+	if c.late {
+		idle = idle && !c.kept
+	} else {
+		idle = idle && !c.busy.Load()
+	}
+	if idle && c.gone == nil {
+		c.gone = ErrStopped
+	}
+	c.mu.Unlock()
+	if idle {
+		c.hangUp()
+	}
+}
+
+// keep makes hangUpIdle leave a late connection open for the response to a request without an exchange. It returns false if the
+// connection is closed already, or about to be.
+func (c *conn) keep() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept = true
+	return c.gone != ErrStopped
+}
+
 // hangUp closes the connection without a TLS alert: a peer that does not read could make the
 // alert wait.
 func (c *conn) hangUp() { _ = unwrap(c.Conn).Close() }
@@ -269,6 +300,12 @@ func (c *conn) Read(b []byte) (n int, err error) {
 	} else {
 		n, err = c.Conn.Read(b)
 	}
+	if n == 0 && err != nil {
+		c.answerPlain(err)
+	}
+	if bad := c.first.next(b[:n]); bad != nil {
+		n, err = 0, bad
+	}
 	switch {
 	case n > 0:
 		c.busy.Store(true)
@@ -321,19 +358,9 @@ func (c *conn) Close() error {
 	}
 	if c.linger {
 		c.linger = false
-		c.discard()
+		discard(c.Conn, c.cfg.MaxBody)
 	}
 	return c.Conn.Close()
-}
-
-func (c *conn) discard() {
-	const patience = 2 * time.Second
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
-		return
-	}
-	if c.Conn.SetReadDeadline(time.Now().Add(patience)) == nil {
-		_, _ = io.CopyN(io.Discard, c.Conn, 4*int64(c.cfg.MaxBody))
-	}
 }
 
 // peeker notices that a client leaves, on systems that do not report it: while an exchange is

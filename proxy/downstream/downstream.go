@@ -15,7 +15,8 @@
 //   - http.go has the state of a listener, and pipe.go that of a client of HTTP+SSE;
 //   - body.go and check.go are what happens to a request before a handler gets it, refusals.go answers one that none gets,
 //     and headers.go has the heads of messages;
-//   - conn.go is a client's connection, and notices that the client leaves it; output.go writes to it;
+//   - conn.go is a client's connection, and notices that the client leaves it; output.go writes to it, and head.go finds what is
+//     no head of a request in what it reads;
 //   - guests.go says which clients are admitted, stdio.go is a client on a pair of pipes, and config.go has the limits;
 //   - downstream.go is what the package and its users agree on.
 package downstream
@@ -164,8 +165,9 @@ type Pipe interface {
 	// more than the configured number of bytes wait for the client, the pipe is closed. The error is the reason why the
 	// pipe has ended.
 	Write(msg []byte) error
-	// Close ends the pipe after all that was written to it has gone out. It does not wait for that. It may be called more
-	// than once.
+	// Close ends the pipe: no more messages are accepted from the client, those that were are still taken, and all that
+	// was written until the session's Ending returns goes out. Close does not wait for that. It may be called more than
+	// once.
 	Close()
 }
 
@@ -174,8 +176,11 @@ type PipeSession interface {
 	// Take receives one message of the client: well-formed JSON, and a message or an array. It is called for one
 	// message after the other, in the order in which they came. The message is valid until Take returns and may be
 	// changed in place. header returns the value of a header of the message's request, "" when absent; it is valid
-	// until Take returns, too. Take must return soon after the pipe's context ends.
+	// until Take returns, too. Take must return soon after Close of the pipe, and after the pipe's context ends.
 	Take(message []byte, header func(name string) string)
+	// Ending is called once after Close of the pipe, when Take will not be called any more, unless the pipe's context has
+	// ended before.
+	Ending()
 	// Owns reports whether a request with these headers, admitted by the token that guest identifies, may speak for
 	// the client. It is called concurrently with the others.
 	Owns(guest string, header func(name string) string) bool

@@ -26,9 +26,9 @@ type HTTP struct {
 	fast      sync.Pool // of *fastPath
 	parsers   sync.Pool // of *bufio.Reader, for fasthttp to parse a head
 
-	requests atomic.Int64 // POSTs in hand
-	draining atomic.Bool
-	drain    chan struct{} // closed with draining
+	requests atomic.Int64  // POSTs in hand
+	draining atomic.Bool   // no pipe begins, and each connection ends with its request
+	closed   chan struct{} // closed when no more connections are accepted
 	hard     context.Context
 	stop     context.CancelCauseFunc // ends hard
 
@@ -38,6 +38,7 @@ type HTTP struct {
 	pipes     map[string]*pipe // by the session in their POSTs
 	watch     *rawio.Watch     // notices that clients leave
 	serving   sync.WaitGroup   // Serve calls, connections and pipes
+	earlier   sync.WaitGroup   // connections from before draining
 }
 
 // dropConn forgets a connection that is closed, or about to be.
@@ -46,8 +47,21 @@ func (h *HTTP) dropConn(c *conn) {
 	if h.watch != nil {
 		h.watch.Remove(c.watched)
 	}
+	if _, here := h.conns[c]; here && !c.late {
+		h.earlier.Done()
+	}
 	delete(h.conns, c)
 	h.mu.Unlock()
+}
+
+// isClosed reports whether no more connections are accepted.
+func (h *HTTP) isClosed() bool {
+	select {
+	case <-h.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 // admit counts one more POST in hand. It returns false if there are too many.

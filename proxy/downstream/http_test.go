@@ -249,12 +249,17 @@ func TestShutdownClosesIdleConnectionsAndWaitsForTheRest(t *testing.T) {
 			t.Errorf("%s connection is open: read %d bytes", name, n)
 		}
 	}
-	if nc, err := net.Dial("tcp", s.addr); err == nil {
-		if _, err := nc.Read(make([]byte, 1)); err == nil {
-			t.Error("a new connection is served")
-		}
-		_ = nc.Close()
+	// A client may need a new connection to end what is under way.
+	later := dial(t, s.addr)
+	_, _ = io.WriteString(later, post("{}"))
+	if res, _ := answer(t, bufio.NewReader(later), "POST"); res.StatusCode != 200 || !res.Close {
+		t.Errorf("a new connection: %d %v", res.StatusCode, res.Header)
 	}
+	if res, body := ask(t, s.addr, sseHead+"\r\n"); res.StatusCode != 404 {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+	silent, half := dial(t, s.addr), dial(t, s.addr)
+	_, _ = io.WriteString(half, post("{}")[:10])
 	select {
 	case err := <-done:
 		t.Fatalf("Shutdown did not wait: %v", err)
@@ -264,8 +269,62 @@ func TestShutdownClosesIdleConnectionsAndWaitsForTheRest(t *testing.T) {
 	if _, body := answer(t, bufio.NewReader(busy), "POST"); body != "wait" {
 		t.Errorf("got %q", body)
 	}
-	if err := recv(t, done, "Shutdown"); err != nil {
+	if err := recv(t, done, "Shutdown"); err != nil { // new connections without a whole request do not delay it
 		t.Error(err)
+	}
+	for name, nc := range map[string]net.Conn{"silent": silent, "half a request": half} {
+		if n, err := nc.Read(make([]byte, 1)); err == nil {
+			t.Errorf("%s: read %d bytes", name, n)
+		}
+	}
+	if !s.isClosed() || len(s.listeners) > 0 {
+		t.Error("connections are accepted after the shutdown")
+	}
+}
+
+// TestShutdownAcceptsConnectionsWhileSomethingIsHeld, within its time.
+func TestShutdownAcceptsConnectionsWhileSomethingIsHeld(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		late bool // the time ends first
+	}{{name: "until it is fetched"}, {name: "until the time is over", late: true}} {
+		t.Run(c.name, func(t *testing.T) {
+			waits, fetched := make(chan struct{}), make(chan struct{})
+			s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+				if string(q.Body) == "fetch" {
+					close(fetched)
+				}
+				echo(q, r)
+			}}, HTTPConfig{Held: func(ctx context.Context) {
+				close(waits)
+				select {
+				case <-fetched:
+				case <-ctx.Done():
+				}
+			}})
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			done := make(chan error, 1)
+			ask(t, s.addr, post("{}")) // it serves
+			go func() { done <- s.Shutdown(ctx) }()
+			recv(t, waits, "the shutdown")
+			if res, _ := ask(t, s.addr, post("{}")); res.StatusCode != 200 || !res.Close {
+				t.Errorf("%d %v", res.StatusCode, res.Header)
+			}
+			var want error
+			if c.late {
+				cancel()
+				want = context.Canceled
+			} else if _, body := ask(t, s.addr, post("fetch")); body != "fetch" {
+				t.Errorf("got %s", body)
+			}
+			if err := recv(t, done, "Shutdown"); !errors.Is(err, want) {
+				t.Errorf("err = %v", err)
+			}
+			if !s.isClosed() || len(s.listeners) > 0 {
+				t.Error("connections are accepted after the shutdown")
+			}
+		})
 	}
 }
 

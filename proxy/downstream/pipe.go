@@ -41,6 +41,8 @@ type pipe struct {
 	tasks sync.WaitGroup // goroutines of write and take
 
 	mu      sync.Mutex
+	started bool
+	closing bool // Close was called
 	over    bool
 	out     *[]byte // what is to be written next; nil for nothing
 	held    int     // bytes of limits.in_hand that are held for out
@@ -77,7 +79,25 @@ func (p *pipe) Write(msg []byte) error {
 	return nil
 }
 
-func (p *pipe) Close() { p.ctx.End(ErrClosed) }
+func (p *pipe) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closing || p.over || p.ctx.Err() != nil {
+		return
+	}
+	p.closing = true
+	if p.started {
+		p.takeRest()
+	}
+}
+
+// takeRest makes take end the pipe. Callers hold mu.
+func (p *pipe) takeRest() {
+	if !p.taking {
+		p.taking = true
+		p.tasks.Go(p.take)
+	}
+}
 
 // send appends an event to what is to be written. held bytes are held for it.
 func (p *pipe) send(e sse.Event, held int) error {
@@ -194,7 +214,7 @@ func (p *pipe) put(m *posted) *refusal {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.over:
+	case p.over, p.closing:
 		return noPipe
 	case len(p.in) == maxPosted, len(p.in) > 0 && p.inBytes+len(m.data) > p.cfg.MaxBody:
 		return tooManyPosted
@@ -208,13 +228,18 @@ func (p *pipe) put(m *posted) *refusal {
 	return nil
 }
 
-// take passes messages to the session until there are none.
+// take passes messages to the session until there are none. Then it ends a pipe that is to be closed.
 func (p *pipe) take() {
 	for {
 		p.mu.Lock()
 		if len(p.in) == 0 {
-			p.in, p.taking = nil, false
+			ends := p.closing && !p.over
+			p.in, p.taking = nil, ends
 			p.mu.Unlock()
+			if ends {
+				p.cfg.guard(p.session.Ending)
+				p.ctx.End(ErrClosed)
+			}
 			return
 		}
 		m, over := p.in[0], p.over
@@ -244,6 +269,9 @@ func (p *pipe) start() {
 		p.beats = time.AfterFunc(every, p.beat)
 	}
 	p.tasks.Go(p.write)
+	if p.started = true; p.closing {
+		p.takeRest()
+	}
 	p.mu.Unlock()
 }
 

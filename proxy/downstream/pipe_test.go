@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -23,9 +24,10 @@ func (f openFunc) OpenPipe(p Pipe, q *Request, r *Response) PipeSession { return
 
 // fakeSession answers by functions, which may be missing.
 type fakeSession struct {
-	take func(message []byte, header func(string) string)
-	left func(error)
-	owns func()
+	take   func(message []byte, header func(string) string)
+	ending func()
+	left   func(error)
+	owns   func()
 }
 
 func (f fakeSession) Take(m []byte, header func(string) string) {
@@ -39,6 +41,12 @@ func (f fakeSession) Owns(string, func(string) string) bool {
 		f.owns()
 	}
 	return true
+}
+
+func (f fakeSession) Ending() {
+	if f.ending != nil {
+		f.ending()
+	}
 }
 
 func (f fakeSession) Left(why error) {
@@ -298,6 +306,47 @@ func TestWrittenMessagesAreSentBeforeThePipeEnds(t *testing.T) {
 	}
 }
 
+// TestMessagesThatWaitAreTakenBeforeThePipeEnds: they were accepted before it was closed, and what is written about them goes
+// out. No more are accepted after it.
+func TestMessagesThatWaitAreTakenBeforeThePipeEnds(t *testing.T) {
+	inside, goOn, left := make(chan Pipe, 10), make(chan struct{}), make(chan error, 1)
+	s := start(t, fakeHandler{}, HTTPConfig{Pipes: openFunc(func(p Pipe, _ *Request, _ *Response) PipeSession {
+		return fakeSession{
+			take: func(m []byte, _ func(string) string) {
+				inside <- p
+				<-goOn
+				_ = p.Write(m)
+			},
+			ending: func() { _ = p.Write([]byte("last")) },
+			left:   func(why error) { left <- why },
+		}
+	})})
+	c := openSSE(t, s, "")
+	const n = 3
+	for i := range n {
+		c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"x"}`, i))
+	}
+	recv(t, inside, "the first message").Close()
+	if res, body := ask(t, c.addr, postTo(c.uri, "", `{"jsonrpc":"2.0","id":9,"method":"x"}`)); res.StatusCode != 404 {
+		t.Errorf("after the end: %d %s", res.StatusCode, body)
+	}
+	close(goOn)
+	for i := range n {
+		if got, want := c.next(t, "message"), fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"x"}`, i); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if got := c.next(t, "message"); got != "last" {
+		t.Errorf("got %s", got)
+	}
+	if _, err := c.events.Next(); err != io.EOF {
+		t.Errorf("at the end: %v", err)
+	}
+	if why := recv(t, left, "the end"); !errors.Is(why, ErrClosed) {
+		t.Errorf("why = %v", why)
+	}
+}
+
 // TestPipeOfAClientThatDoesNotReadIsClosed checks also that writing to the client does not block.
 func TestPipeOfAClientThatDoesNotReadIsClosed(t *testing.T) {
 	for _, c := range []struct {
@@ -409,7 +458,9 @@ func TestShutdownWaitsForPipesThenCutsThem(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Shutdown(ctx) }()
-	recv(t, s.drain, "the beginning of the end")
+	for !s.draining.Load() {
+		runtime.Gosched()
+	}
 	_ = first.Write([]byte("bye"))
 	first.Close()
 	if why := recv(t, ps.left, "the first"); !errors.Is(why, ErrClosed) {

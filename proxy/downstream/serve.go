@@ -20,7 +20,7 @@ func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
 	h := &HTTP{
 		cfg:       cfg,
 		handler:   handler,
-		drain:     make(chan struct{}),
+		closed:    make(chan struct{}),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 		pipes:     make(map[string]*pipe),
@@ -85,7 +85,7 @@ func (h *HTTP) Serve(ln net.Listener) error {
 			h.accept(nc)
 			continue
 		}
-		if h.draining.Load() {
+		if h.isClosed() {
 			return nil
 		}
 		// As in net/http: a lack of file descriptors is no reason to stop.
@@ -94,7 +94,7 @@ func (h *HTTP) Serve(ln net.Listener) error {
 		}
 		h.cfg.Log("accept", err)
 		select {
-		case <-h.drain:
+		case <-h.closed:
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, lastPause)
@@ -144,7 +144,7 @@ const tooManyConns = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nR
 func (h *HTTP) accept(nc net.Conn) {
 	h.mu.Lock()
 	switch {
-	case h.draining.Load():
+	case h.isClosed():
 		h.mu.Unlock()
 		_ = nc.Close()
 		return
@@ -159,6 +159,9 @@ func (h *HTTP) accept(nc net.Conn) {
 	}
 	c := newConn(rawio.Wrap(nc), &h.cfg)
 	h.conns[c] = struct{}{}
+	if c.late = h.draining.Load(); !c.late {
+		h.earlier.Add(1)
+	}
 	h.mu.Unlock()
 	var seen bool
 	if c.watched, seen = h.watch.Add(unwrap(nc), rawio.Leaving, c); !seen {
@@ -192,7 +195,7 @@ func (h *HTTP) connState(nc net.Conn, state fasthttp.ConnState) {
 	if c, ok := nc.(*conn); ok && state == fasthttp.StateIdle {
 		c.busy.Store(false)
 		if h.draining.Load() {
-			c.hangUp()
+			c.hangUpIdle()
 		}
 	}
 }
@@ -200,27 +203,22 @@ func (h *HTTP) connState(nc net.Conn, state fasthttp.ConnState) {
 // lastWords is how long handlers have, after their contexts have ended, to answer that they were stopped.
 const lastWords = time.Second
 
-// Shutdown stops accepting, closes idle connections and waits for the exchanges under way. If ctx ends first, it cuts
-// them: it cancels their contexts, closes their streams and connections a moment later, and then returns ctx's error.
-// Streams are exchanges too, and handlers must end them. In either case it waits until everything that Serve has
+// Shutdown closes idle connections and waits for the exchanges under way, and for what [HTTPConfig].Held waits for. Until
+// then it accepts connections, for one request each: clients may need them to end what is under way, and a load balancer may not
+// know yet that this server ends. If ctx ends first, it cuts the exchanges: it cancels their contexts, closes their streams and connections a moment later, and then returns ctx's error.
+// Streams are exchanges too, and handlers must end them; a pipe has that moment to end by itself. In either case it waits until everything that Serve has
 // started has ended, so handlers must return when their contexts end. It may be called more than once.
 func (h *HTTP) Shutdown(ctx context.Context) error {
 	h.mu.Lock()
-	if !h.draining.Swap(true) {
-		close(h.drain)
-	}
-	for ln := range h.listeners {
-		_ = ln.Close()
-	}
-	for c := range h.conns {
-		if !c.busy.Load() {
-			c.hangUp()
-		}
-	}
+	h.draining.Store(true)
+	h.hangUpIdle()
 	h.mu.Unlock()
 
 	done := make(chan struct{})
 	go func() {
+		h.earlier.Wait()
+		h.cfg.guard(func() { h.cfg.Held(ctx) })
+		h.close()
 		h.serving.Wait()
 		close(done)
 	}()
@@ -229,7 +227,13 @@ func (h *HTTP) Shutdown(ctx context.Context) error {
 	case <-done:
 	case <-ctx.Done():
 		err = ctx.Err()
-		h.cut((*conn).end)
+		h.close()
+		pipes := h.pipeConns()
+		h.cut(func(c *conn, why error) {
+			if !pipes[c] {
+				c.end(why)
+			}
+		})
 		select {
 		case <-done: // all handlers have answered
 		case <-time.After(lastWords):
@@ -242,6 +246,37 @@ func (h *HTTP) Shutdown(ctx context.Context) error {
 		h.watch.Close()
 	}
 	return err
+}
+
+// close accepts no more connections, and closes idle ones.
+func (h *HTTP) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.isClosed() {
+		close(h.closed)
+	}
+	for ln := range h.listeners {
+		_ = ln.Close()
+	}
+	h.hangUpIdle()
+}
+
+// hangUpIdle closes idle connections. h.mu must be held.
+func (h *HTTP) hangUpIdle() {
+	for c := range h.conns {
+		c.hangUpIdle()
+	}
+}
+
+// pipeConns returns the connections of all pipes.
+func (h *HTTP) pipeConns() map[*conn]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of := make(map[*conn]bool, len(h.pipes))
+	for _, p := range h.pipes {
+		of[p.conn] = true
+	}
+	return of
 }
 
 // cut calls each for every connection, to end what is under way on it.

@@ -20,6 +20,8 @@ type Finder struct {
 	name    string // name of that member
 	id      []byte
 	method  bool
+	jsonrpc bool
+	whole   bool // the end of the object was read
 }
 
 // Write reads the next piece. It never fails.
@@ -41,6 +43,12 @@ func (f *Finder) ID() []byte {
 
 // Method reports whether the message is a request or a notification.
 func (f *Finder) Method() bool { return f.method && !f.broken }
+
+// JSONRPC reports whether the message has a member jsonrpc.
+func (f *Finder) JSONRPC() bool { return f.jsonrpc && !f.broken }
+
+// Whole reports whether the message was read to its end.
+func (f *Finder) Whole() bool { return f.whole }
 
 func (f *Finder) next(c byte) {
 	if f.text {
@@ -68,6 +76,7 @@ func (f *Finder) next(c byte) {
 	case '}', ']':
 		f.depth--
 		if f.depth == 0 {
+			f.whole = true
 			f.member()
 			return
 		}
@@ -100,8 +109,9 @@ func (f *Finder) keep(c byte) {
 // begin stores the name of a member, whose value comes next.
 func (f *Finder) begin() {
 	f.name = ""
-	if json.Unmarshal(f.token, &f.name) != nil || f.name == "method" {
+	if json.Unmarshal(f.token, &f.name) == nil {
 		f.method = f.method || f.name == "method"
+		f.jsonrpc = f.jsonrpc || f.name == "jsonrpc"
 	}
 	f.token, f.value = f.token[:0], true
 }

@@ -176,7 +176,7 @@ func (p *Cache) find(at *eraEntry, who string, header []upstream.Header) {
 		}
 		close(at.found)
 	}()
-	e, b, err = p.ask(p.host.Draining, header)
+	e, b, err = p.ask(p.host.Serving, header)
 	if err == nil && !e.Unsure {
 		p.host.Log.Log(p.logLevel(e), "server identified", e.fields()...)
 	}

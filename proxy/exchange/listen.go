@@ -24,6 +24,12 @@ import (
 // status 200. Other statuses tell the client what to do and stay: the challenges 401 and
 // 403, 404 for a lost session, 429, and our own 503 with Retry-After.
 
+// MayListenLater reports whether a server that has refused a standing stream may grant it later: after a failure whose status for
+// the client is 500 or above, and after 409, with which a server says that the stream is still open, although its client has lost it.
+func MayListenLater(err error) bool {
+	return upstream.IsConflict(err) || clienterror.Of(err).Status >= http.StatusInternalServerError
+}
+
 // Standing is a standing stream of the server, which is read for one client. While it is parked, it holds no Exchange: most
 // standing streams are quiet for as long as their client stays.
 type Standing struct {
@@ -134,8 +140,8 @@ func (s *Standing) Listen(client mcp.Peer, w downstream.Waker) error {
 
 // open opens the stream that the server has refused for a reason that may pass. The client's
 // stream stays open in the meantime, since published SDKs close their client, or ask again at once, if the stream is
-// refused or ends. The server is asked again after a failure whose status for the client is 500 or above. After any
-// other failure open returns false: the client opens its stream again, and then receives the failure.
+// refused or ends. The server is asked again as [MayListenLater] says. After any other failure open returns false: the
+// client opens its stream again, and then receives the failure.
 func (s *Standing) open() bool {
 	x := s.x
 	for again := new(server.Reopening); again.Wait(x.Ctx, 0) == nil; {
@@ -143,8 +149,11 @@ func (s *Standing) open() bool {
 		switch {
 		case err == nil:
 			x.Stream, s.later = st, nil
+			if x.Session.Renewing != nil {
+				x.Session.Renewing.MayHaveMissed()
+			}
 			return true
-		case errors.Is(err, upstream.ErrNoStream), clienterror.Of(err).Status < http.StatusInternalServerError:
+		case errors.Is(err, upstream.ErrNoStream), !MayListenLater(err):
 			return false
 		}
 		x.log().Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))

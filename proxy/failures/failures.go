@@ -134,6 +134,7 @@ func Of(err error) Cause {
 		large  *upstream.TooLargeError
 		noise  *upstream.NoiseError
 		mute   *upstream.MuteError
+		spread *upstream.SpreadError
 		exit   *upstream.ExitError
 		late   interface{ Timeout() bool }
 		header *upstream.HeaderError
@@ -146,7 +147,7 @@ func Of(err error) Cause {
 		return ofStatus(status)
 	case errors.As(err, &header):
 		return ""
-	case errors.As(err, &noise), errors.As(err, &mute):
+	case errors.As(err, &noise), errors.As(err, &mute), errors.As(err, &spread):
 		return CommandMute
 	case errors.As(err, &exit):
 		return CommandExit

@@ -35,6 +35,7 @@ func TestCauses(t *testing.T) {
 		{at("read", upstream.ErrLost), SessionLost},
 		{&upstream.NoiseError{}, CommandMute},
 		{&upstream.MuteError{}, CommandMute},
+		{&upstream.SpreadError{}, CommandMute},
 		{&upstream.HeaderError{}, ""},
 	} {
 		if is := Of(c.err); is != c.want {

@@ -90,7 +90,7 @@ func (h *Handshake) noticeSilence() (stop func()) {
 // modern only is not sent initialize.
 func (h *Handshake) propose(ctx context.Context, raw []byte, named *translate.Revision) (*session.Session, []byte, error) {
 	if known := h.Opener.Eras.Peek(h.Header); h.Bridges && known.WithoutHandshake() {
-		if s, answer, ok := h.bridge(ctx, raw); ok {
+		if s, answer, ok := h.bridge(ctx, raw, nil); ok {
 			return h.ready(ctx, s, answer)
 		}
 		h.unbridge()
@@ -100,18 +100,18 @@ func (h *Handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 	for {
 		m, err := h.ask(ctx, raw, steps.Next())
 		if steps.First() && era.LooksModern(m, err) && !h.namesHandshake(m) {
-			if s, answer, ok := h.bridge(ctx, raw); ok {
+			if s, answer, ok := h.bridge(ctx, raw, m); ok {
 				h.Opener.Eras.Note(h.Header, &era.Era{Revision: s.ServerRevision})
 				return h.ready(ctx, s, answer)
 			}
 		}
 		if err != nil && h.sharesModern(ctx) {
-			if s, answer, ok := h.bridge(ctx, raw); ok {
+			if s, answer, ok := h.bridge(ctx, raw, nil); ok {
 				return h.ready(ctx, s, answer)
 			}
 		}
 		if err == nil && m.Kind == wire.Result && !h.shakesFor(ctx) {
-			if s, answer, ok := h.bridge(ctx, raw); ok {
+			if s, answer, ok := h.bridge(ctx, raw, nil); ok {
 				return h.ready(ctx, s, answer)
 			}
 			return nil, nil, mcp.Fail(mcp.UpstreamModern, translate.Modern()).About(h.ID)

@@ -13,13 +13,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // bridge makes the session at a server that has no handshake, after it has refused
-// one: it gets server/discover, once, on the same connection. ok is false where it
-// is no such server, or does not answer in time; then its refusal stands. See
-// https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
-func (h *Handshake) bridge(ctx context.Context, raw []byte) (s *session.Session, answer []byte, ok bool) {
+// one with the response refusal, or nil if it was not sent one: it gets server/discover,
+// once, on the same connection. ok is false where it is no such server, or does not
+// answer in time; then its refusal stands. A server whose refusal says that it has no
+// handshake has as long as ctx. See https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
+func (h *Handshake) bridge(ctx context.Context, raw []byte, refusal *wire.Message) (s *session.Session, answer []byte, ok bool) {
 	modern := translate.Lookup(translate.Modern())
 	if !h.Bridges {
 		return nil, nil, false
@@ -41,6 +43,9 @@ func (h *Handshake) bridge(ctx context.Context, raw []byte) (s *session.Session,
 	h.Begun, h.bridged = upstream.Begun{Conn: c}, c
 	asking, cancel := h.Opener.Eras.Asking(ctx, h.Header)
 	defer cancel()
+	if deniesHandshake(refusal) {
+		asking = ctx
+	}
 	result, err := c.Introduce(asking, raw, h.Header)
 	if err != nil {
 		h.log().Debug("server does not answer server/discover either", zap.Error(err))
@@ -56,6 +61,16 @@ func (h *Handshake) bridge(ctx context.Context, raw []byte) (s *session.Session,
 	h.named, h.Early = "", nil
 	h.Seen.Note(observe.Note{By: observe.Bridge, What: "introduced", To: observe.ToClient, Detail: "the server has no handshake: dragoman answers initialize with what the server says of itself in server/discover"})
 	return h.Opener.newSession(h, modern), answer, true
+}
+
+// deniesHandshake reports whether a server's response to initialize, which may be nil, says that it speaks only revisions
+// without a handshake.
+func deniesHandshake(m *wire.Message) bool {
+	if m == nil || m.Kind != wire.Error {
+		return false
+	}
+	_, err := era.Rejected(m)
+	return err != nil
 }
 
 // unbridge takes back what bridge has left of a server that is none without a

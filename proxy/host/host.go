@@ -40,11 +40,13 @@ type Host struct {
 	Report   *report.Reporter
 	Losses   *losses.Log
 	Draining context.Context // ends when the proxy begins to shut down
+	Serving  context.Context // ends when the proxy has shut down so far that no more clients are served
 	Store    *store.Store    // what replicas share; the memory of this process if it is not Shared
 
 	setup  func() Setup
 	memory *large.Memory
 	drain  context.CancelFunc
+	close  context.CancelFunc
 
 	// A sync.WaitGroup panics if a task begins while Wait returns.
 	mu    sync.Mutex
@@ -67,6 +69,7 @@ func New(log *zap.Logger, m *metrics.Metrics, memory *large.Memory, version stri
 	})
 	h.idle = sync.NewCond(&h.mu)
 	h.Draining, h.drain = context.WithCancel(context.Background())
+	h.Serving, h.close = context.WithCancel(context.Background())
 	return h
 }
 
@@ -86,6 +89,12 @@ func (h *Host) Shared() *store.Store {
 
 // Drain ends Draining.
 func (h *Host) Drain() { h.drain() }
+
+// Close ends Draining and Serving.
+func (h *Host) Close() {
+	h.drain()
+	h.close()
+}
 
 // Wait returns when all tasks of Spawn have ended, those that begin meanwhile included.
 func (h *Host) Wait() {

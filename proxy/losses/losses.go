@@ -2,77 +2,89 @@
 package losses
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/dragoman-proxy/dragoman/proxy/repeats"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Log reports what translation removed from messages. The counters count every loss. The log has the
-// first loss of each kind at once, and a summary of the repeats at each Flush. It is safe for
-// concurrent use.
+// Log reports what translation removed from messages. The counters count every loss. The log has one line for each message with
+// losses of a new kind, and, at each Flush, one line about the repeats for each pair of revisions. It is safe for concurrent use.
 type Log struct {
 	log     *zap.Logger
 	counter *prometheus.CounterVec // by from, to, rule and level
 
-	repeats  *repeats.Set[kind, line]
 	mu       sync.Mutex
 	counters map[count]prometheus.Counter // looking them up by their labels takes longer
+	kinds    map[kind]*sum                // that were logged, and the repeats since the last Flush
+	advised  bool                         // a line has said what to do
 }
+
+// way is from which revision to which messages are translated.
+type way struct{ from, to *translate.Revision }
 
 // count has what losses are counted by.
 type count struct {
-	from, to *translate.Revision
-	rule     string
-	level    wire.Level
+	way
+	rule  string
+	level wire.Level
 }
 
+// kind has what a loss and its repeats have in common. All of it is from the rules, so that there are not many kinds.
 type kind struct {
-	from, to *translate.Revision
-	method   wire.Method
-	rule     string
+	way
+	method     wire.Method
+	rule, what string
 }
 
-// maxKinds bounds how many kinds are merged. There are as many kinds as rules, methods and pairs of
-// revisions.
-const maxKinds = 4096
-
-// line is a loss, and the headers of its message; these are nil if the line stands for several
-// losses.
-type line struct {
-	loss   wire.Loss
-	header []upstream.Header
+// sum is losses of one kind.
+type sum struct {
+	kind
+	wire.Loss     // the worst of them, with the count of all
+	messages  int // that had them, if they are repeats
 }
 
 // New returns an empty Log.
 func New(log *zap.Logger, counter *prometheus.CounterVec) *Log {
-	l := &Log{log: log, counter: counter, counters: make(map[count]prometheus.Counter)}
-	l.repeats = repeats.New(maxKinds, l.write, merge)
-	return l
+	return &Log{log: log, counter: counter, counters: make(map[count]prometheus.Counter), kinds: make(map[kind]*sum)}
 }
 
 // Note counts and logs the losses of one rewritten message. header has the headers that the message
 // came with.
 func (l *Log) Note(from, to *translate.Revision, method wire.Method, losses []wire.Loss, header []upstream.Header) {
+	if len(losses) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var first []sum
 	for i := range losses {
 		loss := &losses[i]
-		l.counterOf(count{from, to, loss.Rule, loss.Level}).Add(float64(loss.Count))
-		if l.log.Core().Enabled(zapLevel(loss.Level)) { // else nothing would be written
-			l.repeats.Add(kind{from, to, method, loss.Rule}, line{*loss, header})
+		l.counterOf(count{way{from, to}, loss.Rule, loss.Level}).Add(float64(loss.Count))
+		if !l.log.Core().Enabled(zapLevel(loss.Level)) {
+			continue // it would not be written
 		}
+		k := kind{way{from, to}, method, loss.Rule, loss.What}
+		at := l.kinds[k]
+		if at == nil {
+			l.kinds[k] = &sum{kind: k}
+			first = append(first, sum{kind: k, Loss: *loss})
+			continue
+		}
+		at.add(loss)
 	}
+	l.write(way{from, to}, first, header)
 }
 
 func (l *Log) counterOf(by count) prometheus.Counter {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	c := l.counters[by]
 	if c == nil {
 		c = l.counter.WithLabelValues(by.from.Name, by.to.Name, by.rule, levelName(by.level))
@@ -81,40 +93,76 @@ func (l *Log) counterOf(by count) prometheus.Counter {
 	return c
 }
 
-// merge keeps the worst of several losses of a kind, with the sum of their counts.
-func merge(sum *line, v line) {
-	all := sum.loss.Count + v.loss.Count
-	if v.loss.Level >= sum.loss.Level {
-		sum.loss = v.loss
+// add adds a repeat.
+func (s *sum) add(loss *wire.Loss) {
+	all := s.Count + loss.Count
+	if loss.Level >= s.Level {
+		s.Loss = *loss
 	}
-	sum.loss.Count = all
+	s.Count = all
+	s.messages++
 }
 
-// Flush writes one line for each kind that was seen again since the last time.
-func (l *Log) Flush() { l.repeats.Flush() }
+// Flush writes a line about what was seen again since the last time, and forgets what was not.
+func (l *Log) Flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	again := make(map[way][]sum)
+	for k, at := range l.kinds {
+		if at.messages == 0 {
+			delete(l.kinds, k)
+			continue
+		}
+		again[k.way] = append(again[k.way], *at)
+		*at = sum{kind: k}
+	}
+	for w, sums := range again {
+		slices.SortFunc(sums, func(a, b sum) int {
+			return cmp.Or(cmp.Compare(a.method.String(), b.method.String()), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.What, b.What))
+		})
+		l.write(w, sums, nil)
+	}
+}
 
-func (l *Log) write(k kind, v line, repeated int) {
-	loss := &v.loss
-	entry := l.log.Check(zapLevel(loss.Level), "lost in translation")
+// advice is in the first line that is not for debugging.
+const advice = "the revision of the receiver has no form for it: dragoman probe says what clients of each revision lose, docs/revisions-and-losses.md what each rule does"
+
+// write writes one line about losses. Called with l.mu held.
+func (l *Log) write(w way, sums []sum, header []upstream.Header) {
+	if len(sums) == 0 {
+		return
+	}
+	worst := slices.MaxFunc(sums, func(a, b sum) int { return cmp.Compare(a.Level, b.Level) })
+	entry := l.log.Check(zapLevel(worst.Level), "lost in translation")
 	if entry == nil {
 		return
 	}
 	fields := append([]zap.Field{
-		zap.String("from", k.from.Name),
-		zap.String("to", k.to.Name),
-		zap.String("method", k.method.String()),
-		zap.String("rule", loss.Rule),
-		zap.String("what", loss.What),
-		zap.String("path", loss.Path.String()),
-		zap.Int("count", loss.Count),
-	}, trace.Fields(v.header)...)
-	if repeated > 0 {
-		fields = append(fields, zap.Int("messages", repeated))
-	}
-	if loss.Standin {
-		fields = append(fields, zap.Bool("standin", true))
+		zap.String("from", w.from.Name),
+		zap.String("to", w.to.Name),
+		zap.Objects("losses", sums),
+	}, trace.Fields(header)...)
+	if worst.Level > wire.Debug && !l.advised {
+		l.advised = true
+		fields = append(fields, zap.String("advice", advice))
 	}
 	entry.Write(fields...)
+}
+
+// MarshalLogObject implements [zapcore.ObjectMarshaler].
+func (s sum) MarshalLogObject(o zapcore.ObjectEncoder) error {
+	o.AddString("method", s.method.String())
+	o.AddString("rule", s.Rule)
+	o.AddString("what", s.What)
+	o.AddString("path", s.Path.String())
+	o.AddInt("count", s.Count)
+	if s.messages > 0 {
+		o.AddInt("messages", s.messages)
+	}
+	if s.Standin {
+		o.AddBool("standin", true)
+	}
+	return nil
 }
 
 func zapLevel(l wire.Level) zapcore.Level {

@@ -46,6 +46,11 @@ func Cancelled[ID []byte | string](request ID, reason string) []byte {
 	return Notification(wire.Cancelled, append(params, '}'))
 }
 
+// Updated returns the notification that a resource has changed.
+func Updated(uri string) []byte {
+	return Notification(wire.ResourcesUpdated, append(AppendString([]byte(`{"uri":`), uri), '}'))
+}
+
 // Us is the clientInfo that dragoman sends in its own requests.
 const Us = `{"name":"dragoman","version":"1"}`
 

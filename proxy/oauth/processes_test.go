@@ -102,6 +102,7 @@ func TestProcessesShareTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	lasts := time.Duration(expiries) * life
+	began := time.Now()
 	var all sync.WaitGroup
 	for range 5 {
 		cmd := caller(t, s, dir, lasts, 50*time.Millisecond)
@@ -114,8 +115,8 @@ func TestProcessesShareTokens(t *testing.T) {
 	}
 	all.Wait()
 	c := s.Counts()
-	// A token is renewed a tenth of its life before its end: there are a few more than expiries.
-	if c.Authorizations != 1 || c.Refreshes < expiries-1 || c.Refreshes > expiries*10/9+2 {
+	// A token is renewed a tenth of its life before its end: there are a few more than expiries. Processes that begin late end late.
+	if most := int(time.Since(began)/(life*9/10)) + 2; c.Authorizations != 1 || c.Refreshes < expiries-1 || c.Refreshes > most {
 		t.Errorf("%+v for %d expiries", c, expiries)
 	}
 	t.Logf("%d expiries: %d calls, %d refreshes, %d requests refused", expiries, c.Calls, c.Refreshes, c.Unauthorized)

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/oauth/oauthtest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // agreeing is a browser whose user agrees.
@@ -390,7 +391,7 @@ func TestInteractiveWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := accountOf(t, s, t.TempDir(), nil)
-			a.wait = time.Second
+			a.wait = 20 * time.Millisecond
 			var page string
 			opened := make(chan struct{})
 			a.Interactive(func(address string) error {
@@ -398,9 +399,10 @@ func TestInteractiveWaits(t *testing.T) {
 				close(opened)
 				return c.err
 			})
-			if _, err := call(t, a, s); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Error(err)
-			}
+			peertest.Eventually(t, c.want, func() bool {
+				_, err := call(t, a, s)
+				return err != nil && strings.Contains(err.Error(), c.want)
+			})
 			<-opened
 			if got := a.Awaited(); got != c.awaited {
 				t.Errorf("waits for %q", got)

@@ -404,9 +404,8 @@ func TestALockEndsWithItsProcess(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	start := time.Now()
-	if err := put(t, s, token); err != nil || time.Since(start) > 5*time.Second {
-		t.Error(err, time.Since(start))
+	if err := put(t, s, token); err != nil { // it would wait for lockWait, and then say who has locked it
+		t.Error(err)
 	}
 }
 

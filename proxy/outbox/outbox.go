@@ -25,8 +25,15 @@ type Outbox struct {
 	queue   []Message
 	bytes   int // size of queue
 	closed  bool
-	left    Leaver // called once when the client leaves before the answer; may be nil
-	reader  Reader // nil for none
+	left    Leaver  // called once when the client leaves before the answer; may be nil
+	reader  Reader  // nil for none
+	counter Counter // nil for none
+}
+
+// Counter counts messages that are dropped.
+type Counter interface {
+	// Dropped counts a message that is dropped for this reason.
+	Dropped(reason string)
 }
 
 // Reader is a client's goroutine that may wait for something else than Take.
@@ -57,6 +64,13 @@ const (
 
 // New returns an empty outbox.
 func New() *Outbox { return new(Outbox) }
+
+// CountBy sets what counts the messages that are dropped.
+func (b *Outbox) CountBy(c Counter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.counter = c
+}
 
 // SetReader sets the reader to wake.
 func (b *Outbox) SetReader(r Reader) {
@@ -97,6 +111,9 @@ func (b *Outbox) Put(l Message) bool {
 	for len(b.queue) > 1 && b.full() {
 		b.bytes -= len(b.queue[0].Body)
 		b.queue = append(b.queue[:0], b.queue[1:]...)
+		if b.counter != nil {
+			b.counter.Dropped("queue_full")
+		}
 	}
 	if l.Last {
 		b.left = nil

@@ -45,14 +45,23 @@ func TestMessagesKeptBetweenRounds(t *testing.T) {
 	}
 }
 
+// drops counts the messages that are dropped.
+type drops int
+
+func (d *drops) Dropped(string) { *d++ }
+
 func TestOutboxIsBounded(t *testing.T) {
-	b := New()
+	b, dropped := New(), new(drops)
+	b.CountBy(dropped)
 	for n := range 2 * maxMessages {
 		b.Put(Message{Body: fmt.Append(nil, n)})
 	}
 	b.Put(Message{Last: true})
 	if len(b.queue) != maxMessages || !b.queue[maxMessages-1].Last {
 		t.Errorf("%d wait", len(b.queue))
+	}
+	if *dropped != maxMessages+1 {
+		t.Errorf("%d dropped messages are counted, want %d", *dropped, maxMessages+1)
 	}
 	for range 2 * maxMessages {
 		if b.Put(Message{}) {

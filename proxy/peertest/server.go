@@ -47,7 +47,7 @@ type Server struct {
 	// Every makes GET and DELETE over HTTP turns of Script, too.
 	Every bool
 	// Sessions makes a server know its sessions. Over HTTP, Script begins one in [Turn.Open], over HTTP+SSE each stream is one,
-	// and over Stdio each process. Over HTTP and HTTP+SSE the server can lose them.
+	// and over Stdio each process. The server can lose them: over Stdio by Crash, which ends the processes.
 	Sessions bool
 	// Unknown answers over HTTP what belongs to no known session; nil for 404.
 	Unknown func(*Turn)
@@ -124,11 +124,13 @@ func (s *Server) readLines(conn net.Conn) {
 	s.mu.Unlock()
 	s.once.Do(func() { close(s.listened) })
 	var in *Session
+	life := s.life
 	if s.Sessions {
 		in = s.open()
-		in.lines = conn
+		in.lines, life = conn, in.life
+		defer context.AfterFunc(life, func() { _ = conn.Close() })()
 	}
-	ctx, left := context.WithCancel(s.life)
+	ctx, left := context.WithCancel(life)
 	defer left()
 	var turns sync.WaitGroup
 	defer turns.Wait()
@@ -255,7 +257,11 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "Session not found", http.StatusNotFound)
 			return
 		}
-		u := s.hear(s.life, sent(r, string(body)), in)
+		life := s.life
+		if in != nil {
+			life = in.life
+		}
+		u := s.hear(life, sent(r, string(body)), in)
 		u.lines = s.streamOf(r)
 		s.begin(u)
 		w.WriteHeader(http.StatusAccepted)

@@ -47,42 +47,46 @@ func (c *HTTP) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 	return st, err
 }
 
-// listen is Listen, and returns the number of the session that the stream belongs to.
-func (c *HTTP) listen(ctx context.Context, o upstream.ListenOptions) (st upstream.Stream, in uint64, err error) {
-	in = c.Number()
-	st, err = c.HTTPSession.Listen(ctx, o)
+// listen is Listen. number is that of the session in which it has opened the stream.
+func (c *HTTP) listen(ctx context.Context, o upstream.ListenOptions) (_ upstream.Stream, number uint64, err error) {
+	number = c.Number()
+	st, err := c.HTTPSession.Listen(ctx, o)
 	if err != nil && IsLost(err) {
-		if renewed := c.Renew(ctx, in, o.Header); renewed != nil {
+		if renewed := c.Renew(ctx, number, o.Header); renewed != nil {
 			return nil, 0, renewed
 		}
 		if o.LastEventID != "" {
 			return nil, 0, &replacedError{}
 		}
-		in = c.Number()
+		number = c.Number()
 		st, err = c.HTTPSession.Listen(ctx, o)
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	return st, in, nil
+	return st, number, nil
 }
 
 // Stand opens the standing stream like Listen, but the stream is opened again whenever it breaks off,
 // until ctx ends.
 func (c *HTTP) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
-	st, in, err := c.listen(ctx, o)
+	st, number, err := c.listen(ctx, o)
 	if _, replaced := errors.AsType[*replacedError](err); replaced {
 		o.LastEventID = ""
-		st, in, err = c.listen(ctx, o)
+		st, number, err = c.listen(ctx, o)
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := &stream{c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, parks: o.Parks, st: st, changed: make(chan struct{}, 1)}
+	out := &stream{
+		c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, parks: o.Parks, number: number, st: st, changed: make(chan struct{}, 1),
+	}
+	out.again.Opened()
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.standing = append(c.standing, out)
-	if c.Number() != in { // replaced in the meantime
+	outdated := c.Number() != number
+	c.mu.Unlock()
+	if outdated { // another session has replaced it meanwhile, and did not know this stream yet
 		out.interrupt()
 	}
 	return out, nil
@@ -127,7 +131,7 @@ func (s *stream) Events(yield func(sse.Event, error) bool) {
 			if e.Retry > 0 {
 				s.retry = e.Retry
 			}
-			if s.wait = 0; !yield(e, nil) {
+			if s.again.Heard(); !yield(e, nil) {
 				return
 			}
 		}
@@ -150,44 +154,52 @@ func (s *stream) reopen(why error) error {
 		case <-s.changed: // a new session: do not wait
 			s.lastID = ""
 		default:
-			if s.wait = min(max(2*s.wait, server.FirstReopen, s.retry), server.LastReopen); !s.pause(s.wait) {
+			if wait := min(max(s.again.Next(), s.retry), server.LastReopen); !s.pause(wait) {
 				return why
 			}
 		}
 		if s.isClosed() {
 			return upstream.ErrClosed
 		}
-		st, in, err := s.c.listen(s.ctx, upstream.ListenOptions{LastEventID: s.lastID, Header: s.header, Parks: s.parks})
+		st, number, err := s.c.listen(s.ctx, upstream.ListenOptions{LastEventID: s.lastID, Header: s.header, Parks: s.parks})
 		_, replaced := errors.AsType[*replacedError](err)
 		switch {
 		case err == nil:
-			s.use(st, in)
+			s.mu.Lock()
+			s.st.Close()
+			s.st = st
+			s.mu.Unlock()
+			s.again.Opened()
+			switch same := number == s.number; {
+			case s.isClosed(), s.isOutdated(number):
+				st.Close()
+			case same && s.lastID == "": // the server cannot send again what the client has missed
+				s.c.MayHaveMissed()
+			}
+			s.number = number
 			return nil
 		case replaced:
 			s.lastID = ""
-		case s.ctx.Err() != nil, errors.Is(err, upstream.ErrClosed), errors.Is(err, upstream.ErrNoStream), isFinal(err):
+		case s.ctx.Err() != nil, errors.Is(err, upstream.ErrClosed), errors.Is(err, upstream.ErrNoStream), isFinal(err) && !upstream.IsConflict(err):
 			return err
 		}
 	}
 }
 
-// use makes st, which belongs to the session with the number in, the stream.
-func (s *stream) use(st upstream.Stream, in uint64) {
+// isOutdated reports whether another session has replaced the one with this number, in which the stream is open. If not, what
+// was signalled before is settled.
+func (s *stream) isOutdated(number uint64) bool {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.st.Close()
-	s.st = st
-	switch {
-	case s.closed || s.c.Number() != in: // replaced in the meantime, as changed says
-		st.Close()
-	default: // what changed may say was before
-		select {
-		case <-s.changed:
-		default:
-		}
+	if s.c.Number() != number {
+		return true
 	}
+	select {
+	case <-s.changed:
+		s.lastID = ""
+	default:
+	}
+	return false
 }
 
 // pause waits, and reports whether the stream is still wanted. A new session ends the wait.
@@ -267,7 +279,7 @@ func (c *HTTP) Renew(ctx context.Context, was uint64, header []upstream.Header) 
 
 // replace begins another session, or uses the one that another replica has begun.
 func (c *HTTP) replace(header []upstream.Header) error {
-	ctx, cancel := context.WithTimeout(c.host.Draining, c.host.Config().Upstream.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(c.host.Serving, c.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
 	return c.share(ctx, header, func() error { return c.begin(ctx, header) })
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,6 +41,7 @@ type forgetful struct {
 	*peertest.Server
 	peertest.Replies
 	http *upstream.HTTP
+	get  atomic.Pointer[func(u *peertest.Turn) (refused bool)] // called before a stream is granted; nil for none
 }
 
 func newForgetful(t *testing.T) *forgetful {
@@ -53,6 +55,9 @@ func newForgetful(t *testing.T) *forgetful {
 	f.Server = peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
 		switch {
 		case u.Text == http.MethodGet:
+			if before := f.get.Load(); before != nil && (*before)(u) {
+				return
+			}
 			u.Say(fmt.Sprintf("{\"stream\":%d}\nid: %d", len(f.Heard()), len(f.Heard())))
 			<-u.Ctx.Done()
 		case u.Text == http.MethodDelete:
@@ -174,8 +179,10 @@ func TestLostSessionIsReplaced(t *testing.T) {
 func TestStandingStreamGoesOn(t *testing.T) {
 	f := newForgetful(t)
 	c := f.session(t, "", nil)
-	if err := send(t, c, initialized); err != nil {
-		t.Fatal(err)
+	for _, m := range []string{initialized, subscribe} {
+		if err := send(t, c, m); err != nil {
+			t.Fatal(err)
+		}
 	}
 	st, err := c.Stand(t.Context(), upstream.ListenOptions{})
 	if err != nil {
@@ -189,11 +196,20 @@ func TestStandingStreamGoesOn(t *testing.T) {
 		}
 		return string(e.Data)
 	}
-	if got := next(); got != `{"stream":3}` {
+	if got := next(); got != `{"stream":4}` {
 		t.Error(got)
 	}
+	var conflicts atomic.Int64
+	still := func(u *peertest.Turn) bool { // the server has not noticed yet that the stream has broken off
+		first := conflicts.Add(1) == 1
+		if first {
+			u.Refuse(http.StatusConflict)
+		}
+		return first
+	}
+	f.get.Store(&still)
 	f.Cut()
-	if got, m := next(), f.Last(); got != `{"stream":4}` || m.Text != "GET" || m.Header.Get("Last-Event-ID") != "3" {
+	if got, m := next(), f.Last(); got != `{"stream":6}` || m.Text != "GET" || m.Header.Get("Last-Event-ID") != "4" {
 		t.Errorf("%s, after GET behind %q", got, m.Header.Get("Last-Event-ID"))
 	}
 
@@ -202,11 +218,11 @@ func TestStandingStreamGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for range 3 {
+	for range 4 {
 		got = append(got, next())
 	}
-	want := []string{string(mcp.Cancelled(`"q9"`, "the server has lost the session")), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`}
-	if !slices.Equal(got[:2], want) || !strings.HasPrefix(got[2], `{"stream":`) {
+	want := []string{string(mcp.Cancelled(`"q9"`, "the server has lost the session")), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, string(mcp.Updated("a:b"))}
+	if !slices.Equal(got[:3], want) || !strings.HasPrefix(got[3], `{"stream":`) {
 		t.Errorf("got %q, want %q and the new stream", got, want)
 	}
 	if m := f.Last(); m.Text != "GET" || m.Session != f.Opened()[1].ID || m.Header.Get("Last-Event-ID") != "" {
@@ -215,6 +231,80 @@ func TestStandingStreamGoesOn(t *testing.T) {
 	st.Close()
 	if _, err := upstream.First(st); err != upstream.ErrClosed {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestClientIsToldOfAGap: a server whose events have no ids cannot send again what the client has missed while the stream was away.
+func TestClientIsToldOfAGap(t *testing.T) {
+	f := newForgetful(t)
+	c := f.session(t, "", nil)
+	for _, m := range []string{initialized, subscribe} {
+		if err := send(t, c, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nameless := func(u *peertest.Turn) bool {
+		u.Say(`{"stream":"new"}`)
+		<-u.Ctx.Done()
+		return true
+	}
+	f.get.Store(&nameless)
+	st, err := c.Stand(t.Context(), upstream.ListenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	var got []string
+	for e, err := range st.Events {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = append(got, string(e.Data)); len(got) == 3 {
+			break
+		}
+		if len(got) == 1 {
+			f.Cut()
+		}
+	}
+	if want := []string{`{"stream":"new"}`, string(mcp.Updated("a:b")), `{"stream":"new"}`}; !slices.Equal(got, want) {
+		t.Errorf("the client got %q, want %q", got, want)
+	}
+}
+
+// TestStreamOpensWhileItsSessionIsReplaced: a server may grant a stream in a session that it has lost for other requests, and send
+// nothing there. The stream goes on in the new session.
+func TestStreamOpensWhileItsSessionIsReplaced(t *testing.T) {
+	f := newForgetful(t)
+	c := f.session(t, "", nil)
+	if err := send(t, c, initialized); err != nil {
+		t.Fatal(err)
+	}
+	var gets atomic.Int64
+	replaced := func(u *peertest.Turn) bool {
+		if gets.Add(1) == 1 {
+			f.Forget()
+			if err := send(t, c, rootsChange); err != nil {
+				t.Error(err)
+			}
+		}
+		return false
+	}
+	f.get.Store(&replaced)
+	st, err := c.Stand(t.Context(), upstream.ListenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	for e, err := range st.Events {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(e.Data); strings.HasPrefix(text, `{"stream":`) {
+			if m := f.Last(); m.Text != "GET" || m.Session != f.Opened()[1].ID {
+				continue
+			}
+			break
+		}
 	}
 }
 

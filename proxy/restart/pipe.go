@@ -65,7 +65,7 @@ type Pipe struct {
 	conn     upstream.Conn
 	st       upstream.Stream
 	why      error         // how the process ended; in processGone also why no other one could be started
-	ready    chan struct{} // in processStarts: closed when a process runs, or none will, or an attempt failed
+	ready    chan struct{} // in processStarts and processRecalls: closed when messages may be sent, or never may, or an attempt failed
 	memory   server.Memory
 	exempted map[string]int // requests that are not sent yet, by key
 
@@ -80,9 +80,10 @@ type Pipe struct {
 type processState uint8
 
 const (
-	processRuns   processState = iota
-	processStarts              // another process is being started; messages to be sent wait
-	processGone                // no other process will be started
+	processRuns    processState = iota
+	processStarts               // another process is being started; messages to be sent wait
+	processRecalls              // it runs, and is being sent what the old one knew; messages to be sent wait
+	processGone                 // no other process will be started
 )
 
 // Options say how a [Pipe] starts its process again.
@@ -186,10 +187,13 @@ func (r *Pipe) isExempt(key string) bool {
 // stream.
 func (r *Pipe) refuse(conn upstream.Conn, err error) {
 	r.mu.Lock()
-	current := r.conn == conn && r.state == processRuns
+	current := r.conn == conn && (r.state == processRuns || r.state == processRecalls)
 	st := r.st
 	if current {
-		r.refused, r.state, r.ready = fmt.Errorf("%w: %v", upstream.ErrLost, err), processStarts, make(chan struct{})
+		if r.state == processRuns {
+			r.ready = make(chan struct{})
+		}
+		r.refused, r.state = fmt.Errorf("%w: %v", upstream.ErrLost, err), processStarts
 	}
 	r.mu.Unlock()
 	if current {
@@ -368,9 +372,10 @@ func (r *Pipe) endOf(err error) error {
 func (r *Pipe) noteEnd(why error) bool {
 	again := r.backoff.Another(time.Since(r.began))
 	r.mu.Lock()
-	if r.refused == nil { // else refuse has set both
-		r.state, r.ready = processStarts, make(chan struct{})
+	if r.state == processRuns { // else there is a channel that messages wait for
+		r.ready = make(chan struct{})
 	}
+	r.state = processStarts
 	r.why, r.refused = why, nil
 	if !again {
 		r.state = processGone
@@ -516,25 +521,56 @@ func (r *Pipe) start() (err error) {
 	}
 	r.mu.Lock()
 	again, own := r.memory.Replay()
-	unkept := r.memory.Unkept()
+	unkept, updates := r.memory.Unkept(), r.memory.Updates()
 	r.mu.Unlock()
 	reportUnkept(r.host, unkept)
-	for _, message := range again {
-		if _, err := b.Conn.Send(ctx, &upstream.Outgoing{Body: message, Header: header}); err != nil {
-			return err
-		}
-	}
 	if r.remote {
 		h.Early = append(h.Early, listChanges(m.Result())...)
 	}
+	h.Early = append(h.Early, updates...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.life.Err() != nil {
 		return upstream.ErrClosed // Close did not see b: the deferred function closes it
 	}
 	r.early, r.own = h.Early, own
-	r.conn, r.st, r.state = b.Conn, b.Standing, processRuns
-	close(r.ready)
+	r.conn, r.st, r.state = b.Conn, b.Standing, processRecalls
+	r.host.Spawn(func() { r.recall(b.Conn, again, header) })
+	return nil
+}
+
+// recall sends a new process what the old one knew, and then lets messages of the client go. Meanwhile Events reads what the
+// process says: it may not read on before its own messages are read.
+func (r *Pipe) recall(conn upstream.Conn, messages [][]byte, header []upstream.Header) {
+	err := r.sendAll(conn, messages, header)
+	if err != nil && r.remote && r.life.Err() == nil {
+		r.refuse(conn, err) // a process that does not read ends by itself, or is stopped
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.conn != conn || r.state != processRecalls: // it has ended, which Events has noticed first
+	case err == nil:
+		r.state = processRuns
+		close(r.ready)
+	case r.life.Err() != nil:
+		r.state, r.why = processGone, upstream.ErrClosed
+		close(r.ready)
+	}
+}
+
+func (r *Pipe) sendAll(conn upstream.Conn, messages [][]byte, header []upstream.Header) error {
+	ctx := r.life
+	if r.remote {
+		limited, cancel := context.WithTimeout(r.life, r.host.Config().Upstream.HandshakeTimeout)
+		defer cancel()
+		ctx = limited
+	}
+	for _, message := range messages {
+		if _, err := conn.Send(ctx, &upstream.Outgoing{Body: message, Header: header}); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

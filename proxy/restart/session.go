@@ -52,8 +52,8 @@ type renewal struct {
 	err  error
 }
 
-// maxNews bounds how many messages wait for a standing stream.
-const maxNews = 64
+// maxNews bounds how many messages wait for a standing stream. A new session has one for each subscription.
+const maxNews = 512
 
 // A replacedError says that the server has lost the session, that another session has replaced it,
 // and that the request belonged to the lost one.
@@ -70,7 +70,7 @@ func OverHTTP(h *host.Host, t sealed.Session, conn *upstream.HTTPSession, resume
 	if conn == nil || t.Named == "" || resume() == nil {
 		return nil
 	}
-	return &HTTP{HTTPSession: conn, host: h, was: t, resume: resume}
+	return &HTTP{HTTPSession: conn, host: h, was: t, resume: resume, memory: server.Memory{NoAnswers: true}}
 }
 
 // Bind says which session the server belongs to. began says that the session began in this process, so that all of the
@@ -114,7 +114,8 @@ func (c *HTTP) resendAll(ctx context.Context, h *server.Opening, messages [][]by
 	}
 }
 
-// continueIn makes a session the current one. early and changes are messages for the client's standing stream.
+// continueIn makes a session the current one. early and changes are messages for the client's standing stream, which also learns
+// that the resources which it has subscribed to may have changed.
 func (c *HTTP) continueIn(named, version string, early, changes [][]byte) {
 	news := early
 	for _, id := range c.session.DropRequests() {
@@ -125,9 +126,26 @@ func (c *HTTP) continueIn(named, version string, early, changes [][]byte) {
 	defer c.mu.Unlock()
 	c.SetSession(named, version)
 	c.renewals.Add(1)
-	c.news = append(c.news, news[:min(len(news), maxNews-len(c.news))]...)
+	c.addNews(append(news, c.memory.Updates()...))
 	for _, st := range c.standing {
 		st.interrupt()
+	}
+}
+
+// MayHaveMissed tells the client, on its standing stream, that the resources which it has subscribed to may have changed while that
+// was away. Lists may have changed, too, but many servers end an idle stream every minute, and lists are large.
+func (c *HTTP) MayHaveMissed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.addNews(c.memory.Updates())
+}
+
+// addNews adds messages for the client's standing stream; c.mu must be held.
+func (c *HTTP) addNews(news [][]byte) {
+	room := min(len(news), maxNews-len(c.news))
+	c.news = append(c.news, news[:room]...)
+	for range news[room:] {
+		c.host.Report.Dropped("queue_full")
 	}
 }
 
@@ -194,8 +212,9 @@ type stream struct {
 	// The rest is used only by Events and Park.
 	parks  bool // as in [upstream.ListenOptions]
 	lastID string
+	number uint64 // of the session in which the stream was opened last
 	retry  time.Duration
-	wait   time.Duration // before the stream was last opened again, if nothing has come since
+	again  server.Reopening
 }
 
 // interrupt makes Events open the stream again, in the current server session, or end if the stream was closed.

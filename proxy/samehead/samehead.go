@@ -1,7 +1,8 @@
 // Package samehead recognizes the head of an HTTP message that says the same as an earlier one.
 //
 // The heads that a peer sends on a connection differ in little but the digits of their Content-Length. Such a head need not
-// be parsed again: whatever a parser has made of the first one holds for it, but for the length.
+// be parsed again: whatever a parser has made of the first one holds for it, but for the length. [Lists] is for the headers that
+// say how a connection goes on.
 package samehead
 
 import "bytes"
@@ -148,4 +149,14 @@ func plainName(name []byte) bool {
 		}
 	}
 	return len(name) > 0
+}
+
+// Lists reports whether the value of a header is a list with this item.
+func Lists(value []byte, item string) bool {
+	for v := range bytes.SplitSeq(value, []byte{','}) {
+		if bytes.EqualFold(bytes.TrimSpace(v), []byte(item)) {
+			return true
+		}
+	}
+	return false
 }

@@ -164,3 +164,14 @@ func FuzzMatch(f *testing.F) {
 		}
 	})
 }
+
+func TestLists(t *testing.T) {
+	for value, want := range map[string]bool{
+		"close": true, "Close": true, " TE,\tclose ": true, "close,": true, ",,CLOSE": true,
+		"": false, "closed": false, "keep-alive": false, "clo se": false, "close;q=1": false, "TE, x-close": false,
+	} {
+		if Lists([]byte(value), "close") != want {
+			t.Errorf("%q: %v", value, !want)
+		}
+	}
+}

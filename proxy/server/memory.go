@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,9 +46,11 @@ func (b *Backoff) Wait() time.Duration {
 	return min(wait, b.Last)
 }
 
-// Limits of a Memory. The messages that it stores are short.
+// Limits of a Memory, in bytes: of all subscriptions with the requests for them, of what one takes beside its texts, and of a
+// message.
 const (
-	maxSubscriptions = 256
+	maxSubscriptions = 1 << 20
+	maxOverhead      = 256
 	maxMemorable     = 8 << 10
 )
 
@@ -54,14 +58,18 @@ const (
 // notifications/initialized, the log level and the resource subscriptions.
 type Memory struct {
 	Initialized bool
+	NoAnswers   bool   // Answered will not be called: a subscription counts as accepted
 	level       []byte // params of the last logging/setLevel
 	subscribed  map[string]*remembered
 	asked       map[string]*remembered // by the keys of the ids of requests that subscribe and have no response yet
+	size        int                    // bytes of both
+	count       int                    // subscriptions so far
 	unkept      int                    // requests that subscribe and found no room
 }
 
 // remembered is a subscription to one resource.
 type remembered struct {
+	number   int // the first one has the lowest
 	uri      string
 	params   []byte
 	open     int // the number of its requests in asked
@@ -96,7 +104,7 @@ func (y *Memory) Note(message []byte) {
 	case wire.ResourcesSubscribe:
 		y.subscribe(uri.String(), &m)
 	case wire.ResourcesUnsubscribe:
-		delete(y.subscribed, uri.String())
+		y.forget(y.subscribed[uri.String()])
 	}
 }
 
@@ -106,19 +114,35 @@ func (y *Memory) subscribe(uri string, m *wire.Message) {
 	}
 	s := y.subscribed[uri]
 	if s == nil {
-		if len(y.subscribed) == maxSubscriptions {
+		y.count++
+		s = &remembered{number: y.count, uri: strings.Clone(uri), params: bytes.Clone(m.Params())}
+		if y.size+s.size() > maxSubscriptions {
 			y.unkept++
 			return
 		}
-		s = &remembered{uri: strings.Clone(uri), params: bytes.Clone(m.Params())}
+		y.size += s.size()
 		y.subscribed[s.uri] = s
 	}
-	if len(y.asked) < maxSubscriptions {
-		y.settle(string(wire.AppendIDKey(nil, m.ID())), true) // of an older request with this id, nothing more is known
-		y.asked[string(wire.AppendIDKey(nil, m.ID()))] = s
+	key := string(wire.AppendIDKey(nil, m.ID()))
+	if !y.NoAnswers {
+		y.settle(key, true) // of an older request with this id, nothing more is known
+	}
+	if !y.NoAnswers && y.size+len(key)+maxOverhead <= maxSubscriptions {
+		y.size += len(key) + maxOverhead
+		y.asked[key] = s
 		s.open++
 	} else {
 		s.accepted = true // its response is not waited for
+	}
+}
+
+func (s *remembered) size() int { return len(s.uri) + len(s.params) + maxOverhead }
+
+// forget removes a subscription, which may be nil.
+func (y *Memory) forget(s *remembered) {
+	if s != nil && y.subscribed[s.uri] == s {
+		delete(y.subscribed, s.uri)
+		y.size -= s.size()
 	}
 }
 
@@ -142,11 +166,26 @@ func (y *Memory) settle(key string, accepted bool) {
 		return
 	}
 	delete(y.asked, key)
+	y.size -= len(key) + maxOverhead
 	s.open--
 	s.accepted = s.accepted || accepted
-	if s.open == 0 && !s.accepted && y.subscribed[s.uri] == s {
-		delete(y.subscribed, s.uri)
+	if s.open == 0 && !s.accepted {
+		y.forget(s)
 	}
+}
+
+// Updates returns the notifications that the resources of the subscriptions may have changed, in the client's order, for a client
+// whose server could not send any for a while.
+func (y *Memory) Updates() (all [][]byte) {
+	for _, s := range y.inOrder() {
+		all = append(all, mcp.Updated(s.uri))
+	}
+	return all
+}
+
+// inOrder returns the subscriptions in the client's order.
+func (y *Memory) inOrder() []*remembered {
+	return slices.SortedFunc(maps.Values(y.subscribed), func(a, b *remembered) int { return a.number - b.number })
 }
 
 // Unkept returns how many requests for a subscription found no room, and so are not among what Replay returns. Each is counted in
@@ -157,8 +196,8 @@ func (y *Memory) Unkept() int {
 	return n
 }
 
-// Replay returns the messages to send to a restarted server after initialize, and the ids of the
-// requests among them. Responses to these ids must not reach the client. The responses to earlier requests are not expected
+// Replay returns the messages to send to a restarted server after initialize, with the subscriptions in the client's order, and the
+// ids of the requests among them. Responses to these ids must not reach the client. The responses to earlier requests are not expected
 // any more.
 func (y *Memory) Replay() (messages [][]byte, own map[string]bool) {
 	for key := range y.asked {
@@ -177,7 +216,7 @@ func (y *Memory) Replay() (messages [][]byte, own map[string]bool) {
 	if y.level != nil {
 		ask(wire.LoggingSetLevel, y.level)
 	}
-	for _, s := range y.subscribed {
+	for _, s := range y.inOrder() {
 		ask(wire.ResourcesSubscribe, s.params)
 	}
 	return messages, own

@@ -59,18 +59,48 @@ func TestMemoryOfSubscriptions(t *testing.T) {
 	refused("6")
 	kept("a:accepted", "a:again", "a:both", "a:unanswered")
 
-	for n := range 3 * maxSubscriptions { // refused ones leave room
+	const many = 3 * maxSubscriptions / maxOverhead
+	for n := range many { // refused ones leave room
 		ask(fmt.Sprint(n), fmt.Sprintf("b:%d", n))
 		refused(fmt.Sprint(n))
 	}
-	for n := range 3 * maxSubscriptions { // without a response they do not
+	kept("a:accepted", "a:again", "a:both", "a:unanswered")
+	for n := range many { // without a response they do not
 		ask(fmt.Sprint(n), fmt.Sprintf("c:%d", n))
 	}
-	if n := y.Unkept(); n != 2*maxSubscriptions+4 || y.Unkept() != 0 {
-		t.Errorf("%d were not kept, want all but %d", n, maxSubscriptions-4)
+	if y.size > maxSubscriptions {
+		t.Errorf("%d bytes", y.size)
 	}
-	if messages, _ := y.Replay(); len(messages) != 1+maxSubscriptions || len(y.asked) > 0 {
-		t.Errorf("%d messages, waits for %d", len(messages), len(y.asked))
+	unkept := y.Unkept()
+	if messages, _ := y.Replay(); len(messages) != 1+4+many-unkept || len(messages) < 1000 || len(y.asked) > 0 {
+		t.Errorf("%d messages, waits for %d, %d not kept", len(messages), len(y.asked), unkept)
+	}
+	for _, s := range y.subscribed {
+		y.Note([]byte(`{"jsonrpc":"2.0","id":"u","method":"resources/unsubscribe","params":{"uri":"` + s.uri + `"}}`))
+	}
+	if y.size != 0 || len(y.subscribed) > 0 {
+		t.Errorf("%d bytes without a subscription", y.size)
+	}
+}
+
+// TestSubscriptionsAreReplayedInOrder: in that of the client's requests, without those that it has ended.
+func TestSubscriptionsAreReplayedInOrder(t *testing.T) {
+	var y Memory
+	y.Note([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	for n := range 1000 {
+		y.Note(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"a:%d"}}`, n, n))
+		y.Answered(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{}}`, n))
+	}
+	y.Note([]byte(`{"jsonrpc":"2.0","id":"x","method":"resources/unsubscribe","params":{"uri":"a:0"}}`))
+	y.Note([]byte(`{"jsonrpc":"2.0","id":"y","method":"resources/subscribe","params":{"uri":"a:0"}}`)) // now it is the last one
+	messages, _ := y.Replay()
+	for n, m := range messages[1:] {
+		if got, want := gjson.GetBytes(m, "params.uri").String(), fmt.Sprintf("a:%d", (n+1)%1000); got != want {
+			t.Fatalf("%d: %s, want %s", n, got, want)
+		}
+	}
+	if len(messages) != 1001 || y.Unkept() != 0 {
+		t.Errorf("%d messages", len(messages))
 	}
 }
 
@@ -85,5 +115,20 @@ func TestMemoryScansNoLargeMessage(t *testing.T) {
 	}
 	if y.Answered([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}`)); y.Waits() || len(y.subscribed) > 0 {
 		t.Error("the small one was not")
+	}
+}
+
+// TestMemoryWithoutAnswersWaitsForNone, and keeps nothing of the requests but their subscriptions.
+func TestMemoryWithoutAnswersWaitsForNone(t *testing.T) {
+	y := Memory{Initialized: true, NoAnswers: true}
+	for id := range 2 * maxSubscriptions {
+		y.Note(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"a:%d"}}`, id, id%3))
+	}
+	y.Note([]byte(`{"jsonrpc":"2.0","id":"u","method":"resources/unsubscribe","params":{"uri":"a:1"}}`))
+	if y.Waits() {
+		t.Errorf("it waits for %d responses", len(y.asked))
+	}
+	if messages, _ := y.Replay(); len(messages) != 3 || y.Unkept() != 0 {
+		t.Errorf("%q", messages)
 	}
 }

@@ -71,6 +71,14 @@ func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byt
 		if bad != nil && errors.Is(err, io.EOF) {
 			return nil, bad
 		}
+		if spread, is := errors.AsType[*upstream.SpreadError](err); is {
+			bad = o.Of.Malformed(err, nil, o.Header)
+			ids = slices.DeleteFunc(ids, func(id []byte) bool { return isID(spread.Answers, id) })
+			if len(ids) == 0 {
+				return nil, err
+			}
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -116,8 +124,12 @@ func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byt
 func isBrokenAnswer(text, id []byte) bool {
 	m := gjson.GetMany(wire.View(text), "jsonrpc", "id", "method", "result", "error")
 	about := []byte(m[1].Raw)
-	return m[0].String() == "2.0" && !m[2].Exists() && (m[3].Exists() || m[4].Exists()) &&
-		wire.Valid(about) && bytes.Equal(wire.AppendIDKey(nil, about), wire.AppendIDKey(nil, id))
+	return m[0].String() == "2.0" && !m[2].Exists() && (m[3].Exists() || m[4].Exists()) && wire.Valid(about) && isID(about, id)
+}
+
+// isID reports whether two ids, raw JSON, are the same.
+func isID(a, b []byte) bool {
+	return len(a) > 0 && bytes.Equal(wire.AppendIDKey(nil, a), wire.AppendIDKey(nil, b))
 }
 
 // reply answers a request of the server.

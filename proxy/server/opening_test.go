@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -90,5 +91,59 @@ func TestBrokenResponseToOneOfTwo(t *testing.T) {
 	m, err := o.AwaitAny(t.Context(), &texts{all: []string{broken, good}}, []byte("1"), []byte("2"))
 	if err != nil || string(m.Raw) != good {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestResponseOverSeveralLines: the request fails at once, unless the response to another one may still come, or the message was
+// no response.
+func TestResponseOverSeveralLines(t *testing.T) {
+	const good = `{"jsonrpc":"2.0","id":2,"result":{}}`
+	asks, one, two := &upstream.SpreadError{Asks: true}, &upstream.SpreadError{Answers: []byte("1")}, &upstream.SpreadError{Answers: []byte("2.0")}
+	for name, c := range map[string]struct {
+		lines []*upstream.SpreadError
+		want  error // nil for the response behind them
+	}{
+		"one of two":     {[]*upstream.SpreadError{asks, one}, nil},
+		"both":           {[]*upstream.SpreadError{one, asks, two}, two},
+		"one of another": {[]*upstream.SpreadError{{Answers: []byte("7")}}, nil},
+	} {
+		told := new(reports)
+		o := &Opening{Of: told}
+		m, err := o.AwaitAny(t.Context(), &spreading{c.lines, &texts{all: []string{good}}}, []byte("1"), []byte("2"))
+		if !errors.Is(err, c.want) || c.want == nil && string(m.Raw) != good || len(told.all) != len(c.lines) {
+			t.Errorf("%s: %v, told %q", name, err, told.all)
+		}
+	}
+}
+
+// spreading is a stream that begins with messages over several lines.
+type spreading struct {
+	lines []*upstream.SpreadError
+	*texts
+}
+
+func (s *spreading) Events(yield func(sse.Event, error) bool) {
+	for _, err := range s.lines {
+		if !yield(sse.Event{}, &upstream.Error{Op: "read", Addr: "s", Err: err}) {
+			return
+		}
+	}
+	s.texts.Events(yield)
+}
+
+// TestMessageOverSeveralLinesInASession: the call that it answers fails, and others go on.
+func TestMessageOverSeveralLinesInASession(t *testing.T) {
+	for name, c := range map[string]struct {
+		of   upstream.SpreadError
+		want string // the answer; "" for none
+	}{
+		"a response":     {upstream.SpreadError{From: 3, To: 5, Begins: "{", Answers: []byte(`"x"`)}, `"code":-32603,"message":"upstream sent something that is not JSON-RPC: it has printed a message over the lines 3 to 5`},
+		"a notification": {upstream.SpreadError{Asks: true}, ""},
+	} {
+		o := &owner{TB: t}
+		e, err, ok := Replaced(sse.Event{}, &upstream.Error{Op: "read", Addr: "s", Err: &c.of}, o)
+		if err != nil || ok != (c.want != "") || !strings.Contains(string(e.Data), c.want) || ok && !strings.Contains(string(e.Data), `"id":"x"`) || !slices.Equal(o.dropped, []string{"malformed"}) {
+			t.Errorf("%s: %s, %v, %v, dropped %q", name, e.Data, err, ok, o.dropped)
+		}
 	}
 }

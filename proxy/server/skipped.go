@@ -17,10 +17,20 @@ func Skipped(err error) *upstream.TooLargeError {
 	return nil
 }
 
-// Replaced returns what a stream has given, e and err, unless err is about a message that was too large: an answer becomes
-// an error response to the request, and ok is false for other messages, which are dropped. If it is not known what such a
+// Replaced returns what a stream has given, e and err, unless err is about a message that was too large, or printed over several
+// lines: an answer becomes an error response to the request, and ok is false for other messages, which are dropped. If it is not known what such a
 // message was, Replaced returns the error.
 func Replaced(e sse.Event, err error, o Owner) (_ sse.Event, _ error, ok bool) {
+	if spread, is := errors.AsType[*upstream.SpreadError](err); is {
+		if spread.Asks {
+			o.Dropped("malformed")
+			return e, nil, false
+		}
+		why := mcp.Fail(mcp.UpstreamGarbled, spread.Error())
+		why.Err = err
+		o.Unread("malformed", why)
+		return sse.Event{Data: why.About(spread.Answers).Body()}, nil, true
+	}
 	large := Skipped(err)
 	if large == nil || !large.Asks && large.Answers == nil {
 		return e, err, true

@@ -35,6 +35,6 @@ func (c *Collector) Try(ctx context.Context) error {
 	defer cancel()
 	x := newExporter(c.s, zap.NewNop())
 	defer x.client.CloseIdleConnections()
-	_, err := x.post(ctx, x.compressed(nil))
+	_, err := x.post(ctx, x.encoded(nil))
 	return err
 }

@@ -22,6 +22,8 @@ type settings struct {
 	endpoint string // the URL for traces; "" if there are no spans
 	header   http.Header
 	timeout  time.Duration
+	plain    bool        // requests are not compressed
+	ignored  string      // what is wrong with a setting that does not count; "" for nothing
 	tls      *tls.Config // nil for the system's certificates
 	sampler  sampler
 	batching batching
@@ -72,6 +74,13 @@ func read(getenv func(string) string) (s settings, err error) {
 			return s, fmt.Errorf("%s: not a number of milliseconds above 0", variable)
 		}
 		s.timeout = time.Duration(ms) * time.Millisecond
+	}
+	switch v, variable := of("COMPRESSION"); strings.ToLower(v) {
+	case "none":
+		s.plain = true
+	case "", "gzip":
+	default: // "MUST generate a warning and gracefully ignore the setting"
+		s.ignored = variable + ": dragoman compresses traces with gzip, or not at all with none; the value is ignored"
 	}
 	if file, variable := of("CERTIFICATE"); file != "" {
 		roots, err := config.Certificates(file)

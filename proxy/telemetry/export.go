@@ -25,8 +25,8 @@ type exporter struct {
 	client   *http.Client
 	log      *zap.Logger
 
-	resource, scope []byte // the fields that stand before the spans
-	zip             *gzip.Writer
+	resource, scope []byte       // the fields that stand before the spans
+	zip             *gzip.Writer // nil if requests are not compressed
 	zipped          bytes.Buffer
 
 	warned time.Time // when the last failure was logged
@@ -46,7 +46,9 @@ func newExporter(s settings, log *zap.Logger) *exporter {
 		endpoint: s.endpoint, header: s.header, timeout: s.timeout, log: log,
 		client: &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
-	x.zip, _ = gzip.NewWriterLevel(&x.zipped, gzip.BestSpeed) // the level is valid
+	if !s.plain {
+		x.zip, _ = gzip.NewWriterLevel(&x.zipped, gzip.BestSpeed) // the level is valid
+	}
 	return x
 }
 
@@ -81,7 +83,7 @@ func (x *exporter) export(ctx context.Context, batch []byte, n, dropped int) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
-	if err := x.send(ctx, x.compressed(x.request(batch))); err != nil {
+	if err := x.send(ctx, x.encoded(x.request(batch))); err != nil {
 		x.lost, x.why = x.lost+n, err
 	}
 	if x.lost == 0 || time.Since(x.warned) < warnEvery {
@@ -100,8 +102,11 @@ func (x *exporter) request(batch []byte) []byte {
 	return batch[begin:]
 }
 
-// compressed returns the body of a request, which is valid until the next call.
-func (x *exporter) compressed(request []byte) []byte {
+// encoded returns the body of a request, which is valid until the next call.
+func (x *exporter) encoded(request []byte) []byte {
+	if x.zip == nil {
+		return request
+	}
 	x.zipped.Reset()
 	x.zip.Reset(&x.zipped)
 	x.zip.Write(request) // a Buffer takes everything
@@ -137,7 +142,9 @@ func (x *exporter) post(ctx context.Context, body []byte) (after time.Duration, 
 	}
 	maps.Copy(req.Header, x.header)
 	req.Header.Set("Content-Type", "application/x-protobuf")
-	req.Header.Set("Content-Encoding", "gzip")
+	if x.zip != nil {
+		req.Header.Set("Content-Encoding", "gzip")
+	}
 	resp, err := x.client.Do(req)
 	if err != nil {
 		return 0, err

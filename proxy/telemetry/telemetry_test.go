@@ -326,6 +326,40 @@ func sendOne(t *testing.T, c *collectortest.Collector, more ...string) *observer
 	return logs
 }
 
+// TestCompression: requests are compressed with gzip unless the variables say otherwise, and an unknown value is ignored with one
+// warning, which does not show it.
+func TestCompression(t *testing.T) {
+	const all, traces = "OTEL_EXPORTER_OTLP_COMPRESSION", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION"
+	for name, c := range map[string]struct {
+		pairs []string
+		want  string // Content-Encoding
+		warns string // the variable; "" for no warning
+	}{
+		"nothing":            {nil, "gzip", ""},
+		"gzip":               {[]string{all, "gzip"}, "gzip", ""},
+		"none":               {[]string{all, "none"}, "", ""},
+		"upper case":         {[]string{all, "NONE"}, "", ""},
+		"for traces":         {[]string{all, "gzip", traces, "none"}, "", ""},
+		"traces on":          {[]string{all, "none", traces, "gzip"}, "gzip", ""},
+		"unknown":            {[]string{all, "zstd-secret"}, "gzip", all},
+		"unknown for traces": {[]string{all, "none", traces, "zstd-secret"}, "gzip", traces},
+	} {
+		at := collectortest.New(t)
+		logs := sendOne(t, at, c.pairs...)
+		at.Spans(t, 1)
+		if got := at.Requests()[0].Values("Content-Encoding"); strings.Join(got, " ") != c.want {
+			t.Errorf("%s: Content-Encoding %q, want %q", name, got, c.want)
+		}
+		said := ""
+		for _, line := range logs.All() {
+			said += line.Message
+		}
+		if (said != "") != (c.warns != "") || !strings.HasPrefix(said, c.warns) || strings.Contains(said, "secret") || logs.Len() > 1 {
+			t.Errorf("%s: warnings %q", name, said)
+		}
+	}
+}
+
 // TestBusyCollector: a request is repeated when the collector asks for that, with the headers of the configuration.
 func TestBusyCollector(t *testing.T) {
 	c := collectortest.New(t)

@@ -40,6 +40,9 @@ func New(getenv func(string) string, o Options, log *zap.Logger) (*Tracer, error
 	t.queue = newQueue(s.batching, x.room(), func(ctx context.Context, spans []byte, n int) {
 		x.export(ctx, spans, n, t.queue.lost())
 	})
+	if s.ignored != "" {
+		log.Warn(s.ignored)
+	}
 	log.Info("traces are sent", zap.String("endpoint", config.SafeURL(s.endpoint)))
 	return t, nil
 }

@@ -36,7 +36,7 @@ var children = map[string]func(in *bufio.Reader){
 	},
 	"exits in mid-call": func(in *bufio.Reader) {
 		in.ReadString('\n')
-		fmt.Printf("%s\n{", answer)
+		fmt.Printf("%s\n{\"jsonrpc\":", answer)
 		syscall.Exit(7)
 	},
 	"does not read":    func(*bufio.Reader) { time.Sleep(time.Hour) }, // an empty select is a deadlock in a program without cgo
@@ -71,6 +71,10 @@ var children = map[string]func(in *bufio.Reader){
 		for range 2000 {
 			fmt.Println("bye")
 		}
+	},
+	"prints over lines": func(in *bufio.Reader) {
+		fmt.Println("starting\n{\n  \"jsonrpc\": \"2.0\",\n  \"id\": 1,\n  \"result\": {\"secret\": {}}\n}\n" + ping)
+		io.Copy(io.Discard, in)
 	},
 	"noise for ever": func(*bufio.Reader) {
 		for {

@@ -85,6 +85,12 @@ func (e *StatusError) Error() string {
 	return s
 }
 
+// IsConflict reports whether err is the status 409, with which a server refuses a second stream where it has one already.
+func IsConflict(err error) bool {
+	status, ok := errors.AsType[*StatusError](err)
+	return ok && status.Code == http.StatusConflict
+}
+
 // Challenges returns the values of the WWW-Authenticate headers.
 func (e *StatusError) Challenges() (all []string) {
 	for _, h := range e.Header {
@@ -147,6 +153,18 @@ func (e *TooLargeError) Error() string {
 		return e.NoRoom.Error()
 	}
 	return fmt.Sprintf("message is larger than the limit of %d bytes", e.Limit)
+}
+
+// SpreadError says that a child has printed a message over several lines of its standard output, after which others may follow.
+type SpreadError struct {
+	From, To int    // numbers of its first and its last line, without empty ones
+	Begins   string // its beginning, as Stdio.Quote returns it
+	Answers  []byte // raw id of the request that the message answers; nil for none
+	Asks     bool   // the message is a request or a notification
+}
+
+func (e *SpreadError) Error() string {
+	return fmt.Sprintf("it has printed a message over the lines %d to %d of its standard output, where each must be on one line, without indentation: %s", e.From, e.To, e.Begins)
 }
 
 // HeaderError is a header that cannot be sent.
@@ -234,7 +252,8 @@ func cut[T ~string | ~[]byte](s T, n int) string {
 // skipped reports whether err is about one message, after which the stream goes on.
 func skipped(err error) bool {
 	large, ok := errors.AsType[*TooLargeError](err)
-	return ok && large.Skipped
+	_, printed := errors.AsType[*SpreadError](err)
+	return ok && large.Skipped || printed
 }
 
 var errHead = errors.New("malformed HTTP response")

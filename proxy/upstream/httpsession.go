@@ -113,7 +113,7 @@ func (s *HTTPSession) Close(ctx context.Context) error {
 // Send delivers one message by a POST. A message that was written is never sent
 // a second time.
 func (s *HTTPSession) Send(ctx context.Context, m *Outgoing) (Stream, error) {
-	x, err := s.send(ctx, m, time.Time{})
+	x, err := s.send(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -123,16 +123,15 @@ func (s *HTTPSession) Send(ctx context.Context, m *Outgoing) (Stream, error) {
 	return nil, x.settle()
 }
 
-// send writes a message, and expects the head of the response by deadline. If deadline
-// is zero, only the other limits apply.
-func (s *HTTPSession) send(ctx context.Context, m *Outgoing, deadline time.Time) (*exchange, error) {
+// send writes a message.
+func (s *HTTPSession) send(ctx context.Context, m *Outgoing) (*exchange, error) {
 	kind := notice
 	if m.Request {
 		kind = call
 	}
 	return s.exchange(ctx, request{
 		kind: kind, header: m.Header, content: m.Body,
-		firstByte: m.FirstByte, silence: m.Silence, deadline: deadline,
+		firstByte: m.FirstByte, silence: m.Silence,
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// ladderTime bounds how long it takes to find out a server's transport.
+	// ladderTime bounds how long a server may take to name the endpoint of HTTP+SSE.
 	ladderTime = 10 * time.Second
 	// endpointWait is how long a server that has refused the POST, but not as a URL does that takes none, may take to name the
 	// endpoint of HTTP+SSE: it is the first thing that such a server sends. A server of Streamable HTTP may open a stream as well,
@@ -89,35 +89,30 @@ func (e *TransportError) Unwrap() error { return e.Post }
 
 // Connect begins a session. If the transport is not known, it posts initialize to the
 // URL, and if the server does not take the POST, it requests an event stream there: at
-// most three requests, 10 s for the answer to the POST, and 10 s for the endpoint of
-// HTTP+SSE, or 3 s if the refusal may be that of a server of Streamable HTTP. For that it
-// returns when the server has begun to answer. ctx bounds Connect and the stream Answer,
-// but not Conn and Standing. If an error is returned, nothing is left open.
+// most three requests, and 10 s for the endpoint of HTTP+SSE, or 3 s if the refusal may be
+// that of a server of Streamable HTTP. For that it returns when the server has begun to
+// answer. ctx bounds Connect, with the answer to the POST, and the stream Answer, but not
+// Conn and Standing. If an error is returned, nothing is left open.
 func (d *Dialer) Connect(ctx context.Context, initialize *Outgoing) (*Begun, error) {
 	switch d.transport {
 	case StreamableHTTP:
-		return d.post(ctx, initialize, climb{})
+		return d.post(ctx, initialize)
 	case HTTPWithSSE:
 		return d.get(ctx, initialize, climb{time.Now().Add(d.http.endpoint), d.http.endpoint})
 	}
 	known := d.Transport()
-	c := climb{time.Now().Add(d.limit), d.limit}
 	if known == HTTPWithSSE {
-		begun, getErr := d.get(ctx, initialize, c)
+		begun, getErr := d.get(ctx, initialize, climb{time.Now().Add(d.limit), d.limit})
 		if getErr == nil || !noStreamThere(getErr) {
 			return begun, getErr
 		}
-		begun, postErr := d.post(ctx, initialize, c)
+		begun, postErr := d.post(ctx, initialize)
 		if postErr == nil || !noTaker(postErr) {
 			return begun, postErr
 		}
 		return nil, &TransportError{postErr, getErr}
 	}
-	unhurried := c
-	if known == StreamableHTTP {
-		unhurried = climb{}
-	}
-	begun, postErr := d.post(ctx, initialize, unhurried)
+	begun, postErr := d.post(ctx, initialize)
 	if postErr == nil || !noTaker(postErr) || known == StreamableHTTP && isRPC(postErr) {
 		return begun, postErr
 	}
@@ -146,21 +141,18 @@ func (d *Dialer) getAfterPost(ctx context.Context, initialize *Outgoing, postErr
 	return begun, err
 }
 
-// climb is the time that is left to find out a transport. The zero climb has no limits.
+// climb is the time that is left for HTTP+SSE.
 type climb struct {
 	deadline time.Time
 	limit    time.Duration // the whole time, for error messages
 }
 
-// post tries Streamable HTTP.
-func (d *Dialer) post(ctx context.Context, initialize *Outgoing, c climb) (*Begun, error) {
+// post tries Streamable HTTP. No other transport is tried at a server that does not answer: it may take as long as ctx lets it.
+func (d *Dialer) post(ctx context.Context, initialize *Outgoing) (*Begun, error) {
 	s := d.http.Session("", "")
 	m := *initialize
 	m.Request = true
-	if c.limit > 0 && (m.FirstByte == 0 || m.FirstByte > c.limit) {
-		m.FirstByte = c.limit
-	}
-	x, err := s.send(ctx, &m, c.deadline)
+	x, err := s.send(ctx, &m)
 	if err != nil {
 		return nil, err
 	}

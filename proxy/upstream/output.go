@@ -19,6 +19,8 @@ type output struct {
 	ctx     context.Context
 	unwatch func() bool
 	lines   *lines.Reader
+	count   int // lines so far
+	spread  spread
 
 	err error // the error with which the stream has ended
 
@@ -75,7 +77,14 @@ func (o *output) event() (sse.Event, error) {
 	defer o.mu.Unlock()
 	for o.err == nil {
 		text, err := o.lines.Next()
-		var long *lines.TooLongError
+		var (
+			long   *lines.TooLongError
+			within bool
+			whole  *SpreadError
+		)
+		if o.count++; err == nil {
+			within, whole = o.spread.line(text, o.count, o.child.maxMessage)
+		}
 		switch {
 		case o.given() != nil:
 			o.err = o.given()
@@ -83,7 +92,11 @@ func (o *output) event() (sse.Event, error) {
 			return sse.Event{}, &Error{Op: "read", Addr: o.child.name, Err: tooLarge(long.Limit, true, &long.Message, long.NoRoom)}
 		case err != nil:
 			o.err = o.end()
-		case isMessage(text):
+		case whole != nil:
+			o.child.noise.spoken.Store(true)
+			whole.Begins = o.child.quote(whole.Begins)
+			return sse.Event{}, &Error{Op: "read", Addr: o.child.name, Err: whole}
+		case !within && isMessage(text):
 			o.child.noise.spoken.Store(true)
 			return sse.Event{Data: text}, nil
 		default:

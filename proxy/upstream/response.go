@@ -373,23 +373,13 @@ func wantsClose(head *fasthttp.ResponseHeader, raw []byte) bool {
 		return true
 	}
 	for _, value := range head.PeekAll("Connection") {
-		if lists(value, "close") || raw == nil && !bytes.EqualFold(value, []byte("keep-alive")) {
+		if samehead.Lists(value, "close") || raw == nil && !bytes.EqualFold(value, []byte("keep-alive")) {
 			return true
 		}
 	}
 	for line := range bytes.Lines(raw) {
 		name, value, _ := bytes.Cut(line, []byte{':'})
-		if bytes.EqualFold(name, []byte("Connection")) && lists(value, "close") {
-			return true
-		}
-	}
-	return false
-}
-
-// lists reports whether the value of a header is a list with this item.
-func lists(value []byte, item string) bool {
-	for v := range bytes.SplitSeq(value, []byte{','}) {
-		if bytes.EqualFold(bytes.TrimSpace(v), []byte(item)) {
+		if bytes.EqualFold(name, []byte("Connection")) && samehead.Lists(value, "close") {
 			return true
 		}
 	}

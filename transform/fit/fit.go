@@ -2,6 +2,7 @@ package fit
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"sort"
 )
@@ -29,12 +30,12 @@ func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (p
 	low, high := 0, len(p.units)+1
 	base, margin := cost, .1
 	for low+1 < high {
-		if len(best.texts) > 0 && len(best.texts[0]) > 48*room && high-low <= low/16 {
+		if len(best.texts) > 0 && len(best.texts[0])/48 > room && high-low <= low/16 {
 			break // a run of one letter, whose cost takes long to count
 		}
 		// Try the place where the sizes say that the room ends, but not too
 		// near to either side, so that the range shrinks each time.
-		target := p.size[low] + int(min(float64(room-cost)/perByte, 1<<40))
+		target := p.size[low] + int(min(float64(room-cost)/perByte, math.MaxInt/4))
 		n := sort.SearchInts(p.size, target+1) - 1
 		n = min(max(n, low+1+(high-low)/64), high-1-(high-low)/64)
 		if fits(n) {

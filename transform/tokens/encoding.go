@@ -153,7 +153,7 @@ func (e *Encoding) Fits(text []byte, limit int) bool {
 	// A token has one byte or more. A byte that is not UTF-8 counts as U+FFFD,
 	// whose three bytes are at most three tokens.
 	most := e.units(limit)
-	if 3*len(text) <= most || len(text) <= most && utf8.Valid(text) {
+	if len(text) <= most/3 || len(text) <= most && utf8.Valid(text) {
 		return true
 	}
 	_, over := e.CountUpTo(text, limit)
@@ -186,6 +186,9 @@ func (e *Encoding) tokens(units int) int {
 // units returns the most units that are no more than limit tokens.
 func (e *Encoding) units(limit int) int {
 	limit = min(limit, math.MaxInt32) // no text is that long
+	if float64(limit)*float64(e.unit)/e.factor >= math.MaxInt/4 {
+		return math.MaxInt / 4
+	}
 	if e.factor == 1 {
 		return limit * e.unit
 	}

@@ -195,3 +195,21 @@ func TestDamagedTablesAreErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitsThatNoTextReaches: they do not overflow where an int has 32 bits, whatever a token is counted as.
+func TestLimitsThatNoTextReaches(t *testing.T) {
+	text := []byte("two words")
+	for _, name := range []string{O200K, Chars4} {
+		for _, factor := range []float64{1, .001, maxFactor} {
+			e, err := Named(name, factor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, limit := range []int{math.MaxInt32 / 2, math.MaxInt32, math.MaxInt} {
+				if n, over := e.CountUpTo(text, limit); over || n != e.Count(text) || !e.Fits(text, limit) {
+					t.Errorf("%s × %v up to %d: %d, over: %v", name, factor, limit, n, over)
+				}
+			}
+		}
+	}
+}

@@ -56,7 +56,21 @@ func TestConformance(t *testing.T) {
 	const sessions = "-stateless=false"
 
 	everything := []string{"--suite", "all", "--spec-version", "2025-11-25"}
-	direct := suite.against(t, server.serve(t, sessions), everything...)
+	at := server.serve(t, sessions)
+	direct := suite.against(t, at, everything...)
+	alone := func(url string) func(string) map[string]string {
+		return func(scenario string) map[string]string {
+			return suite.against(t, url, "--scenario", scenario, "--spec-version", "2025-11-25")[scenario]
+		}
+	}
+	untilFine(t, slices.Sorted(maps.Keys(direct)), direct, func(_ string, checks map[string]string) (faults []string) {
+		for check, status := range checks {
+			if status == "FAILURE" {
+				faults = append(faults, check)
+			}
+		}
+		return faults
+	}, alone(at))
 	if len(direct) < 30 {
 		t.Fatalf("the suite has %d scenarios, where 33 are known", len(direct))
 	}
@@ -105,6 +119,9 @@ func TestConformance(t *testing.T) {
 			var through scenarioChecks
 			err := proxy.serve(t.Context(), streamable, to, append(r.flags, "--upstream-transport", string(r.over)), func(at endpoint) error {
 				through = suite.against(t, at.url, everything...)
+				untilFine(t, slices.Sorted(maps.Keys(direct)), through, func(scenario string, checks map[string]string) []string {
+					return r.faults(direct[scenario], checks)
+				}, alone(at.url))
 				return nil
 			})
 			if err != nil {
@@ -122,24 +139,56 @@ func TestConformance(t *testing.T) {
 	t.Logf("%d scenarios, checks by status:\n%s", len(direct), strings.Join(lines, "\n"))
 }
 
-// compare reports an error for every check that is missing or has a worse result than without the proxy, unless the
-// road has a reason for it, and for every check with a reason whose result is the same as without the proxy.
+// tries is how often a scenario runs at most until it has no fault. The suite waits only 500 to 1500 ms for some answers, and
+// dragoman 10 s for a document of an authorization server: a busy machine may not have given them by then. The Go SDK's server
+// forgets what a session is subscribed to when any subscriptions/listen of that session ends, and on stdio all are of one session: if
+// it learns of that end after the next subscriptions/listen, the suite hears of no change. A fault that is always there is in each run.
+const tries = 5
+
+// untilFine runs each scenario again for which faults returns something, by itself. The checks of its last run are those in found.
+func untilFine(t *testing.T, scenarios []string, found scenarioChecks, faults func(scenario string, checks map[string]string) []string, run func(scenario string) map[string]string) {
+	t.Helper()
+	for _, scenario := range scenarios {
+		for n := 1; n < tries; n++ {
+			wrong := faults(scenario, found[scenario])
+			if len(wrong) == 0 {
+				break
+			}
+			t.Logf("%s runs again, after %d of %d runs: %s", scenario, n, tries, strings.Join(wrong, "; "))
+			found[scenario] = run(scenario)
+		}
+	}
+}
+
+// compare reports the faults of a scenario as errors, and logs the checks that differ for a reason.
 func (r conformanceRoad) compare(t *testing.T, direct, through map[string]string) {
+	for _, fault := range r.faults(direct, through) {
+		t.Error(fault)
+	}
+	for check, want := range direct {
+		if got, reason := through[check], r.differs[check]; got != want && reason != "" {
+			t.Logf("%s: %q, and directly %q, because %s", check, got, want, reason)
+		}
+	}
+}
+
+// faults returns every check that is missing or has a worse result than without the proxy, unless the road has a reason for
+// it, and every check with a reason whose result is the same as without the proxy.
+func (r conformanceRoad) faults(direct, through map[string]string) (faults []string) {
 	for check, status := range through {
 		if slices.Index(checkStatuses, status) > max(1, slices.Index(checkStatuses, direct[check])) && r.differs[check] == "" {
-			t.Errorf("%s: %s", check, status)
+			faults = append(faults, check+": "+status)
 		}
 	}
 	for check, want := range direct {
 		switch got, reason := through[check], r.differs[check]; {
 		case want == "SUCCESS" && got != want && reason == "":
-			t.Errorf("%s: %q, and directly %q", check, got, want)
+			faults = append(faults, fmt.Sprintf("%s: %q, and directly %q", check, got, want))
 		case got == want && reason != "":
-			t.Errorf("%s: %q as directly, though it could not: %s", check, got, reason)
-		case got != want && reason != "":
-			t.Logf("%s: %q, and directly %q, because %s", check, got, want, reason)
+			faults = append(faults, fmt.Sprintf("%s: %q as directly, though it could not: %s", check, got, reason))
 		}
 	}
+	return faults
 }
 
 // summary counts a scenario's checks by status.
@@ -159,6 +208,9 @@ func summary(checks map[string]string) string {
 	}
 	return strings.Join(parts, " ")
 }
+
+// suiteTime is how long one scenario may take, in milliseconds.
+var suiteTime = fmt.Sprint(patience.Milliseconds())
 
 // suite is the installed conformance suite, with a Node.js that is new enough for it.
 type suite struct {
@@ -197,9 +249,9 @@ func installedNodes(m modules) []string {
 // against runs the scenarios that args select against the server at url.
 func (s suite) against(t *testing.T, url string, args ...string) scenarioChecks {
 	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	run := exec.CommandContext(ctx, s.node, append([]string{s.main, "server", "--url", url, "-o", dir}, args...)...)
+	run := exec.CommandContext(ctx, s.node, append([]string{s.main, "server", "--url", url, "--timeout", suiteTime, "-o", dir}, args...)...)
 	run.WaitDelay = 5 * time.Second
 	out, err := run.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) { // 1: some check failed

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 var installDialect = sync.OnceValues(func() (modules, error) { return installModules("dialect") })
@@ -35,7 +34,7 @@ func TestDraft07ToolsCanBeCalled(t *testing.T) {
 		"with dragoman":    {append([]string{bin, "stdio", "--"}, server...), "", false},
 		"switched off":     {append([]string{bin, "stdio", "--"}, server...), "DRAGOMAN_CONTRACT_SCHEMA_DIALECT=off", true},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "node", append([]string{filepath.Join("dialect", "call.mjs"), string(m)}, c.command...)...)
 		var log bytes.Buffer

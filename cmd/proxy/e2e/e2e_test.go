@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -181,7 +180,7 @@ func (s *several) start(run func(context.Context) outcome) func() outcome {
 		defer close(done)
 		turns <- struct{}{}
 		defer func() { <-turns }()
-		ctx, cancel := context.WithTimeout(s.t.Context(), 4*time.Minute)
+		ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 		defer cancel()
 		o = run(ctx)
 	})
@@ -227,7 +226,7 @@ func meet(t *testing.T, cells []cell) {
 				return o
 			})
 		}
-		through[i] = start(func(ctx context.Context) outcome { return proxied(ctx, proxy, c, fmt.Sprintf("e2e-mark-%d-%p", i, t)) })
+		through[i] = start(func(ctx context.Context) outcome { return proxied(ctx, proxy, c, markOf(fmt.Sprintf("%d-%p", i, t))) })
 	}
 	passed := make([]bool, len(cells))
 	for i, c := range cells {

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // failingServer is a server whose tools fail in ways that the protocol does not allow. It also
@@ -78,7 +77,7 @@ func TestPublishedClientsSurviveServerFailures(t *testing.T) {
 	for name, command := range clients {
 		t.Run(name, func(t *testing.T) {
 			to := failingServer(t)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			err := proxy.serve(ctx, streamable, to, nil, func(far endpoint) error {
 				calls := []struct{ tool, said string }{

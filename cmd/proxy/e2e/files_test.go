@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -27,7 +26,7 @@ func fileServer(t *testing.T) (command []string, folder string) {
 			t.Skipf("no %s here: the tests with a published server of files need Node 20 and npm", tool)
 		}
 	}
-	m, err := installModules("files")
+	m, err := installFiles()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +189,7 @@ func readOn(t *testing.T, s *mcp.ClientSession, cursor string) string {
 // connectTo connects the Go SDK's client of a revision to a command on a pipe, until the test ends.
 func connectTo(t *testing.T, revision string, to endpoint) *mcp.ClientSession {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	child := exec.Command(to.command[0], to.command[1:]...)
 	child.Stderr = to.stderr

@@ -85,7 +85,7 @@ func runGoClient(ctx context.Context, revision string, options *mcp.ClientSessio
 	case stdio:
 		child = exec.Command(to.command[0], to.command[1:]...)
 		child.Stderr = to.stderr
-		transport = &mcp.CommandTransport{Command: child}
+		transport = &mcp.CommandTransport{Command: child, TerminateDuration: endTime(to.command)}
 	case withSSE:
 		transport = &mcp.SSEClientTransport{Endpoint: to.url}
 	default:
@@ -292,7 +292,7 @@ func (c *goClient) run(ctx context.Context, s scene) entry {
 		watched := make(chan struct{})
 		go func() {
 			defer close(watched)
-			c.until(ctx, time.Minute, func() bool { return c.progress(s.Step, 0) > 0 })
+			c.until(ctx, patience, func() bool { return c.progress(s.Step, 0) > 0 })
 			cancel()
 		}()
 		_, err := c.call(ctx, s)

@@ -31,7 +31,7 @@ const goServerArg = "serve-mcp-on-stdio"
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // saves a third of the processor time of the peers in this process, which never use much memory
 	if len(os.Args) > 3 && os.Args[1] == goServerArg {
-		err := newGoServer(os.Args[2], os.Args[3]).Run(context.Background(), &mcp.StdioTransport{})
+		err := newGoServer(context.Background(), os.Args[2], os.Args[3]).Run(context.Background(), &mcp.StdioTransport{})
 		if err != nil && !errors.Is(err, context.Canceled) {
 			fmt.Fprintln(os.Stderr, err)
 			syscall.Exit(1)
@@ -54,7 +54,7 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	os.Setenv("E2E_TOKEN", e2eToken) // the guarded proxy's configuration refers to it
-	os.Setenv("DRAGOMAN_UPSTREAM_HANDSHAKE_TIMEOUT", startTime.String())
+	os.Setenv("DRAGOMAN_UPSTREAM_HANDSHAKE_TIMEOUT", patience.String())
 	var err error
 	if binaries, err = os.MkdirTemp("", "dragoman-e2e-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -81,10 +81,11 @@ func goServer(revision string) *server {
 		refuses: "unknown method", deaf: revision == newest,
 		command: func(revision, mark string) []string { return []string{os.Args[0], goServerArg, revision, roots, mark} },
 		serve: func(revision string, over transport) (string, func(), error) {
-			fresh := func(*http.Request) *mcp.Server { return newGoServer(revision, roots) }
+			ctx, cancel := context.WithCancel(context.Background())
+			fresh := func(*http.Request) *mcp.Server { return newGoServer(ctx, revision, roots) }
 			var handler http.Handler = mcp.NewStreamableHTTPHandler(fresh, nil)
 			if revision == newest {
-				one := newGoServer(revision, roots)
+				one := newGoServer(ctx, revision, roots)
 				handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, &mcp.StreamableHTTPOptions{Stateless: true})
 			}
 			if over == withSSE {
@@ -92,6 +93,7 @@ func goServer(revision string) *server {
 			}
 			s := httptest.NewServer(handler)
 			return s.URL, func() {
+				cancel()
 				s.CloseClientConnections() // streams that a client left open
 				s.Close()
 			}, nil
@@ -114,9 +116,11 @@ func goServerOfBothEras(stateless bool) *server {
 		name: name, revision: "2025-11-25", refuses: "unknown method", deaf: true, transports: []transport{stdio, streamable},
 		command: func(_, mark string) []string { return []string{os.Args[0], goServerArg, bothEras, roots, mark} },
 		serve: func(string, transport) (string, func(), error) {
-			one := newGoServer(bothEras, roots)
+			ctx, cancel := context.WithCancel(context.Background())
+			one := newGoServer(ctx, bothEras, roots)
 			web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, &mcp.StreamableHTTPOptions{Stateless: stateless}))
 			return web.URL, func() {
+				cancel()
 				web.CloseClientConnections()
 				web.Close()
 			}, nil
@@ -137,8 +141,9 @@ const goResource = "demo://resource/dynamic/text/1"
 // newGoServer returns a server with the tools, prompts and resources of the scenario, which have every optional member
 // of the newest handshake revision, so that everything that older clients must not get is there.
 //
-// With the revision bothEras it supports every revision that the SDK does.
-func newGoServer(revision, roots string) *mcp.Server {
+// With the revision bothEras it supports every revision that the SDK does. Its calls end with ctx: the SDK does not end those
+// whose stream a client without a session has closed.
+func newGoServer(ctx context.Context, revision, roots string) *mcp.Server {
 	icons := []mcp.Icon{{Source: "data:image/png;base64,iVBORw0KGgo=", MIMEType: "image/png", Sizes: []string{"8x8"}}}
 	annotations := &mcp.Annotations{Audience: []mcp.Role{"user"}, Priority: 0.5, LastModified: "2025-01-02T03:04:05Z"}
 	meta := mcp.Meta{"example.com/n": 1.0}
@@ -210,6 +215,7 @@ func newGoServer(revision, roots string) *mcp.Server {
 		b, _ := args.B.Int64()
 		return text("The sum of %d and %d is %d.", a, b, a+b), nil
 	})
+	ended := ctx.Done()
 	tool("trigger-long-running-operation", `{"duration":{"type":"number"},"steps":{"type":"number"}}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var args struct{ Duration, Steps float64 }
 		if err := json.Unmarshal(r.Params.Arguments, &args); err != nil {
@@ -224,6 +230,8 @@ func newGoServer(revision, roots string) *mcp.Server {
 			select {
 			case <-ctx.Done():
 				return nil, ctx.Err()
+			case <-ended:
+				return nil, errors.New("the server ends")
 			case <-time.After(time.Duration(args.Duration / args.Steps * float64(time.Second))):
 			}
 			if token := r.Params.GetProgressToken(); token != nil {
@@ -233,9 +241,13 @@ func newGoServer(revision, roots string) *mcp.Server {
 		}
 		return text("done"), nil
 	})
-	tool("get-cancellations", `{}`, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		// The notification and this call may overtake each other.
-		for wait := time.Now().Add(5 * time.Second); cancellations.Load() == 0 && time.Now().Before(wait) && ctx.Err() == nil; {
+	tool("get-cancellations", `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		// The notification and this call may overtake each other. Without a session the SDK learns of none over HTTP.
+		wait := time.Now().Add(patience)
+		if r.Extra != nil && r.Extra.Header != nil && r.Session.ID() == "" {
+			wait = time.Now().Add(5 * time.Second)
+		}
+		for cancellations.Load() == 0 && time.Now().Before(wait) && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 		return text("%d", cancellations.Load()), ctx.Err()

@@ -46,9 +46,9 @@ func TestShimToAGuardedProxy(t *testing.T) {
 	for _, c := range cells {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			mark := fmt.Sprintf("e2e-mark-guarded-%p", t)
+			mark := markOf(fmt.Sprintf("guarded-%p", t))
 			over := c.up
 			if over == withSSE && c.server.refuses != "" {
 				over = stdio

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -15,7 +16,7 @@ func TestLeftoversFindsAChild(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("leftovers are looked for in /proc")
 	}
-	mark := "e2e-mark-" + t.Name()
+	mark := markOf(t.Name())
 	if pids := leftovers(mark); pids != nil {
 		t.Fatalf("before: %s", pids)
 	}
@@ -113,5 +114,24 @@ func TestWhichLogLinesCountAsErrors(t *testing.T) {
 	log := "{\"level\":\"info\",\"msg\":\"serving\"}\nServer started\n{\"level\":\"error\",\"msg\":\"x\"}\npanic: y\n{\"level\":\"warn\"}\n"
 	if got, want := errorLines(log), []string{`{"level":"error","msg":"x"}`, "panic: y"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestScenariosRunAgainOnlyUntilFine checks that a scenario with a fault runs again until it has none, that one whose fault is always
+// there keeps it, and that the others do not run again.
+func TestScenariosRunAgainOnlyUntilFine(t *testing.T) {
+	found := scenarioChecks{"fine": {"a": "SUCCESS"}, "late": {"a": "FAILURE"}, "wrong": {"a": "FAILURE"}}
+	runs := map[string]int{}
+	untilFine(t, []string{"fine", "late", "wrong"}, found, unexpected(nil), func(scenario string) map[string]string {
+		if runs[scenario]++; scenario == "late" && runs[scenario] == 2 {
+			return map[string]string{"a": "SUCCESS"}
+		}
+		return map[string]string{"a": "WARNING"}
+	})
+	if want := map[string]int{"late": 2, "wrong": tries - 1}; !maps.Equal(runs, want) {
+		t.Errorf("runs %v, want %v", runs, want)
+	}
+	if found["fine"]["a"] != "SUCCESS" || found["late"]["a"] != "SUCCESS" || found["wrong"]["a"] != "WARNING" {
+		t.Errorf("found %v", found)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -163,12 +162,7 @@ func stripeMock(t *testing.T) (base, document string) {
 // prism starts Prism with a document and returns its URL.
 func prism(t *testing.T, m modules, document string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
+	port := freePort(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, "node", filepath.Join(string(m), "@stoplight", "prism-cli", "dist", "index.js"), "mock", "--multiprocess", "false", "-h", "127.0.0.1", "-p", port, document)
 	out := new(output)
@@ -184,7 +178,7 @@ func prism(t *testing.T, m modules, document string) string {
 			res.Body.Close()
 			return base
 		}
-		if time.Since(begun) > 3*time.Minute {
+		if time.Since(begun) > patience {
 			t.Fatalf("Prism does not listen: %v\n%s", err, out)
 		}
 	}

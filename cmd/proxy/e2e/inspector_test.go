@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 )
 
 // TestInspectorReadsAdapters runs the command line of the published Inspector against dragoman with an adapter, as users
@@ -27,7 +26,7 @@ func TestInspectorReadsAdapters(t *testing.T) {
 	err = build(t).serve(t.Context(), streamable, up, []string{"--adapters", adapterFor(t, base)}, func(to endpoint) error {
 		inspect := func(exit int, args ...string) []byte {
 			t.Helper()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			cli := exec.CommandContext(ctx, "node", append([]string{filepath.Join(string(m), "@modelcontextprotocol", "inspector", "clients", "launcher", "build", "index.js"), "--cli", to.url, "--transport", "http"}, args...)...)
 			var stderr bytes.Buffer

@@ -152,7 +152,7 @@ func newGoCaller(ctx context.Context, revision string, to endpoint) (caller, err
 	default:
 		command := exec.CommandContext(ctx, to.command[0], to.command[1:]...)
 		command.Stderr = to.stderr
-		transport = &mcp.CommandTransport{Command: command}
+		transport = &mcp.CommandTransport{Command: command, TerminateDuration: endTime(to.command)}
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "dragoman-e2e", Version: "1.0.0"}, nil)
 	session, err := client.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: revision})
@@ -217,7 +217,7 @@ func TestJSONServerThroughClients(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			flags := []string{"--adapters", adapterFor(t, jsonServer(t))}
 			up := c.beside
@@ -355,7 +355,7 @@ func TestTargetsThatMisbehave(t *testing.T) {
 	folder := t.TempDir()
 	var ops strings.Builder
 	for name := range behave {
-		fmt.Fprintf(&ops, "  - {name: %s, maps_to: GET /%s, description: Odd, timeout_ms: 20000}\n", name, name)
+		fmt.Fprintf(&ops, "  - {name: %s, maps_to: GET /%s, description: Odd, timeout_ms: 600000}\n", name, name)
 	}
 	for _, name := range []string{"silence", "trickle"} {
 		fmt.Fprintf(&ops, "  - {name: %s_briefly, maps_to: GET /%s, description: Odd, timeout_ms: 500}\n", name, name)

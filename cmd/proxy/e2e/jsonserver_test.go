@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // jsonServer starts the published json-server with three posts and a comment, and returns its URL.
@@ -238,7 +238,7 @@ func runtimeOf(t *testing.T, folder string, opt adapterrt.Options) *adapterrt.Ru
 
 func dispatch(rt *adapterrt.Runtime, category, request string) *adapterrt.Result {
 	c, _ := file.CategoryOf(category)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	r := rt.Dispatch(ctx, adapterrt.Endpoint{Category: c}, &adapterrt.Request{Body: []byte(request), Session: "one"})
 	return &r
@@ -255,7 +255,7 @@ func TestJSONServer(t *testing.T) {
 	})
 }
 
-// TestJSONServerRefusesAll calls the API when it was started with options that make it fail, and when it has ended.
+// TestJSONServerRefusesAll calls the API when it was started with options that make it fail, and when nothing listens at its address.
 func TestJSONServerRefusesAll(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a published API")
@@ -293,16 +293,9 @@ func TestJSONServerRefusesAll(t *testing.T) {
 		t.Errorf("got %.300s", got)
 	}
 
-	listener := jsonServerGone(t)
-	gone := runtimeFor(t, listener, adapterrt.Options{})
-	if got := string(dispatch(gone, "read", `{"operation":"list_posts"}`).JSON()); got != `{"success":false,"error":{"code":"TRANSPORT_CONNECTION_REFUSED","message":"Connection refused: `+strings.TrimPrefix(listener, "http://")+`"}}` {
+	address := peertest.Port(t)
+	gone := runtimeFor(t, "http://"+address, adapterrt.Options{})
+	if got := string(dispatch(gone, "read", `{"operation":"list_posts"}`).JSON()); got != `{"success":false,"error":{"code":"TRANSPORT_CONNECTION_REFUSED","message":"Connection refused: `+address+`"}}` {
 		t.Error(got)
 	}
-}
-
-// jsonServerGone returns the URL of a json-server that has ended.
-func jsonServerGone(t *testing.T) string {
-	var base string
-	t.Run("ended", func(t *testing.T) { base = jsonServer(t) })
-	return base
 }

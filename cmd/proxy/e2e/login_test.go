@@ -9,21 +9,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // guardedServer starts a server that requires OAuth tokens on a port, until stop. Its clients know it by a URL. mode is
@@ -244,7 +243,7 @@ func TestPublishedClientsLogInThroughServe(t *testing.T) {
 	for _, c := range []struct{ mode, sdk string }{{"own", "1.32.2"}, {"own", "1.10.2"}, {"apart", "1.32.2"}, {"own", "Go"}, {"apart", "Go"}, {"own", "steps of the Python SDK"}, {"apart", "steps of the Python SDK"}} {
 		t.Run(c.mode+" authorization server, "+c.sdk, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			port := freePort(t)
 			at := "http://127.0.0.1:" + port + "/mcp"
@@ -283,7 +282,7 @@ func TestOldClientsLogInThroughServe(t *testing.T) {
 	m := nodePeers(t)
 	proxy := build(t)
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	port := freePort(t)
 	at := "http://127.0.0.1:" + port + "/mcp"
@@ -307,15 +306,12 @@ func TestOldClientsLogInThroughServe(t *testing.T) {
 	}
 }
 
-// freePort returns a port that is free now, and outside of the range from which the system picks ports.
+// freePort returns a port of 127.0.0.1 that the system gives to no other process until the test ends.
 func freePort(t *testing.T) string {
-	for range 100 {
-		port := strconv.Itoa(20_000 + rand.IntN(10_000))
-		if ln, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			ln.Close()
-			return port
-		}
+	t.Helper()
+	_, port, err := net.SplitHostPort(peertest.Port(t))
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port is free")
-	return ""
+	return port
 }

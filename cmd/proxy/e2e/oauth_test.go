@@ -144,7 +144,7 @@ func TestARotatedTokenSurvivesReload(t *testing.T) {
 	mustBeFine(t, s, r)
 	path := filepath.Join(s.folder, "test-api-adapter.md")
 	text, _ := os.ReadFile(path)
-	os.WriteFile(path, append(text, "More words.\n"...), 0o600)
+	rewrite(t, path, append(text, "More words.\n"...))
 	waitFor(t, func() bool { return strings.Contains(s.said.String(), "adapters changed") })
 	mustBeFine(t, s, r)
 	if n := len(s.Forms()); n != 1 {
@@ -159,9 +159,9 @@ func TestARotatedTokenSurvivesReload(t *testing.T) {
 
 func waitFor(t *testing.T, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("it did not happen within 20 s")
+			t.Fatalf("it did not happen within %v", patience)
 		}
 	}
 }
@@ -187,10 +187,10 @@ func TestKilledBetweenAnswerAndStore(t *testing.T) {
 	if n := len(s.Forms()); n != 2 || s.Reused() != 0 {
 		t.Errorf("%d requests, %d tokens sent again", n, s.Reused())
 	}
+	r.kill() // after which all that it has logged is there
 	if said := s.said.String(); !strings.Contains(said, "the answer to the last refresh was lost") || !strings.Contains(said, "put a new refresh token into SEED") {
 		t.Error(said)
 	}
-	r.kill()
 	s.seed(s.Login())
 	mustBeFine(t, s, s.start(t))
 }
@@ -269,6 +269,7 @@ func TestAStoreOnAFullDisk(t *testing.T) {
 		mustBeFine(t, s, r)
 		s.RefuseTokens()
 	}
+	r.kill() // after which all that it has logged is there
 	if said := s.said.String(); strings.Count(said, "tokens cannot be stored") != 1 || !strings.Contains(said, s.kept) || s.Reused() != 0 {
 		t.Error(said, s.Reused())
 	}
@@ -285,7 +286,7 @@ func (s *signedIn) login(t *testing.T, do func(said *output, stdin io.Writer), f
 // command runs dragoman adapter, and passes its output to do.
 func (s *signedIn) command(t *testing.T, do func(said *output, stdin io.Writer), more ...string) (out string, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	args := s.bin.args("adapter", endpoint{}, append(more, "--adapters", s.folder)...)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)

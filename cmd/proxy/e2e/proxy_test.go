@@ -87,7 +87,7 @@ var servingLine = regexp.MustCompile(`"msg":"serving","url":"([^"]+)"`)
 
 // serving waits until the proxy logs the URL that it serves at.
 func serving(ctx context.Context, log *output, ended chan error) (url string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		if line := servingLine.FindStringSubmatch(log.String()); line != nil {
@@ -119,12 +119,24 @@ func stop(proxy *os.Process, ended chan error) error {
 			return fmt.Errorf("the proxy, asked to stop: %w", err)
 		}
 		return nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		_ = proxy.Kill()
 		<-ended
-		return errors.New("the proxy, asked to stop, went on for 30 s")
+		return fmt.Errorf("the proxy, asked to stop, went on for %v", patience)
 	}
 }
+
+// endTime is how long the Go SDK's client waits for the end of a command after the end of its input, and again after a signal. The
+// proxy must end by itself; a published server may need the signal after the SDK's own 5 s.
+func endTime(command []string) time.Duration {
+	if filepath.Dir(command[0]) == binaries {
+		return patience
+	}
+	return 0
+}
+
+// markOf returns an argument by which the processes of one run are found, also while another process runs the same tests.
+func markOf(run string) string { return fmt.Sprintf("e2e-mark-%d-%s", os.Getpid(), run) }
 
 // output collects the output of a process and of its child processes. It is safe for concurrent use.
 type output struct {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -35,7 +34,7 @@ func TestPublishedClientsReadAnAnswerToItsEnd(t *testing.T) {
 	}
 	all := encoding.Count([]byte(whole))
 
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	type calls func(tool string, arguments map[string]any) *mcp.CallToolResult
 	node := func(config map[string]any) func(*testing.T, endpoint) calls {

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
@@ -45,11 +44,11 @@ func TestModernClientAcrossReplicas(t *testing.T) {
 	}
 	t.Parallel()
 	proxy := build(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	server := goServer("2025-11-25")
 	not := withAll(notModern, notGoModern)
-	want := proxied(ctx, proxy, cell{client: goSDK("2025-11-25", except(not)), server: server, down: streamable, up: streamable}, "e2e-replicas")
+	want := proxied(ctx, proxy, cell{client: goSDK("2025-11-25", except(not)), server: server, down: streamable, up: streamable}, markOf("replicas"))
 	got, b := across(t, ctx, proxy, cell{client: goSDKAsItIs(except(not)), server: server, down: streamable, up: streamable})
 	if want.err != nil || got.err != nil {
 		t.Fatalf("with a session: %v\nacross replicas: %v\n%s", want.err, got.err, tail(got.log))
@@ -76,10 +75,10 @@ func TestSessionsAtModernServersAcrossReplicas(t *testing.T) {
 	proxy := build(t)
 	for _, revision := range []string{"2025-06-18", "2025-11-25"} {
 		t.Run(revision, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			c := cell{client: goSDK(revision), server: goServer(newest), down: streamable, up: streamable}
-			want := proxied(ctx, proxy, c, "e2e-replicas-"+revision)
+			want := proxied(ctx, proxy, c, markOf("replicas-"+revision))
 			got, b := across(t, ctx, proxy, c)
 			if want.err != nil || got.err != nil {
 				t.Fatalf("one process: %v\nacross replicas: %v\n%s", want.err, got.err, tail(got.log))
@@ -163,7 +162,7 @@ func elicitingCall(id, more string) string {
 // say sends a request of a client without a session, and returns the answer.
 func say(t *testing.T, url, body string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {

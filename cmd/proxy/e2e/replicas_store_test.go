@@ -7,18 +7,18 @@ import (
 	"net/http/httptest"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dragoman-proxy/dragoman/bench/fleet"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // withStore writes a configuration for replicas that share a store, with a redis-server of its own. Without one on
 // this system it skips the test.
 func withStore(t *testing.T, more string) (config string) {
 	t.Helper()
-	engine, err := fleet.StartEngine(t.Context(), t.TempDir())
+	engine, err := fleet.StartEngineAt(t.Context(), peertest.Port(t), t.TempDir())
 	if errors.Is(err, fleet.ErrNoEngine) {
 		t.Skip(err)
 	}
@@ -61,9 +61,9 @@ func TestPublishedClientsAcrossReplicasWithAStore(t *testing.T) {
 		c.down, c.up = streamable, streamable
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			want := proxied(ctx, proxy, c, fmt.Sprintf("e2e-mark-store-%p", t))
+			want := proxied(ctx, proxy, c, markOf(fmt.Sprintf("store-%p", t)))
 			url, stop, err := c.server.serve(c.server.revision, streamable)
 			if err != nil {
 				t.Fatal(err)
@@ -109,7 +109,7 @@ func TestTasksAcrossReplicasWithAStore(t *testing.T) {
 	m := nodePeers(t)
 	bin := build(t)
 	withStore(t, "") // skips
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	url, stop, err := m.serveEverything("2026.8.31", streamable)
 	if err != nil {

@@ -180,15 +180,25 @@ func acquaint(t *testing.T, config string, all []*replica) {
 		}
 		peers = append(peers, at.Host)
 	}
-	if err := os.WriteFile(config, fmt.Appendf(text, "bridge: {peers: [%s]}\n", strings.Join(peers, ", ")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rewrite(t, config, fmt.Appendf(text, "bridge: {peers: [%s]}\n", strings.Join(peers, ", ")))
 	for _, r := range all {
-		for end := time.Now().Add(time.Minute); !strings.Contains(r.log.String(), "new configuration"); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(patience); !strings.Contains(r.log.String(), "new configuration"); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("the configuration was not taken into use\n%s", r.log)
 			}
 		}
+	}
+}
+
+// rewrite replaces a file that a process watches. It is never seen empty or in part, as while [os.WriteFile] writes it.
+func rewrite(t *testing.T, file string, text []byte) {
+	t.Helper()
+	whole := filepath.Join(t.TempDir(), filepath.Base(file))
+	if err := os.WriteFile(whole, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(whole, file); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -239,7 +249,7 @@ func TestKilledReplica(t *testing.T) {
 	front := httptest.NewServer(b)
 	defer front.Close()
 	defer front.CloseClientConnections()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 
 	var clients []*mcp.ClientSession
@@ -314,7 +324,7 @@ func TestAnswersThroughOtherReplicas(t *testing.T) {
 		{client: goSDK("2025-11-25"), server: goServer("2025-11-25"), down: streamable, up: streamable},
 	} {
 		t.Run(c.String(), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			alone := direct(ctx, c.client, c.server, streamable)
 			url, stop, err := c.server.serve(c.server.revision, streamable)

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,17 +25,14 @@ func TestClientsOutliveARestartOfTheServer(t *testing.T) {
 	for _, up := range []transport{streamable, withSSE} {
 		t.Run(string(up), func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			at, stop, err := m.serveEverythingAt("0", version, up)
+			port := freePort(t)
+			at, stop, err := m.serveEverythingAt(port, version, up)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() { stop() }()
-			where, err := url.Parse(at)
-			if err != nil {
-				t.Fatal(err)
-			}
 			to := endpoint{over: up, url: at, stderr: &output{}}
 			err = proxy.serve(ctx, streamable, to, nil, func(served endpoint) error {
 				old := served
@@ -79,7 +75,7 @@ func TestClientsOutliveARestartOfTheServer(t *testing.T) {
 						break
 					}
 					stop()
-					if _, stop, err = m.serveEverythingAt(where.Port(), version, up); err != nil {
+					if _, stop, err = m.serveEverythingAt(port, version, up); err != nil {
 						stop = func() {}
 						return err
 					}
@@ -108,7 +104,7 @@ func TestKilledProxyLeavesNoProcess(t *testing.T) {
 		t.Skip("leftovers are looked for in /proc")
 	}
 	proxy := build(t)
-	mark := "e2e-mark-" + t.Name()
+	mark := markOf(t.Name())
 	shell := `sh -c 'trap "" TERM HUP; while :; do sleep 1; done' ` + mark + ` & cat; :`
 	shim := exec.Command(string(proxy), "stdio", "--", "sh", "-c", shell)
 	stdin, err := shim.StdinPipe()
@@ -122,7 +118,7 @@ func TestKilledProxyLeavesNoProcess(t *testing.T) {
 	fmt.Fprintln(stdin, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
 	wait := func(what string, is func(pids []string) bool) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); !is(leftovers(mark)); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(patience); !is(leftovers(mark)); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("never: %s", what)
 			}

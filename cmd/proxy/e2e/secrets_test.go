@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestAdapterCredentialsAreNeverShown gives adapters credentials for APIs that echo them in every way, and searches
@@ -69,7 +68,7 @@ func TestAdapterCredentialsAreNeverShown(t *testing.T) {
 	}
 	up := endpoint{stderr: new(output)}
 	var said strings.Builder
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	err := build(t).serve(ctx, streamable, up, []string{"--adapters", folder, "--log-level", "debug"}, func(to endpoint) error {
 		client, err := newGoCaller(ctx, "2025-11-25", to)

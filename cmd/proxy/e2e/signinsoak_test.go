@@ -35,7 +35,7 @@ func TestShimsShareALogin(t *testing.T) {
 		}
 	}
 	const life = 5 * time.Second
-	ctx, cancel := context.WithTimeout(t.Context(), lasts+time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), lasts+patience)
 	defer cancel()
 	k := &soak{t: t, ctx: ctx, s: oauthtest.New(t, oauthtest.Options{TokenLife: life}), proxy: build(t), p: newPerson(t), end: time.Now().Add(lasts)}
 	browser := make(chan struct{})

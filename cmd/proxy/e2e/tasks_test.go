@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -24,7 +23,7 @@ func TestTasks(t *testing.T) {
 	if err := os.WriteFile(config, []byte("contract: {tasks: bridge}\nadmin: {listen: \"\"}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	server := m.everything("2026.8.31", "2025-11-25", all...)
 	url, stop, err := m.serveEverything("2026.8.31", streamable)

@@ -174,9 +174,17 @@ type shared struct {
 	turn   sync.Mutex // for reading and writing
 	known  []byte     // the stored value, as it was last seen; nil for none
 	behind bool       // a change could not be written
+	unsure []state    // writes without an answer, since the last one with an answer
 	pause  time.Time  // no reading before
 	waits  bool       // it is read after the pause
 
 	wanted    []string // stored subscriptions that begin with the next standing stream; guarded by the session's mutex, as is restoring
 	restoring bool     // they are being begun
+}
+
+// state is what the store has of a session.
+type state struct {
+	Level         string   `json:"level,omitempty"`
+	Subscriptions []string `json:"subscriptions,omitempty"` // in order
+	Marks         []string `json:"marks,omitempty"`         // of the last writes, the newest first: what it is based on
 }

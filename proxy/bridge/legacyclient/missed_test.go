@@ -74,6 +74,8 @@ func acknowledged(what string) string {
 
 // heard returns the notifications that wait on a standing stream, by method and URI.
 func heard(c *Conn) (all []string) {
+	c.news.mu.Lock()
+	defer c.news.mu.Unlock()
 	for {
 		m, ok := c.news.queue.Pop()
 		if !ok {

@@ -128,3 +128,93 @@ func TestReplicasChangeASessionAtOnce(t *testing.T) {
 		c.End()
 	}
 }
+
+// unsureEngine does what it is asked to, and reports a failure, as an engine does whose answers come too late.
+type unsureEngine struct {
+	*store.Memory
+	silent, mute bool // about values, about messages
+}
+
+func (e *unsureEngine) late(silent bool, done bool, err error) (bool, error) {
+	if silent {
+		return false, store.ErrRejected
+	}
+	return done, err
+}
+
+func (e *unsureEngine) Add(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
+	done, err := e.Memory.Add(ctx, key, value, ttl)
+	return e.late(e.silent, done, err)
+}
+
+func (e *unsureEngine) Swap(ctx context.Context, key string, tags [][]byte, value []byte, ttl time.Duration) (bool, error) {
+	done, err := e.Memory.Swap(ctx, key, tags, value, ttl)
+	return e.late(e.silent, done, err)
+}
+
+func (e *unsureEngine) Publish(ctx context.Context, name string, message []byte) error {
+	_, err := e.late(e.mute, true, e.Memory.Publish(ctx, name, message))
+	return err
+}
+
+// TestALaterChangeOfAnotherReplicaWins over one that is stored although the replica that made it got no answer.
+func TestALaterChangeOfAnotherReplicaWins(t *testing.T) {
+	for name, fault := range map[string]func(e *unsureEngine){
+		"the value":   func(e *unsureEngine) { e.silent = true },
+		"the message": func(e *unsureEngine) { e.mute = true },
+	} {
+		for i := range 4 {
+			first, emptied := i%2 == 0, i >= 2 // whether it is the first write, and whether the store loses everything behind the second
+			memory, session := store.NewMemory(store.Bounds{}), aSession()
+			engine := &unsureEngine{Memory: memory}
+			begin := func(e store.Engine) *Conn {
+				s := store.New(e, store.Options{Keys: storetest.Keys(1)})
+				t.Cleanup(func() { s.Close() })
+				c := replica(t, s).Resume(session, nil)
+				c.Named(&session)
+				t.Cleanup(c.End)
+				return c
+			}
+			a, b := begin(engine), begin(memory)
+			change := func(c *Conn, level string, do func()) {
+				c.mu.Lock()
+				c.level = []byte(level)
+				do()
+				c.mu.Unlock()
+				c.save(t.Context())
+			}
+			if !first {
+				change(a, `"info"`, func() {})
+			}
+			fault(engine)
+			change(a, `"error"`, func() { a.watched["a:x"] = func() {} })
+			if !a.shared.behind {
+				t.Fatal("it does not know that its change may not be stored")
+			}
+			b.outdated()
+			b.refresh(t.Context())
+			change(b, `"alert"`, func() { b.shared.wanted = []string{"a:y"} })
+			if emptied {
+				if err := b.shared.store.Delete(t.Context(), b.shared.key); err != nil {
+					t.Fatal(err)
+				}
+				b.outdated()
+				b.refresh(t.Context())
+			}
+			engine.silent, engine.mute, a.shared.pause = false, false, time.Time{}
+			a.outdated()
+			a.refresh(t.Context())
+			value, err := b.shared.store.Get(t.Context(), b.shared.key)
+			var got state
+			if err == nil {
+				err = json.Unmarshal(value, &got)
+			}
+			if err != nil || got.Level != "alert" || !slices.Equal(got.Subscriptions, []string{"a:y"}) || a.shared.behind {
+				t.Errorf("%s, first %v, emptied %v: %v, %s is stored, want the later change", name, first, emptied, err, value)
+			}
+			if string(a.level) != `"alert"` || a.Subscriptions() != "" || !slices.Equal(a.shared.wanted, []string{"a:y"}) {
+				t.Errorf("%s, first %v, emptied %v: level %s, watched %q, wanted %q, want those of the later change", name, first, emptied, a.level, a.Subscriptions(), a.shared.wanted)
+			}
+		}
+	}
+}

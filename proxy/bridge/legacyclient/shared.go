@@ -3,6 +3,7 @@ package legacyclient
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,8 @@ const (
 	readPause = 2 * time.Second
 	// stateTries bounds how often a change is tried while other replicas change the state.
 	stateTries = 8
+	// keptMarks bounds the marks in a stored state, and the writes without an answer that a session remembers.
+	keptMarks = 8
 )
 
 // Named tells the session what its id contains. From now on, other replicas can take it over.
@@ -183,7 +186,8 @@ func (c *Conn) write(ctx context.Context, there []byte) {
 	var err error
 	for try := range stateTries {
 		var value []byte
-		if value, err = json.Marshal(c.merged(there)); err != nil {
+		next := c.merged(there)
+		if value, err = json.Marshal(next); err != nil {
 			break
 		}
 		var done bool
@@ -192,11 +196,12 @@ func (c *Conn) write(ctx context.Context, there []byte) {
 		} else {
 			done, err = s.store.Swap(ctx, s.key, there, value, life)
 		}
-		if err != nil {
+		if err != nil { // the store may have the value all the same
+			s.unsure = append(s.unsure[max(0, len(s.unsure)+1-keptMarks):], next)
 			break
 		}
 		if done {
-			if s.behind = false; try > 0 {
+			if s.behind, s.unsure = false, nil; try > 0 || !bytes.Equal(there, s.known) {
 				c.adopt(value)
 			}
 			s.known = value
@@ -225,6 +230,11 @@ func (c *Conn) merged(there []byte) state {
 	var before, other state
 	_ = json.Unmarshal(c.shared.known, &before)
 	_ = json.Unmarshal(there, &other)
+	for _, one := range c.shared.unsure {
+		if slices.Contains(other.Marks, one.Marks[0]) { // it was stored, and others have changed it since
+			before = one
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	level := gjson.ParseBytes(c.level).String()
@@ -250,7 +260,11 @@ func (c *Conn) merged(there []byte) state {
 			}
 		}
 	}
-	out := state{Level: level}
+	if there == nil { // perhaps the store has lost what this is based on
+		other.Marks = before.Marks
+	}
+	marks := append([]string{rand.Text()[:8]}, other.Marks...)
+	out := state{Level: level, Marks: marks[:min(len(marks), keptMarks)]}
 	for uri := range now {
 		out.Subscriptions = append(out.Subscriptions, uri)
 	}
@@ -298,8 +312,8 @@ func (c *Conn) restoreWanted() {
 func (c *Conn) restore(ctx context.Context, uri string, header []upstream.Header) bool {
 	err := c.watch(ctx, uri, header, func() bool { return slices.Contains(c.shared.wanted, uri) })
 	if err == nil {
-		c.unwant(uri)                  // it may have been there already
-		c.tell([][]byte{updated(uri)}) // it may have changed since the client's stream at the other replica ended
+		c.unwant(uri)                      // it may have been there already
+		c.tell([][]byte{mcp.Updated(uri)}) // it may have changed since the client's stream at the other replica ended
 		return true
 	}
 	if ctx.Err() != nil {
@@ -337,12 +351,6 @@ func (c *Conn) Subscriptions() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Join(slices.Sorted(maps.Keys(c.watched)), " ")
-}
-
-// state is what the store has of a session.
-type state struct {
-	Level         string   `json:"level,omitempty"`
-	Subscriptions []string `json:"subscriptions,omitempty"` // in order
 }
 
 func appendSerial(dst []byte, s ended.Serial) []byte {

@@ -51,7 +51,7 @@ func (c *Conn) watch(ctx context.Context, uri string, header []upstream.Header, 
 	}
 	life, end := context.WithCancel(c.life)
 	what := append(append([]byte(`"notifications":{"resourceSubscriptions":[`), mcp.AppendString(nil, uri)...), `]}`...)
-	l := &listenRequest{c: c, ctx: life, what: string(what), can: c.can, header: header, uri: uri, missed: [][]byte{updated(uri)}}
+	l := &listenRequest{c: c, ctx: life, what: string(what), can: c.can, header: header, uri: uri, missed: [][]byte{mcp.Updated(uri)}}
 	stop := context.AfterFunc(ctx, end)
 	granted, err := l.begin()
 	switch {
@@ -107,11 +107,6 @@ func (c *Conn) Unwatch() {
 		end()
 	}
 	clear(c.watched)
-}
-
-// updated returns the notification that a resource may have changed.
-func updated(uri string) []byte {
-	return mcp.Notification(wire.ResourcesUpdated, append(mcp.AppendString([]byte(`{"uri":`), uri), '}'))
 }
 
 // listenRequest is one subscriptions/listen request of dragoman's own, which is sent again when it ends by itself. Its
@@ -183,6 +178,7 @@ func (l *listenRequest) run() {
 			}
 		}
 		if l.st != nil {
+			again.Opened()
 			for m := range notifications(l.st) {
 				l.c.enqueue(m.Raw, l.header)
 				again.Heard()

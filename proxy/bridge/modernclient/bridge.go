@@ -1,6 +1,7 @@
 package modernclient
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,6 +64,9 @@ func (br *Bridge) Counts() (c Counts) {
 	br.tasks.count(&c)
 	return c
 }
+
+// AwaitParked waits until no call waits for its client, or until ctx ends.
+func (br *Bridge) AwaitParked(ctx context.Context) { br.parked.awaitNone(ctx) }
 
 // Parked returns the questions that wait for their clients.
 func (br *Bridge) Parked() []Parked { return br.parked.asked() }

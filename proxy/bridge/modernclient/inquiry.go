@@ -186,6 +186,7 @@ func (b *pooledSession) listen(from []upstream.Header) {
 func (b *pooledSession) follow(st upstream.Stream, from []upstream.Header) {
 	var again server.Reopening
 	for {
+		again.Opened()
 		if b.read(st, from) {
 			again.Heard()
 		}
@@ -197,6 +198,7 @@ func (b *pooledSession) follow(st upstream.Stream, from []upstream.Header) {
 			var err error
 			if st, err = b.s.Listen(&b.life, upstream.ListenOptions{Header: from}); err == nil {
 				b.s.Tools().Forget() // as above
+				b.listeners.missed()
 				break
 			}
 			if errors.Is(err, upstream.ErrNoStream) || b.life.Err() != nil || clienterror.Of(err).Cause == mcp.UpstreamLost || clienterror.Of(err).Status == 404 {

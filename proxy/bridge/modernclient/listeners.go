@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -83,6 +84,22 @@ func (s *listeners) streamEnded() {
 	defer s.mu.Unlock()
 	for l := range s.all {
 		l.finish()
+	}
+}
+
+// missed tells all of what they have asked for: the server could not send it while the standing stream was away.
+func (s *listeners) missed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.all {
+		for method, wanted := range l.wants {
+			if wanted {
+				l.hear(mcp.Notification(method, ""))
+			}
+		}
+		for _, uri := range l.uris {
+			l.hear(mcp.Updated(gjson.Parse(uri).String()))
+		}
 	}
 }
 

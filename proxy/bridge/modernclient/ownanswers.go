@@ -86,6 +86,7 @@ func (br *Bridge) subscribe(c caller) (*subscription, error) {
 		listener: listener{id: c.q.ID, from: c.from, box: outbox.New(), wants: map[wire.Method]bool{}},
 		br:       br, ctx: c.ctx, b: b, seen: b.observe(c.q, c.from),
 	}
+	l.box.CountBy(br.host.Report)
 	asked := gjson.GetBytes(c.q.Raw, "params.notifications")
 	heard := b.startListening(c.ctx, c.from)
 	for _, n := range listenable {

@@ -140,6 +140,7 @@ type parkedCalls struct {
 
 	mu   sync.Mutex
 	byID map[sealed.ID]*parkedCall
+	none chan struct{} // closed when byID becomes empty; nil if that is not awaited
 	used quota.Fair
 }
 
@@ -169,6 +170,28 @@ func (s *parkedCalls) drop(d *parkedCall) {
 	if s.byID[d.id] != nil {
 		s.used.Release(d.first.Holder(d.who))
 		delete(s.byID, d.id)
+	}
+	if len(s.byID) == 0 && s.none != nil {
+		close(s.none)
+		s.none = nil
+	}
+}
+
+// awaitNone waits until there are no parked calls, or until ctx ends.
+func (s *parkedCalls) awaitNone(ctx context.Context) {
+	s.mu.Lock()
+	if len(s.byID) == 0 {
+		s.mu.Unlock()
+		return
+	}
+	if s.none == nil {
+		s.none = make(chan struct{})
+	}
+	none := s.none
+	s.mu.Unlock()
+	select {
+	case <-none:
+	case <-ctx.Done():
 	}
 }
 

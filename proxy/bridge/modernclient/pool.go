@@ -124,7 +124,7 @@ func (p *sessionPool) hold(c caller, key poolKey) (*pooledSession, error) {
 // open begins b's session.
 func (p *sessionPool) open(b *pooledSession, q *stateless.Request, header []upstream.Header) {
 	defer close(b.opening)
-	ctx, cancel := context.WithTimeout(q.Counts.Span().Within(p.Host.Draining), p.Host.Config().Upstream.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(q.Counts.Span().Within(p.Host.Serving), p.Host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
 	if b.err = p.begin(ctx, b, q, header); b.err != nil {
 		b.discard()
@@ -177,7 +177,7 @@ func (p *sessionPool) await(ctx context.Context, key poolKey, by quota.Holder) (
 			return nil, false, f
 		case <-ctx.Done():
 			return nil, false, context.Cause(ctx)
-		case <-p.Host.Draining.Done():
+		case <-p.Host.Serving.Done():
 			return nil, false, clienterror.ErrShutdown
 		}
 	}

@@ -189,6 +189,7 @@ func (r *relay) send() error {
 	if r.sent { // something else may know these
 		m, box = new(callMemory), outbox.New()
 	}
+	box.CountBy(r.br.host.Report)
 	x := &m.asking
 	x.id = b.appendID(x.room[:0])
 	if r.q.MayAsk() || b.mayReceiveOnStanding(r.q) {

@@ -126,6 +126,7 @@ func (d *parkedCall) attach(c caller, st sealed.State) (box *outbox.Outbox, begi
 	d.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: d.seen.Keep(c.q.Raw)})
 	d.seen.Note(observe.Note{By: observe.Bridge, What: "answered", To: observe.ToServer, Detail: "the answers in the client's request go to the server as responses to its questions"})
 	box = outbox.New()
+	box.CountBy(d.of.Host.Report)
 	box.OnLeave(d)
 	d.box, d.reply, d.inputs, d.from = box, c.q, bytes.Clone(c.q.Inputs), c.from
 	for _, l := range d.kept.Take() {

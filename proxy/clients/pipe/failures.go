@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
@@ -97,6 +98,31 @@ func (p *pipe) counts(c *session.Call, how metrics.Outcome, why metrics.Fault) {
 // requestInfo returns what is known of the call c.
 func (p *pipe) requestInfo(c *session.Call) report.At {
 	return report.At{Method: c.Method.String(), Client: p.s.ClientRevision, Server: p.s.ServerRevision, Session: p.s.Named, Header: p.first}
+}
+
+// refuseAll answers every request in a message with an error because of why.
+func (p *pipe) refuseAll(message []byte, why error) {
+	if !wire.IsArray(message) {
+		if id := exchange.IDOf(message); id != nil {
+			p.refuse(clienterror.Of(why).WithID(id), message)
+		}
+		return
+	}
+	items, slots, err := p.proxy.Split(p.s, message)
+	if err != nil {
+		p.refuse(err, message)
+		return
+	}
+	g := session.NewBatch(slots)
+	g.Emit = p.write
+	for _, it := range items {
+		if it.Slot >= 0 && it.Refusal == nil {
+			it.Refusal = p.refusal(clienterror.Of(why).WithID(exchange.IDOf(it.Raw)), it.Raw)
+		}
+		if it.Refusal != nil {
+			g.Put(it.Slot, it.Refusal.Body())
+		}
+	}
 }
 
 // lostWith ends the pipe if a failure over HTTP means that the session has ended. For a server on a

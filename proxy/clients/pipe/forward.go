@@ -60,7 +60,7 @@ func (p *pipe) forward(line []byte, g *session.Batch, slot int) {
 	if err == nil {
 		err = x.Scan(own)
 	}
-	p.spawn(func() {
+	p.spawnCall(func() {
 		defer p.rescue(x, own)
 		p.pass(x, own, err)
 	})
@@ -122,7 +122,7 @@ func (p *pipe) send(x *exchange.Exchange, out []byte) {
 		p.lostWith(f)
 	case st != nil:
 		x.Stream = st
-		p.spawn(func() { p.answer(x) })
+		p.spawnCall(func() { p.answer(x) })
 		return
 	case x.Call != nil:
 		x.Call, x.Span, x.Seen = nil, nil, nil // the call stays open: bring receives its response
@@ -267,6 +267,7 @@ func (s *standing) open(x *exchange.Exchange) bool {
 		return false
 	case err == nil:
 		x.Stream = st
+		s.again.Opened()
 	default:
 		s.proxy.Host.Log.Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
 		s.lostWith(s.proxy.Failed(x, err))

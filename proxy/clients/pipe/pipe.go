@@ -45,6 +45,7 @@ type pipe struct {
 	ctx     context.Context
 	fail    context.CancelCauseFunc
 	tasks   sync.WaitGroup
+	calls   sync.WaitGroup // those of tasks that answer a request each
 
 	s       *session.Session                // nil before initialize
 	begun   atomic.Pointer[session.Session] // the same as s, for other goroutines
@@ -77,6 +78,15 @@ func (p *pipe) spawn(task func()) {
 	})
 }
 
+// spawnCall is spawn for a task that answers a request.
+func (p *pipe) spawnCall(task func()) {
+	p.calls.Add(1)
+	p.spawn(func() {
+		defer p.calls.Done()
+		task()
+	})
+}
+
 // write sends one message to the client. If that fails, the pipe ends.
 func (p *pipe) write(message []byte) {
 	if err := p.client.Write(message); err != nil {
@@ -86,12 +96,17 @@ func (p *pipe) write(message []byte) {
 
 // refuse answers a message with an error. It has no message if that was too long to read.
 func (p *pipe) refuse(err error, message []byte) {
+	p.write(p.refusal(err, message).BodyTo(p.revision()))
+}
+
+// refusal reports that a message is refused, and returns the error for the client.
+func (p *pipe) refusal(err error, message []byte) *mcp.Failure {
 	known := clients.IsReported(err)
 	f := onPipe(p.proxy.Host.Report.Failed(err, report.At{}))
 	if !known {
 		p.proxy.ObserveRefusal(message, p.revision(), p.proxy.PipeTransport(), f)
 	}
-	p.write(f.BodyTo(p.revision()))
+	return f
 }
 
 // revision returns the client's revision, or nil before it is known.

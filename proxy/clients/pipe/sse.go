@@ -78,9 +78,6 @@ func (f *SSE) drain() {
 func (p *pipe) drain() {
 	p.untilAnswered(time.After(p.proxy.Now().Config.Shutdown.Drain))
 	p.cutOff()
-	if s := p.begun.Load(); s != nil && !s.Piped {
-		p.untilAnswered(time.After(time.Second)) // the client's side is closed with p
-	}
 	p.fail(clienterror.ErrShutdown)
 }
 
@@ -92,7 +89,7 @@ type ssePipe struct {
 	owner sealed.Owner
 }
 
-// ContextEnded implements [callctx.Waiter]: the client has left, or the pipe ends. Messages already written are still sent.
+// ContextEnded implements [callctx.Waiter]: the client has left, or the pipe ends. Its messages that wait are still taken.
 func (t *ssePipe) ContextEnded() { t.client.(downstream.Pipe).Close() }
 
 // Owns reports whether the sender of a message is the client that opened the stream.
@@ -104,7 +101,19 @@ func (t *ssePipe) Owns(guest string, header func(name string) string) bool {
 func (t *ssePipe) Take(message []byte, header func(name string) string) {
 	t.from = t.proxy.AppendPassed(t.from[:0], header)
 	t.sender = downstream.SenderOf(t.sender.Guest, header, t.proxy.Adapters.CallerHeaders())
+	if t.own.Err() != nil {
+		t.refuseAll(message, context.Cause(&t.own))
+		return
+	}
 	t.handle(message)
+}
+
+// Ending answers the calls that are still open with the reason why t ends.
+func (t *ssePipe) Ending() {
+	t.calls.Wait()
+	if t.s != nil {
+		t.failOpen(clienterror.Of(context.Cause(&t.own)))
+	}
 }
 
 // Left ends the session of a client that has left.

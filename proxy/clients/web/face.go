@@ -219,6 +219,8 @@ func (f *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, res
 		return mcp.Uninitialized(mcp.NotInitialized)
 	case m.Method != wire.Initialize:
 		return mcp.Uninitialized(mcp.NotInitialized).About(m.ID())
+	case f.Host.Draining.Err() != nil: // the session would end with the process
+		return mcp.Fail(mcp.ShuttingDown, "").About(m.ID())
 	case !f.Table.Reserve():
 		return mcp.Fail(mcp.TooManySessions, "").About(m.ID())
 	}
@@ -317,7 +319,7 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		switch {
 		case f.Cause == mcp.UpstreamLost:
 			return mcp.Fail(mcp.SessionUnknown, "")
-		case f.Status < fasthttp.StatusInternalServerError:
+		case f.Status < fasthttp.StatusInternalServerError && !exchange.MayListenLater(err):
 			return f
 		}
 		standing.OpenLater(upstream.ListenOptions{LastEventID: req.LastEventID, Header: slices.Clone(x.From), Parks: true})

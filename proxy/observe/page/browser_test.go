@@ -17,6 +17,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // This file has all uses of chromedp.
@@ -51,7 +53,7 @@ func newTab(t *testing.T) *tab {
 		t.Skip("no chromium here: the page is not tested in a browser")
 	}
 	browser.once.Do(func() {
-		ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)...)
+		ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WSURLReadTimeout(peertest.Patience))...)
 		browser.ctx, browser.stop = chromedp.NewContext(ctx)
 		last := browser.stop
 		browser.stop = func() { last(); cancel() }

@@ -106,7 +106,7 @@ func (r *Redis) launch() bool {
 		_, _ = io.Copy(io.Discard, said)
 		_ = process.Wait()
 	}(r.process, r.ended)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(peertest.Patience); ; time.Sleep(5 * time.Millisecond) {
 		conn, err := net.Dial("unix", r.Socket)
 		if err == nil {
 			conn.Close()

@@ -62,12 +62,16 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	unzipped, err := gzip.NewReader(r.Body)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+	body := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		unzipped, err := gzip.NewReader(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		body = unzipped
 	}
-	raw, err := io.ReadAll(unzipped)
+	raw, err := io.ReadAll(body)
 	var m collector.ExportTraceServiceRequest
 	if err == nil {
 		err = proto.Unmarshal(raw, &m)

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // start starts a process in a group of its own, with Start.
@@ -49,7 +51,7 @@ func TestGroupsEndWithThePipe(t *testing.T) {
 	watched.mu.Unlock()
 	select {
 	case <-oneEnded:
-	case <-time.After(20 * time.Second):
+	case <-time.After(peertest.Patience):
 		t.Error("it lives on")
 	}
 	select {
@@ -113,7 +115,7 @@ func TestGroupsEndThoughTheirStarterIsKilledAtOnce(t *testing.T) {
 		if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
 			t.Fatal(err)
 		}
-		r.SetReadDeadline(time.Now().Add(20 * time.Second))
+		r.SetReadDeadline(time.Now().Add(peertest.Patience))
 		if _, err := io.ReadAll(r); err != nil {
 			t.Fatalf("its group lives on: %v", err)
 		}

@@ -72,7 +72,7 @@ if (over === 'stdio') {
   sessions.set('stdio', { server });
   await server.connect(new StdioServerTransport());
 } else {
-  const http = createServer(async (request, response) => {
+  const http = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     const known = sessions.get(request.headers['mcp-session-id']);
     if (known) return known.transport.handleRequest(request, response);
     const server = aServer();

@@ -59,6 +59,6 @@ if (over === 'stdio') {
   const { toNodeHandler } = await load('node/dist/index.mjs');
   const mcp = createMcpHandler(aServer, { legacy: 'reject' });
   tell = (kind) => mcp.notify[kind === 'tools' ? 'toolsChanged' : 'promptsChanged']();
-  const http = createServer(toNodeHandler(mcp));
+  const http = createServer({ keepAliveTimeout: 0 }, toNodeHandler(mcp));
   http.listen(0, '127.0.0.1', () => console.log(`http://127.0.0.1:${http.address().port}/mcp`));
 }

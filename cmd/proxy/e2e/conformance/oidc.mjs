@@ -9,8 +9,8 @@ const [modules, key] = process.argv.slice(2);
 const { Provider } = await import(pathToFileURL(join(modules, 'oidc-provider/lib/index.js')));
 const listen = (server) => new Promise((done) => server.listen(0, '127.0.0.1', () => done(`http://127.0.0.1:${server.address().port}`)));
 
-const mcp = http.createServer((req, res) => handle(req, res));
-const as = http.createServer((req, res) => provider.callback()(req, res));
+const mcp = http.createServer({ keepAliveTimeout: 0 }, (req, res) => handle(req, res));
+const as = http.createServer({ keepAliveTimeout: 0 }, (req, res) => provider.callback()(req, res));
 const origin = await listen(mcp);
 const issuer = await listen(as);
 const resource = `${origin}/mcp`;

@@ -1,6 +1,8 @@
 // Calls a tool that asks its user something, several times at once, with one published client of either line (its
 // configuration is as in client.mjs), and prints the texts of the results. config.me is part of the questions and of the
 // answers.
+import { patience } from "./sdk1.mjs";
+
 export async function run(config, print) {
   const { me, calls: times } = config;
   const answers = {
@@ -17,7 +19,7 @@ export async function run(config, print) {
   await client.listTools();
   const call = async (who) => {
     try {
-      const { content } = await calls["tools/call"]({ name: "ask", arguments: { who } }, { timeout: 60_000 });
+      const { content } = await calls["tools/call"]({ name: "ask", arguments: { who } }, patience);
       return content[0].text;
     } catch (e) {
       return `${who}: ${e?.message ?? e}`;

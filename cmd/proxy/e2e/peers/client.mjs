@@ -10,6 +10,7 @@
 // The transcript has the messages as they came over the wire, not as the client decoded them. If the client could not
 // read an answer, "refused" says why.
 import { closeSync, openSync, readFileSync } from "node:fs";
+import { patience } from "./sdk1.mjs";
 
 const scenario = readFileSync(new URL("scenario.json", import.meta.url));
 
@@ -142,7 +143,7 @@ export async function run(config, print) {
 
   async function call({ method, params, progress, cancel }) {
     const abort = new AbortController();
-    const options = { timeout: 60_000, signal: abort.signal };
+    const options = { ...patience, signal: abort.signal };
     if (progress || cancel) options.onprogress = () => cancel && abort.abort("e2e");
     const from = tap.sent.length;
     const reported = progressed().length;
@@ -182,6 +183,10 @@ export async function run(config, print) {
   const child = transport._process;
   const ended = child && new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
   if (child && (child.exitCode ?? child.signalCode) !== null) throw new Error(`the server ended by itself: ${child.exitCode ?? child.signalCode}`);
+  if (child) { // which newer SDKs kill 4 s after the end of its stdin: a busy machine needs longer to end it
+    const { kill } = child;
+    child.kill = (signal) => signal !== "SIGKILL" && kill.call(child, signal);
+  }
   if (transport.terminateSession) await transport.terminateSession();
   await client.close();
   if (child) print({ step: "exit", result: await ended });

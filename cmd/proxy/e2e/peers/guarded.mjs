@@ -22,13 +22,14 @@ const rateLimit = { authorizationOptions: { rateLimit: false }, tokenOptions: { 
 // It accepts only tokens for the URL that clients know it by. With "apart" it also refuses tokens that name no URL.
 const provider = new DemoInMemoryAuthProvider((asked) => (asked ? asked.href === resource.href : mode !== "apart"));
 const app = express();
+const idle = { keepAliveTimeout: 0 }; // as in loopback.mjs
 const listen = (server, at) => new Promise((done) => server.listen(at, "127.0.0.1", () => done(server.address().port)));
 
 if (mode === "own") {
   app.use(mcpAuthRouter({ provider, issuerUrl: new URL(resource.origin), resourceServerUrl: resource, ...rateLimit }));
 } else {
   const authorization = express();
-  const issuer = new URL(`http://127.0.0.1:${await listen(http.createServer(authorization), 0)}`);
+  const issuer = new URL(`http://127.0.0.1:${await listen(http.createServer(idle, authorization), 0)}`);
   authorization.use(mcpAuthRouter({ provider, issuerUrl: issuer, ...rateLimit }));
   if (mode === "lenient") app.use("/.well-known/oauth-authorization-server", (req, res) => res.status(404).end());
   app.use(mcpAuthMetadataRouter({ oauthMetadata: createOAuthMetadata({ provider, issuerUrl: issuer }), resourceServerUrl: resource }));
@@ -45,5 +46,5 @@ app.all("/mcp", requireBearerAuth({ verifier: provider, resourceMetadataUrl: get
   }
   await transport.handleRequest(req, res, req.body);
 });
-await listen(http.createServer(app), Number(port));
+await listen(http.createServer(idle, app), Number(port));
 console.log("listening");

@@ -2,6 +2,7 @@
 // installed packages, the SDK's version and the URL. Prints a transcript of the login as JSON.
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { patient } from "./sdk1.mjs";
 
 const [modules, version, url] = process.argv.slice(2);
 const sdk = (file) => import(pathToFileURL(join(modules, `sdk-${version}/dist/esm`, file)));
@@ -34,7 +35,7 @@ const provider = {
     code = new URL(answer.headers.get("location")).searchParams.get("code");
   },
 };
-const client = new Client({ name: "e2e", version: "1.0.0" });
+const client = patient(new Client({ name: "e2e", version: "1.0.0" }));
 const first = new StreamableHTTPClientTransport(new URL(url), { authProvider: provider });
 try {
   await client.connect(first);

@@ -4,6 +4,20 @@ import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { join } from "node:path";
 
+// patience is for every request in the place of the SDKs' own limit of 60 s, which a busy machine exceeds.
+export const patience = { timeout: 600_000 };
+
+// proxyPatience is the proxy's patience with the start of a server, which it would not inherit: the SDKs start a command with
+// few variables.
+export const proxyPatience = { DRAGOMAN_UPSTREAM_HANDSHAKE_TIMEOUT: "10m" };
+
+// patient gives all requests of a client patience, also those for which its SDK has no parameter. It returns the client.
+export function patient(client) {
+  const { request } = client;
+  client.request = (r, schema, options) => request.call(client, r, schema, { ...patience, ...options });
+  return client;
+}
+
 // open creates a client and its transport. answers answers the server's requests; without it the client declares no
 // capabilities.
 export async function open(config, answers) {
@@ -14,7 +28,7 @@ export async function open(config, answers) {
 
   const elicits = { "2025-06-18": {}, "2025-11-25": { form: {}, url: {} } }[config.revision];
   const capabilities = answers ? { sampling: {}, roots: { listChanged: true }, ...(elicits && { elicitation: elicits }) } : {};
-  const client = new Client({ name: "dragoman-e2e", version: "1.0.0" }, { capabilities });
+  const client = patient(new Client({ name: "dragoman-e2e", version: "1.0.0" }, { capabilities }));
   if (answers) {
     client.setRequestHandler(types.ListRootsRequestSchema, answers.roots);
     client.setRequestHandler(types.CreateMessageRequestSchema, answers.sample);
@@ -30,8 +44,9 @@ export async function open(config, answers) {
     const { SSEClientTransport } = await load("client/sse.js");
     transport = new SSEClientTransport(new URL(config.url));
   } else {
-    const { StdioClientTransport } = await load("client/stdio.js");
-    transport = new StdioClientTransport({ command: config.command, args: config.args, stderr: config.stderr ?? "inherit" });
+    const { StdioClientTransport, getDefaultEnvironment } = await load("client/stdio.js");
+    const env = { ...getDefaultEnvironment(), ...proxyPatience };
+    transport = new StdioClientTransport({ command: config.command, args: config.args, env, stderr: config.stderr ?? "inherit" });
   }
   return {
     client,

@@ -1,6 +1,7 @@
 // The published packages of the 2.x line.
 import { pathToFileURL } from "node:url";
 import { join } from "node:path";
+import { patience, proxyPatience } from "./sdk1.mjs";
 
 const anything = { "~standard": { version: 1, vendor: "e2e", validate: (value) => ({ value }) } };
 
@@ -11,6 +12,10 @@ export async function open(config, answers) {
   const { Client, LOG_LEVEL_META_KEY, SSEClientTransport, StreamableHTTPClientTransport } = await load("index.mjs");
   const capabilities = answers ? { sampling: {}, roots: { listChanged: true }, elicitation: { form: {}, url: {} } } : {};
   const client = new Client({ name: config.me ? `dragoman-e2e-${config.me}` : "dragoman-e2e", version: "1.0.0" }, { capabilities, versionNegotiation: { mode: config.mode } });
+  for (const method of ["connect", "listTools", "listPrompts", "listResources", "listResourceTemplates", "callTool"]) {
+    const { [method]: act } = client;
+    client[method] = (what, options) => act.call(client, what, { ...patience, ...options });
+  }
   if (answers) {
     client.setRequestHandler("roots/list", answers.roots);
     client.setRequestHandler("sampling/createMessage", answers.sample);
@@ -19,8 +24,9 @@ export async function open(config, answers) {
 
   let transport;
   if (config.transport === "stdio") {
-    const { StdioClientTransport } = await load("stdio.mjs");
-    transport = new StdioClientTransport({ command: config.command, args: config.args, stderr: config.stderr ?? "inherit" });
+    const { StdioClientTransport, getDefaultEnvironment } = await load("stdio.mjs");
+    const env = { ...getDefaultEnvironment(), ...proxyPatience };
+    transport = new StdioClientTransport({ command: config.command, args: config.args, env, stderr: config.stderr ?? "inherit" });
   } else {
     const Transport = config.transport === "sse" ? SSEClientTransport : StreamableHTTPClientTransport;
     transport = new Transport(new URL(config.url));

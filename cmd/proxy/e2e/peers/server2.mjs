@@ -88,7 +88,7 @@ function server() {
   });
   tool("get-cancellations", {}, async () => {
     // The notification and this call may overtake each other.
-    for (let i = 0; i < 1000 && cancellations === 0; i++) await new Promise((resolve) => setTimeout(resolve, 10));
+    for (let i = 0; i < 60_000 && cancellations === 0; i++) await new Promise((resolve) => setTimeout(resolve, 10));
     return text(String(cancellations));
   });
   tool("get-tiny-image", {}, () => ({ content: [{ type: "image", data: "aW1hZ2U=", mimeType: "image/png", _meta: meta, annotations }] }));

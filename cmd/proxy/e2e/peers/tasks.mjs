@@ -1,5 +1,7 @@
 // A client of the published SDK that makes calls as tasks, and prints one line of JSON for each question and for each
 // result. Its argument is {"sdk": folder, "url": the server's URL}.
+import { patient } from "./sdk1.mjs";
+
 const { sdk, url } = JSON.parse(process.argv[2]);
 const { Client } = await import(`${sdk}/dist/esm/client/index.js`);
 const { StreamableHTTPClientTransport } = await import(`${sdk}/dist/esm/client/streamableHttp.js`);
@@ -7,7 +9,7 @@ const { CallToolResultSchema, ElicitRequestSchema } = await import(`${sdk}/dist/
 
 const tell = (what) => console.log(JSON.stringify(what));
 
-const client = new Client({ name: "tasks", version: "1" }, { capabilities: { elicitation: {} } });
+const client = patient(new Client({ name: "tasks", version: "1" }, { capabilities: { elicitation: {} } }));
 client.setRequestHandler(ElicitRequestSchema, async ({ params }) => {
   tell({ asked: params.message, related: params._meta !== undefined, schema: params.requestedSchema });
   return { action: "accept", content: { interpretation: "technical" } };
@@ -17,7 +19,7 @@ tell({ calls: client.getServerCapabilities().tasks?.requests?.tools?.call });
 await client.listTools();
 for (const ambiguous of [true, false]) {
   const call = { name: "simulate-research-query", arguments: { topic: "tea", ambiguous } };
-  for await (const step of client.experimental.tasks.callToolStream(call, CallToolResultSchema, { task: { ttl: 60000 } })) {
+  for await (const step of client.experimental.tasks.callToolStream(call, CallToolResultSchema, { task: { ttl: 600_000 } })) {
     if (step.type === "taskCreated") tell({ created: step.task.status });
     if (step.type === "result") tell({ result: step.result.content });
     if (step.type === "error") tell({ error: step.error.message });
