@@ -113,6 +113,9 @@ func (x *Exchange) putter() func(m []byte, lost func()) bool {
 		}
 	}
 	if x.injected == nil {
+		if x.Stream != nil {
+			x.Stream.Park(nil) // nothing could be sent while it is parked
+		}
 		x.injected = &injected{spawn: x.Common.Host.Spawn, open: func() bool { return x.to != nil }, send: x.insert}
 		if x.to != nil { // event unlocks it
 			x.injected.lock()

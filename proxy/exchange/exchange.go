@@ -276,7 +276,7 @@ func (x *Exchange) Answer(client mcp.Peer) (response sse.Event, err error) {
 	x.sendTo(client)
 	for {
 		if x.broken == nil {
-			x.Clock.Start()
+			x.startLap()
 			x.Stream.Events(x.receive)
 		}
 		if x.broken == nil {
@@ -293,6 +293,13 @@ func (x *Exchange) Answer(client mcp.Peer) (response sse.Event, err error) {
 func (x *Exchange) Cross(client bridge.Client) (response sse.Event, err error) {
 	x.asker = client
 	return x.Answer(client)
+}
+
+// startLap starts the wait for the server. Another goroutine may just be sending the client something.
+func (x *Exchange) startLap() {
+	x.injected.lock()
+	defer x.injected.unlock()
+	x.Clock.Start()
 }
 
 func (x *Exchange) sendTo(client mcp.Peer) {

@@ -56,10 +56,11 @@ type resting struct {
 	streamed  bool
 }
 
-// Stand returns the standing stream that x reads, or, if later is not nil, will read. Done of the Standing ends x.
-func (x *Exchange) Stand(later *upstream.ListenOptions) *Standing {
-	return &Standing{x: x, later: later, stop: x.Stop}
-}
+// Stand returns the standing stream that x reads, or will read. Done of the Standing ends x.
+func (x *Exchange) Stand() *Standing { return &Standing{x: x, stop: x.Stop} }
+
+// OpenLater makes Listen open the stream, which the server has refused for a reason that may pass.
+func (s *Standing) OpenLater(o upstream.ListenOptions) { s.later = &o }
 
 // Awake returns the Exchange of s, which is valid until Park.
 func (s *Standing) Awake() *Exchange {
@@ -77,7 +78,8 @@ func (s *Standing) Awake() *Exchange {
 // goroutine may already use s.
 func (s *Standing) Park(w upstream.Waker) bool {
 	x := s.x
-	if x.Call != nil {
+	if x.Call != nil || x.injected != nil { // x is needed
+		x.Stream.Park(nil)
 		return false
 	}
 	s.rest = resting{

@@ -227,6 +227,7 @@ func (s *stream) isClosed() bool {
 func (s *stream) Park(w upstream.Waker) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.parks = s.parks && w != nil
 	return s.st.Park(w)
 }
 

@@ -209,9 +209,8 @@ type stream struct {
 	st     upstream.Stream
 	closed bool
 
-	parks bool // as in [upstream.ListenOptions]
-
-	// The rest is used only by Events.
+	// The rest is used only by Events and Park.
+	parks  bool // as in [upstream.ListenOptions]
 	lastID string
 	number uint64 // of the session in which the stream was opened last
 	retry  time.Duration

@@ -5,15 +5,16 @@ func (x *exchange) Park(w Waker) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c := x.conn
-	if x.closed || c == nil {
+	if x.closed || c == nil || !x.parks {
 		return false
 	}
-	x.waker, x.parked = w, x.http.pool.park(c, x)
-	if !x.parked {
-		x.waker, x.parks, c.silence = nil, false, 0
-		_ = c.SetReadDeadline(x.deadline) // if that fails, the read fails as well
+	if w != nil && x.http.pool.park(c, x) {
+		x.waker, x.parked = w, true
+		return true
 	}
-	return x.parked
+	x.parks, c.silence = false, 0
+	_ = c.SetReadDeadline(x.deadline) // if that fails, the read fails as well
+	return false
 }
 
 // Notice implements [rawio.Watcher].

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -264,5 +265,97 @@ func TestStreamThatCannotBeParkedWaits(t *testing.T) {
 	}
 	if _, err := First(st); err != io.EOF {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestParkedStreamIsCutAnywhere: the stream is parked before each byte of its body, those of chunks included.
+func TestParkedStreamIsCutAnywhere(t *testing.T) {
+	needsWatch(t)
+	peertest.NoLeaks(t)
+	const body = "e;x=1\r\nid: 1\r\ndata: o\r\n5\r\nne\r\n\r\r\n3\r\n\n:\n\r\n0a\r\ndata: two\r\r\n1\r\n\r\r\n0\r\nTrailer: x\r\n\r\n"
+	further := make(chan struct{})
+	srv := serve(t, func(c net.Conn, in *bufio.Reader) {
+		if _, ok := take(in); !ok {
+			return
+		}
+		io.WriteString(c, eventHead+"Transfer-Encoding: chunked\r\n\r\n")
+		for i := range len(body) {
+			select {
+			case <-further:
+			case <-t.Context().Done():
+				return
+			}
+			io.WriteString(c, body[i:i+1])
+		}
+	})
+	h := newHTTP(t, HTTPConfig{URL: srv.url()})
+	h.parkAfter = time.Millisecond
+	st, err := h.Session("", "").Listen(t.Context(), ListenOptions{Parks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	p := &parking{Stream: st, woken: make(wakes, 1)}
+	got := ""
+	for {
+		e, err := First(p)
+		if err == io.EOF {
+			break
+		}
+		if err == sse.ErrInterrupted {
+			p.park(t)
+			select {
+			case further <- struct{}{}:
+				p.wait(t)
+			case <-p.woken: // by the byte before, which was late
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += fmt.Sprintf("%s=%s ", e.ID, e.Data)
+	}
+	if got != "1=one =two " {
+		t.Errorf("got %q", got)
+	}
+	if p.parks < len(body) {
+		t.Errorf("parked %d times, not %d", p.parks, len(body))
+	}
+}
+
+// TestParkedStreamIsWokenOnce although several things happen to it at the same time.
+func TestParkedStreamIsWokenOnce(t *testing.T) {
+	needsWatch(t)
+	peertest.NoLeaks(t)
+	speak := make(chan struct{})
+	srv := serve(t, func(c net.Conn, in *bufio.Reader) {
+		if _, ok := take(in); ok {
+			io.WriteString(c, eventHead+"\r\n")
+			<-speak
+			io.WriteString(c, "data: one\n\n")
+		}
+	})
+	for range 100 {
+		h := newHTTP(t, HTTPConfig{URL: srv.url()})
+		ctx, cancel := context.WithCancel(t.Context())
+		st, err := h.Session("", "").Listen(ctx, ListenOptions{Parks: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &parking{Stream: st, woken: make(wakes, 10)}
+		if _, err := First(p); err != sse.ErrInterrupted {
+			t.Fatalf("ended with %v", err)
+		}
+		p.park(t)
+		var all sync.WaitGroup
+		for _, do := range []func(){func() { speak <- struct{}{} }, cancel, func() { st.Close() }, func() { h.Close() }} {
+			all.Go(do)
+		}
+		p.wait(t)
+		all.Wait()
+		if len(p.woken) > 0 {
+			t.Fatal("woken twice")
+		}
 	}
 }

@@ -141,7 +141,8 @@ type Stream interface {
 	// Park makes the stream wait without a goroutine, after Events has ended with sse.ErrInterrupted because of
 	// [ListenOptions].Parks. It calls w once, as soon as Events would not wait, because something has come or because the stream
 	// has ended; that may be before Park returns. Events must not be called from Park until then. If Park returns false, w
-	// is not called, and Events can be called at once.
+	// is not called, and Events can be called at once. If w is nil, the stream is not parked any more: Park returns false, and
+	// Events waits. That may also be called while Events gives an event.
 	Park(w Waker) bool
 
 	// SessionID returns the Mcp-Session-Id of the response over HTTP, and "" for none and before the first event. It must not

@@ -209,7 +209,7 @@ func (to everything) Send(e sse.Event) error {
 // server offers one.
 func (p *pipe) listen(x *exchange.Exchange) {
 	p.tasks.Add(1)
-	(&standing{pipe: p, stream: x.Stand(nil)}).Wake()
+	(&standing{pipe: p, stream: x.Stand()}).Wake()
 }
 
 // standing is the server's standing stream, and the client that gets its messages.

@@ -293,7 +293,7 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		ctx, stop = context.WithCancelCause(ctx)
 	}
 	x := face.New(ctx, stop)
-	resp.Done = x.Release
+	standing := face.standing.begin(x, resp, face.Host.Draining)
 	x.Session = s
 	x.TakeHeaders(req)
 	x.StartStream()
@@ -305,7 +305,7 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 			}
 			return f
 		}
-		face.standing.begin(x, nil, resp, face.Host.Draining)
+		resp.Listen = standing.Listen
 		return nil
 	}
 	st, err := face.Listen(ctx, s, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.From, Parks: true})
@@ -322,10 +322,11 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		case f.Status < fasthttp.StatusInternalServerError && !exchange.MayListenLater(err):
 			return f
 		}
-		face.standing.begin(x, &upstream.ListenOptions{LastEventID: req.LastEventID, Header: slices.Clone(x.From), Parks: true}, resp, face.Host.Draining)
+		standing.OpenLater(upstream.ListenOptions{LastEventID: req.LastEventID, Header: slices.Clone(x.From), Parks: true})
+		resp.Listen = standing.Listen
 		return nil
 	}
 	x.Stream = st
-	face.standing.begin(x, nil, resp, face.Host.Draining)
+	resp.Listen = standing.Listen
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/exchange"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // standingStreams are the open ones of clients. They would not end by themselves when the proxy is shut down.
@@ -17,15 +16,16 @@ type standingStreams struct {
 	draining bool
 }
 
-// begin makes resp the stream that x reads, which ends with draining. later is as in [exchange.Exchange.Stand].
-func (all *standingStreams) begin(x *exchange.Exchange, later *upstream.ListenOptions, resp *downstream.Response, draining context.Context) {
-	st := x.Stand(later)
+// begin returns the stream that x will read in answer to a request. It ends with draining, also while the server has not granted
+// it, and with Done of resp.
+func (all *standingStreams) begin(x *exchange.Exchange, resp *downstream.Response, draining context.Context) *exchange.Standing {
+	st := x.Stand()
 	all.add(st, draining)
-	resp.Listen = st.Listen
 	resp.Done = func() {
 		all.drop(st)
 		st.Done()
 	}
+	return st
 }
 
 func (all *standingStreams) add(st *exchange.Standing, draining context.Context) {
