@@ -217,3 +217,31 @@ func TestSubscriptionsMoveToTheReplicaOfTheStream(t *testing.T) {
 		b.host.Wait()
 	})
 }
+
+// TestClientIsNotToldOfWhatItDoesNotWant any more: it has ended a subscription while that was being restored.
+func TestClientIsNotToldOfWhatItDoesNotWant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBridge(t)
+		s := &moody{}
+		c := b.New(s, ByHTTP, translate.Oldest(), wire.Facts(0))
+		s.answers = func(_ int, uri string) ([]string, error) {
+			if uri == "" {
+				return []string{acknowledged(`"toolsListChanged":true`)}, nil
+			}
+			c.unsubscribe(uri)
+			return []string{acknowledged(`"resourceSubscriptions":["a:x"]`)}, nil
+		}
+		c.shared.wanted = []string{"a:x"}
+		st, err := c.Listen(t.Context(), upstream.ListenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if got := heard(c); got != nil || c.Subscriptions() != "" {
+			t.Errorf("subscribed to %q, and told %q", c.Subscriptions(), got)
+		}
+		st.Close()
+		c.end()
+		b.host.Wait()
+	})
+}
