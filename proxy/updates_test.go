@@ -157,23 +157,28 @@ func TestEachUpdateArrivesOnceOrItsLossIsTold(t *testing.T) {
 
 // TestClientWhoseStreamIsRefusedFirst hears nothing until the server grants a stream, and is told so.
 func TestClientWhoseStreamIsRefusedFirst(t *testing.T) {
-	s := newChanging(t, peertest.HTTP, "2025-06-18")
-	s.refuses.Store(1 << 30)
-	hears := s.subscribe(t, through(t, s.At()).client(t, false), "2025-11-25")
-	s.refuses.Store(0)
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		select {
-		case s.changes <- 5:
-		case <-time.After(patience):
-		}
-	}()
-	sameJSON(t, hears.Next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a"}}`)
-	if m := hears.Next(); gjson.Get(m, "params.n").Int() != 5 {
-		t.Error(m)
+	for _, piped := range []bool{false, true} {
+		runTogether(t, fmt.Sprintf("piped %v", piped), func(t *testing.T) {
+			s := newChanging(t, peertest.HTTP, "2025-06-18")
+			s.refuses.Store(1 << 30)
+			hears := s.subscribe(t, through(t, s.At()).client(t, piped), "2025-11-25")
+			peertest.Eventually(t, "the stream is refused", func() bool { return s.refuses.Load() < 1<<30 })
+			s.refuses.Store(0)
+			told := make(chan struct{})
+			go func() {
+				defer close(told)
+				select {
+				case s.changes <- 5:
+				case <-time.After(patience):
+				}
+			}()
+			sameJSON(t, hears.Next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a"}}`)
+			if m := hears.Next(); gjson.Get(m, "params.n").Int() != 5 {
+				t.Error(m)
+			}
+			<-told
+		})
 	}
-	<-told
 }
 
 // updatesAcross makes changes, a fault, and further changes, and judges what the client hears.

@@ -54,10 +54,10 @@ type Message struct {
 	Unbegun  bool // the last message is an error: the server does not know the session
 }
 
-// How many messages and bytes wait until the client fetches them; and how many log messages
-// wait between two rounds of questions, when no request of the client is open.
+// How many messages and bytes wait until the client fetches them, which is more than a subscription may have to tell at once of what its
+// client may have missed; and how many log messages wait between two rounds of questions, when no request of the client is open.
 const (
-	maxMessages = 256
+	maxMessages = 512
 	maxBytes    = 1 << 20
 	maxKept     = 100
 )

@@ -92,23 +92,28 @@ func (c *HTTP) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.St
 	return out, nil
 }
 
-// takeListChanges removes and returns the first message that waits for a standing stream. It returns nil
-// if there is none.
-func (c *HTTP) takeListChanges() []byte {
+// takeNews removes and returns the first message that waits for a standing stream. It returns nil if there is none. What the client
+// may have missed is found out only now: it may have waited for long, and is told once, however often that has happened.
+func (c *HTTP) takeNews() (m []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.news) == 0 {
-		return nil
+	if len(c.news) > 0 {
+		m, c.news = c.news[0], c.news[1:]
+		return m
 	}
-	m := c.news[0]
-	c.news = c.news[1:]
+	if c.missed {
+		c.missed, c.updates = false, c.memory.Updates()
+	}
+	if len(c.updates) > 0 {
+		m, c.updates = c.updates[0], c.updates[1:]
+	}
 	return m
 }
 
 // Events implements upstream.Stream.
 func (s *stream) Events(yield func(sse.Event, error) bool) {
 	for {
-		for m := s.c.takeListChanges(); m != nil; m = s.c.takeListChanges() {
+		for m := s.c.takeNews(); m != nil; m = s.c.takeNews() {
 			if !yield(sse.Event{Data: m}, nil) {
 				return
 			}
@@ -122,7 +127,7 @@ func (s *stream) Events(yield func(sse.Event, error) bool) {
 		}
 		var why error
 		for e, err := range st.Events {
-			if why = err; err != nil {
+			if why = err; err != nil && !passes(err) {
 				break
 			}
 			if e.HasID {
@@ -131,7 +136,7 @@ func (s *stream) Events(yield func(sse.Event, error) bool) {
 			if e.Retry > 0 {
 				s.retry = e.Retry
 			}
-			if s.again.Heard(); !yield(e, nil) {
+			if s.again.Heard(); !yield(e, err) {
 				return
 			}
 		}
@@ -144,6 +149,13 @@ func (s *stream) Events(yield func(sse.Event, error) bool) {
 			return
 		}
 	}
+}
+
+// passes reports whether err is about one message that is known to be too large, behind which the stream goes on. Opened again, it
+// might begin with that message again.
+func passes(err error) bool {
+	large := server.Skipped(err)
+	return large != nil && (large.Asks || large.Answers != nil)
 }
 
 // reopen opens the stream again; in the same server session, after the last event received. why is

@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -71,7 +72,7 @@ func newForgetful(t *testing.T) *forgetful {
 	})
 	f.Sessions, f.Every = true, true
 	var err error
-	if f.http, err = upstream.NewHTTP(upstream.HTTPConfig{URL: f.At().URL}); err != nil {
+	if f.http, err = upstream.NewHTTP(upstream.HTTPConfig{URL: f.At().URL, MaxMessage: 2 << 10}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.http.Close() })
@@ -268,6 +269,77 @@ func TestClientIsToldOfAGap(t *testing.T) {
 	}
 	if want := []string{`{"stream":"new"}`, string(mcp.Updated("a:b")), `{"stream":"new"}`}; !slices.Equal(got, want) {
 		t.Errorf("the client got %q, want %q", got, want)
+	}
+}
+
+// TestClientIsToldOnceOfAllThatItMayHaveMissed, however many resources it has subscribed to, and however often it may have missed
+// something before its stream could tell it; but not of what it does not want any more.
+func TestClientIsToldOnceOfAllThatItMayHaveMissed(t *testing.T) {
+	f := newForgetful(t)
+	c := f.session(t, "", nil)
+	want := map[string]bool{}
+	for n := range 2 * maxNews {
+		uri := fmt.Sprintf("a:%d", n)
+		c.Remember(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":%q}}`, n, uri))
+		want[string(mcp.Updated(uri))] = true
+	}
+	for range 3 {
+		c.MayHaveMissed()
+	}
+	c.Remember([]byte(`{"jsonrpc":"2.0","id":"u","method":"resources/unsubscribe","params":{"uri":"a:7"}}`))
+	delete(want, string(mcp.Updated("a:7")))
+	for m := c.takeNews(); m != nil; m = c.takeNews() {
+		if !want[string(m)] {
+			t.Fatalf("told of %s", m)
+		}
+		delete(want, string(m))
+	}
+	if len(want) > 0 {
+		t.Errorf("not told of %d resources", len(want))
+	}
+}
+
+// TestLargeMessageDoesNotEndTheStream: a server that sends again what comes behind the last event would send it again.
+func TestLargeMessageDoesNotEndTheStream(t *testing.T) {
+	f := newForgetful(t)
+	c := f.session(t, "", nil)
+	if err := send(t, c, initialized); err != nil {
+		t.Fatal(err)
+	}
+	large := func(u *peertest.Turn) bool {
+		u.Say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("x", 3<<10) + "\"}}\nid: 2")
+		u.Say("{\"small\":1}\nid: 3")
+		<-u.Ctx.Done()
+		return true
+	}
+	f.get.Store(&large)
+	st, err := c.Stand(t.Context(), upstream.ListenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	skipped := 0
+	for e, err := range st.Events {
+		switch {
+		case server.Skipped(err) != nil:
+			skipped++
+			continue
+		case err != nil:
+			t.Fatal(err)
+		}
+		if string(e.Data) != `{"small":1}` || skipped != 1 {
+			t.Errorf("after %d skipped messages: %s", skipped, e.Data)
+		}
+		break
+	}
+	gets := 0
+	for _, m := range f.Heard() {
+		if m.Text == "GET" {
+			gets++
+		}
+	}
+	if gets != 1 {
+		t.Errorf("the stream was opened %d times", gets)
 	}
 }
 

@@ -43,6 +43,8 @@ type HTTP struct {
 	partial  bool          // the session began in another process: memory is not complete
 	lacks    bool          // the current session was begun with a memory that was not complete
 	news     [][]byte      // messages that wait for the standing stream
+	missed   bool          // the client may have missed updates of what it has subscribed to, and is to be told
+	updates  [][]byte      // the rest of what tells it
 	standing []*stream     // the open ones
 }
 
@@ -52,7 +54,7 @@ type renewal struct {
 	err  error
 }
 
-// maxNews bounds how many messages wait for a standing stream. A new session has one for each subscription.
+// maxNews bounds how many messages wait for a standing stream.
 const maxNews = 512
 
 // A replacedError says that the server has lost the session, that another session has replaced it,
@@ -126,7 +128,8 @@ func (c *HTTP) continueIn(named, version string, early, changes [][]byte) {
 	defer c.mu.Unlock()
 	c.SetSession(named, version)
 	c.renewals.Add(1)
-	c.addNews(append(news, c.memory.Updates()...))
+	c.addNews(news)
+	c.missed = true
 	for _, st := range c.standing {
 		st.interrupt()
 	}
@@ -137,7 +140,7 @@ func (c *HTTP) continueIn(named, version string, early, changes [][]byte) {
 func (c *HTTP) MayHaveMissed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.addNews(c.memory.Updates())
+	c.missed = true
 }
 
 // addNews adds messages for the client's standing stream; c.mu must be held.

@@ -3,6 +3,7 @@ package legacyclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -77,7 +78,7 @@ func heard(c *Conn) (all []string) {
 	c.news.mu.Lock()
 	defer c.news.mu.Unlock()
 	for {
-		m, ok := c.news.queue.Pop()
+		m, ok := c.news.next()
 		if !ok {
 			return all
 		}
@@ -213,6 +214,59 @@ func TestSubscriptionsMoveToTheReplicaOfTheStream(t *testing.T) {
 		}
 		s.mu.Unlock()
 		st.Close()
+		c.end()
+		b.host.Wait()
+	})
+}
+
+// TestClientIsNotToldOfWhatItDoesNotWant any more: it has ended a subscription while that was being restored.
+func TestClientIsNotToldOfWhatItDoesNotWant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBridge(t)
+		s := &moody{}
+		c := b.New(s, ByHTTP, translate.Oldest(), wire.Facts(0))
+		s.answers = func(_ int, uri string) ([]string, error) {
+			if uri == "" {
+				return []string{acknowledged(`"toolsListChanged":true`)}, nil
+			}
+			c.unsubscribe(uri)
+			return []string{acknowledged(`"resourceSubscriptions":["a:x"]`)}, nil
+		}
+		c.shared.wanted = []string{"a:x"}
+		st, err := c.Listen(t.Context(), upstream.ListenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if got := heard(c); got != nil || c.Subscriptions() != "" {
+			t.Errorf("subscribed to %q, and told %q", c.Subscriptions(), got)
+		}
+		st.Close()
+		c.end()
+		b.host.Wait()
+	})
+}
+
+// TestClientIsToldOfAllGapsOnce, however many subscriptions it has, and however often their streams end before it listens.
+func TestClientIsToldOfAllGapsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBridge(t)
+		s := &moody{answers: func(_ int, uri string) ([]string, error) {
+			return []string{acknowledged(`"resourceSubscriptions":["` + uri + `"]`)}, nil
+		}}
+		c := b.New(s, ByHTTP, translate.Oldest(), wire.Facts(0))
+		for n := range maxWatched {
+			if err := c.subscribe(t.Context(), fmt.Sprint("a:", n), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			s.cut()
+			time.Sleep(time.Hour)
+		}
+		if got := heard(c); len(got) != maxWatched || len(slices.Compact(slices.Sorted(slices.Values(got)))) != maxWatched {
+			t.Errorf("the client was told %d times, of %d subscriptions", len(got), maxWatched)
+		}
 		c.end()
 		b.host.Wait()
 	})

@@ -1,6 +1,7 @@
 package legacyclient
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"slices"
@@ -15,10 +16,11 @@ import (
 
 // news are the notifications that belong to no call. They wait for the client's standing stream.
 type news struct {
-	mu    sync.Mutex
-	queue server.Queue
-	seen  []queuedNews    // the observations of some of them
-	on    *standingStream // nil for none
+	mu     sync.Mutex
+	queue  server.Queue
+	missed [][]byte        // those of dragoman's own that tell of a gap, before queue; each once
+	seen   []queuedNews    // the observations of some of the queue
+	on     *standingStream // nil for none
 }
 
 // queuedNews is the observation of a notification that waits for the client.
@@ -29,6 +31,9 @@ type queuedNews struct {
 
 // maxQueued bounds the observations that wait: the queue of notifications drops the oldest, too.
 const maxQueued = 256
+
+// maxMissed bounds the notifications that tell of a gap. A session has at most one for each of its subscriptions, and three of lists.
+const maxMissed = 1100
 
 // put adds a notification, and its observation unless that is nil. It returns how many were dropped.
 func (n *news) put(text []byte, seen *observe.Call) (dropped int) {
@@ -46,6 +51,33 @@ func (n *news) put(text []byte, seen *observe.Call) (dropped int) {
 		n.on.wake()
 	}
 	return dropped
+}
+
+// tell adds a notification that tells of a gap, unless it waits already. It reports false if there is no room.
+func (n *news) tell(text []byte) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case slices.ContainsFunc(n.missed, func(other []byte) bool { return bytes.Equal(other, text) }):
+		return true
+	case len(n.missed) == maxMissed:
+		return false
+	}
+	n.missed = append(n.missed, text)
+	if n.on != nil {
+		n.on.wake()
+	}
+	return true
+}
+
+// next removes and returns the oldest notification. n.mu must be held.
+func (n *news) next() ([]byte, bool) {
+	if len(n.missed) > 0 {
+		m := n.missed[0]
+		n.missed = n.missed[1:]
+		return m, true
+	}
+	return n.queue.Pop()
 }
 
 // observed returns the observation of a notification that the standing stream has given, or nil.
@@ -136,7 +168,7 @@ func (st *standingStream) take() ([]byte, bool) {
 	if st.of.on != st {
 		return nil, false
 	}
-	return st.of.queue.Pop()
+	return st.of.next()
 }
 
 // Close ends the stream; the subscriptions to resources stay.

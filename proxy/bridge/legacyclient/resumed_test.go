@@ -218,3 +218,45 @@ func TestALaterChangeOfAnotherReplicaWins(t *testing.T) {
 		}
 	}
 }
+
+// TestChangeThatIsNotStoredYetStays when another replica's change is read before it is stored: the client is told that it is subscribed.
+func TestChangeThatIsNotStoredYetStays(t *testing.T) {
+	stores, _ := storetest.Memory(t, 2)
+	session := aSession()
+	var replicas []*Conn
+	for _, s := range stores {
+		c := replica(t, s).Resume(session, nil)
+		c.Named(&session)
+		t.Cleanup(c.End)
+		replicas = append(replicas, c)
+	}
+	a, b := replicas[0], replicas[1]
+	for _, uri := range []string{"a:old", "a:other"} {
+		a.watched[uri] = func() {}
+	}
+	a.save(t.Context())
+	b.outdated()
+	b.refresh(t.Context())
+
+	b.unsubscribe("a:other")
+	b.save(t.Context())
+	a.mu.Lock()
+	a.level = []byte(`"error"`)
+	a.watched["a:new"] = func() {}
+	a.mu.Unlock()
+	a.unsubscribe("a:old")
+	a.outdated()
+	a.refresh(t.Context()) // before a.save
+	if got := a.Subscriptions(); got != "a:new" || a.shared.wanted != nil || string(a.level) != `"error"` {
+		t.Errorf("subscribed to %q, wants %q, level %s", got, a.shared.wanted, a.level)
+	}
+	a.save(t.Context())
+	var got state
+	value, err := stores[1].Get(t.Context(), a.shared.key)
+	if err == nil {
+		err = json.Unmarshal(value, &got)
+	}
+	if err != nil || got.Level != "error" || !slices.Equal(got.Subscriptions, []string{"a:new"}) {
+		t.Errorf("%v: %s is stored", err, value)
+	}
+}

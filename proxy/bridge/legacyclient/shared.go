@@ -107,7 +107,11 @@ func (c *Conn) refresh(ctx context.Context) {
 		c.write(context.WithoutCancel(ctx), value)
 		return
 	}
-	c.adopt(value)
+	var before state
+	_ = json.Unmarshal(s.known, &before)
+	if !bytes.Equal(value, s.known) {
+		c.adopt(before, value)
+	}
 }
 
 // refreshLater reads or writes the state after the pause. Without that, a client that only listens would wait for its
@@ -133,26 +137,29 @@ func (c *Conn) refreshLater() {
 	})
 }
 
-// adopt makes a stored value the state of the session. c.shared.turn must be held.
-func (c *Conn) adopt(value []byte) {
+// adopt makes what is different in a stored value from what the session was before, because other replicas have changed it, the
+// state of the session. What its client has changed here since then stays: it may have been told so. c.shared.turn must be held.
+func (c *Conn) adopt(before state, value []byte) {
 	var now state
-	if bytes.Equal(value, c.shared.known) || value != nil && json.Unmarshal(value, &now) != nil {
+	if json.Unmarshal(value, &now) != nil {
 		return
 	}
 	c.shared.known = value
 	c.mu.Lock()
-	if c.level = nil; mcp.LogLevelOf(now.Level) != mcp.NoLogLevel {
-		c.level = mcp.AppendString(nil, now.Level)
+	if level := gjson.ParseBytes(c.level).String(); level == before.Level {
+		if c.level = nil; mcp.LogLevelOf(now.Level) != mcp.NoLogLevel {
+			c.level = mcp.AppendString(nil, now.Level)
+		}
 	}
-	c.shared.wanted = nil
 	var gone []string
-	for uri := range c.watched {
+	for _, uri := range before.Subscriptions {
 		if _, there := slices.BinarySearch(now.Subscriptions, uri); !there {
 			gone = append(gone, uri)
 		}
 	}
 	for _, uri := range now.Subscriptions[:min(len(now.Subscriptions), maxWatched)] {
-		if c.watched[uri] == nil {
+		_, had := slices.BinarySearch(before.Subscriptions, uri)
+		if !had && c.watched[uri] == nil && !slices.Contains(c.shared.wanted, uri) {
 			c.shared.wanted = append(c.shared.wanted, uri)
 		}
 	}
@@ -186,7 +193,7 @@ func (c *Conn) write(ctx context.Context, there []byte) {
 	var err error
 	for try := range stateTries {
 		var value []byte
-		next := c.merged(there)
+		next, here := c.merged(there)
 		if value, err = json.Marshal(next); err != nil {
 			break
 		}
@@ -202,7 +209,7 @@ func (c *Conn) write(ctx context.Context, there []byte) {
 		}
 		if done {
 			if s.behind, s.unsure = false, nil; try > 0 || !bytes.Equal(there, s.known) {
-				c.adopt(value)
+				c.adopt(here, value)
 			}
 			s.known = value
 			if err = s.store.Publish(ctx, stateChannel, append(appendSerial(nil, s.serial), c.bridge.sharing.self...)); err == nil {
@@ -225,8 +232,8 @@ func (c *Conn) write(ctx context.Context, there []byte) {
 }
 
 // merged returns the state of the session, with what other replicas have changed in the value there since this one
-// last saw it.
-func (c *Conn) merged(there []byte) state {
+// last saw it; and here, which is the state without that.
+func (c *Conn) merged(there []byte) (next, here state) {
 	var before, other state
 	_ = json.Unmarshal(c.shared.known, &before)
 	_ = json.Unmarshal(there, &other)
@@ -238,6 +245,7 @@ func (c *Conn) merged(there []byte) state {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	level := gjson.ParseBytes(c.level).String()
+	here.Level = level
 	if level == before.Level && there != nil {
 		level = other.Level
 	}
@@ -248,6 +256,7 @@ func (c *Conn) merged(there []byte) state {
 	for _, uri := range c.shared.wanted {
 		now[uri] = true
 	}
+	here.Subscriptions = slices.Sorted(maps.Keys(now))
 	if there != nil {
 		for _, uri := range other.Subscriptions {
 			if _, had := slices.BinarySearch(before.Subscriptions, uri); !had {
@@ -264,12 +273,7 @@ func (c *Conn) merged(there []byte) state {
 		other.Marks = before.Marks
 	}
 	marks := append([]string{rand.Text()[:8]}, other.Marks...)
-	out := state{Level: level, Marks: marks[:min(len(marks), keptMarks)]}
-	for uri := range now {
-		out.Subscriptions = append(out.Subscriptions, uri)
-	}
-	slices.Sort(out.Subscriptions)
-	return out
+	return state{Level: level, Subscriptions: slices.Sorted(maps.Keys(now)), Marks: marks[:min(len(marks), keptMarks)]}, here
 }
 
 // subscribeWanted begins the subscriptions that another replica had, for the standing stream that is open here now. What cannot
@@ -289,8 +293,8 @@ func (c *Conn) restoreWanted() {
 	defer cancel()
 	defer context.AfterFunc(c.host.Draining, cancel)()
 	for again := new(server.Reopening); ; {
-		standing := c.news.standing()
 		c.mu.Lock()
+		standing := c.news.standing() // under c.mu, or a stream that opens now would find that its subscriptions are being begun
 		wanted := slices.Clone(c.shared.wanted)
 		if len(wanted) == 0 || standing == nil || ctx.Err() != nil {
 			c.shared.restoring = false
@@ -312,8 +316,13 @@ func (c *Conn) restoreWanted() {
 func (c *Conn) restore(ctx context.Context, uri string, header []upstream.Header) bool {
 	err := c.watch(ctx, uri, header, func() bool { return slices.Contains(c.shared.wanted, uri) })
 	if err == nil {
-		c.unwant(uri)                      // it may have been there already
-		c.tell([][]byte{mcp.Updated(uri)}) // it may have changed since the client's stream at the other replica ended
+		c.mu.Lock()
+		c.unwantLocked(uri) // it may have been there already
+		watched := c.watched[uri] != nil
+		c.mu.Unlock()
+		if watched { // it may have changed since the client's stream at the other replica ended
+			c.tell([][]byte{mcp.Updated(uri)})
+		}
 		return true
 	}
 	if ctx.Err() != nil {

@@ -345,10 +345,12 @@ func (c *Conn) enqueue(raw []byte, header []upstream.Header) {
 	c.put(out, seen.call)
 }
 
-// tell puts notifications of dragoman's own on the standing stream. They need no translation.
+// tell puts notifications of dragoman's own, which tell of a gap, on the standing stream. They need no translation.
 func (c *Conn) tell(list [][]byte) {
 	for _, m := range list {
-		c.put(bytes.Clone(m), nil)
+		if !c.news.tell(bytes.Clone(m)) {
+			c.host.Report.Dropped("queue_full")
+		}
 	}
 }
 

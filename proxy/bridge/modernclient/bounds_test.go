@@ -13,7 +13,36 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/outbox"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
+
+// TestClientIsToldOfAllThatItMayHaveMissed, however much it has subscribed to.
+func TestClientIsToldOfAllThatItMayHaveMissed(t *testing.T) {
+	l := &listener{id: []byte("1"), box: outbox.New(), wants: map[wire.Method]bool{}}
+	for _, n := range listenable {
+		l.wants[n.method] = true
+	}
+	for n := range maxListened {
+		l.uris = append(l.uris, fmt.Sprintf(`"a:%d"`, n))
+	}
+	var s listeners
+	s.add(l)
+	told := map[string]bool{}
+	for range 2 { // the client fetches nothing in between
+		s.missed()
+	}
+	for l.box.Waiting() {
+		m, _, err := l.box.Take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		told[string(m.Body)] = true
+	}
+	if len(told) != maxListened+len(listenable) {
+		t.Errorf("told of %d of %d", len(told), maxListened+len(listenable))
+	}
+}
 
 // TestInputsThatAreNone: what is no object of objects is refused, and the server does not get the call.
 func TestInputsThatAreNone(t *testing.T) {

@@ -217,6 +217,7 @@ type standing struct {
 	*pipe
 	stream *exchange.Standing
 	again  server.Reopening
+	away   bool // the stream could not be opened, or has broken off without an event after which it goes on
 }
 
 // Wake implements [upstream.Waker].
@@ -251,7 +252,7 @@ func (s *standing) read() (parked bool) {
 				continue
 			}
 			x.Stream.Close() // it has broken off
-			x.Stream = nil
+			x.Stream, s.away = nil, len(x.ResumeAt) == 0
 		}
 		if s.again.Wait(x.Ctx, x.Retry) != nil {
 			return false
@@ -268,7 +269,12 @@ func (s *standing) open(x *exchange.Exchange) bool {
 	case err == nil:
 		x.Stream = st
 		s.again.Opened()
+		if s.away && x.Session.Renewing != nil {
+			x.Session.Renewing.MayHaveMissed()
+		}
+		s.away = false
 	default:
+		s.away = true
 		s.proxy.Host.Log.Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
 		s.lostWith(s.proxy.Failed(x, err))
 	}
