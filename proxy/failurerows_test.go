@@ -303,7 +303,7 @@ func commandRows() []failureRow {
 		{name: "command_mute over several lines", cause: failures.CommandMute, status: 502, code: -32603,
 			text: "upstream request failed: it has printed a message over the lines 1 to 5 of its standard output, where each must be on one line, without indentation: { ",
 			says: `"jsonrpc": "2.0"`, play: runs("sh", "-c", indents("initialize"))},
-		{name: "command_mute over several lines in a session", cause: failures.CommandMute, status: 200, code: -32603, method: "tools/call",
+		{name: "command_mute over several lines in a session", cause: failures.CommandMute, status: 200, code: -32603, method: "-",
 			text: "upstream sent something that is not JSON-RPC: it has printed a message over the lines", says: `"jsonrpc": "2.0"`,
 			play: func(t *testing.T) failurePlayed {
 				client := serving(t, func(cfg *config.Config) { cfg.Upstream.Command = []string{"sh", "-c", indents("tools/call")} })

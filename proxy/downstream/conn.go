@@ -26,6 +26,7 @@ type conn struct {
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // cancels the exchange under way
 	gone   error                   // why no exchange on the connection can go on
+	kept   bool                    // keep was called
 
 	peer string // the address at the other end, without a port
 
@@ -159,15 +160,32 @@ func (c *conn) end(why error) {
 // Notice implements [rawio.Watcher]: the client leaves.
 func (c *conn) Notice() { c.end(ErrClientLeft) }
 
-// isIdle reports whether nothing is lost if c is closed now. A request that has begun to come in counts if c is from before
-// the shutdown: its client may not know of that.
-func (c *conn) isIdle() bool {
-	if !c.late {
-		return !c.busy.Load()
+// hangUpIdle closes the connection if nothing is lost by that, and then lets no request begin that has just come. A request that
+// has begun to come in counts if c is from before the shutdown: its client may not know of that.
+func (c *conn) hangUpIdle() {
+	c.mu.Lock()
+	idle := c.cancel == nil
+	if c.late {
+		idle = idle && !c.kept
+	} else {
+		idle = idle && !c.busy.Load()
 	}
+	if idle && c.gone == nil {
+		c.gone = ErrStopped
+	}
+	c.mu.Unlock()
+	if idle {
+		c.hangUp()
+	}
+}
+
+// keep makes hangUpIdle leave a late connection open for the response to a request without an exchange. It returns false if the
+// connection is closed already, or about to be.
+func (c *conn) keep() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.cancel == nil
+	c.kept = true
+	return c.gone != ErrStopped
 }
 
 // hangUp closes the connection without a TLS alert: a peer that does not read could make the

@@ -109,7 +109,7 @@ func (f *fastPath) serve() error {
 		}
 		c.busy.Store(false)
 		if h.draining.Load() {
-			c.hangUp()
+			c.hangUpIdle()
 		}
 		c.readWithin(now, h.cfg.IdleTimeout)
 	}

@@ -195,7 +195,7 @@ func (h *HTTP) connState(nc net.Conn, state fasthttp.ConnState) {
 	if c, ok := nc.(*conn); ok && state == fasthttp.StateIdle {
 		c.busy.Store(false)
 		if h.draining.Load() {
-			c.hangUp()
+			c.hangUpIdle()
 		}
 	}
 }
@@ -264,9 +264,7 @@ func (h *HTTP) close() {
 // hangUpIdle closes idle connections. h.mu must be held.
 func (h *HTTP) hangUpIdle() {
 	for c := range h.conns {
-		if c.isIdle() {
-			c.hangUp()
-		}
+		c.hangUpIdle()
 	}
 }
 

@@ -148,6 +148,9 @@ func (h *HTTP) postMessage(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	}
 	header.CopyTo(&m.header)
 	r := checkMessage(m.data)
+	if r == nil && !c.keep() {
+		r = drained
+	}
 	if r == nil {
 		r = p.put(m)
 	}

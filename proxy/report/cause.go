@@ -35,6 +35,9 @@ func CauseOf(cfg *config.Config, f *mcp.Failure, at At) failures.Cause {
 	case mcp.UpstreamTimeout:
 		return causeOfTimeout(cfg, f, at)
 	case mcp.UpstreamGarbled:
+		if _, printed := errors.AsType[*upstream.SpreadError](f.Err); printed {
+			return failures.CommandMute
+		}
 		return failures.Malformed
 	case mcp.UpstreamSilent:
 		return failures.StreamClosed

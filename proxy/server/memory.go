@@ -174,13 +174,18 @@ func (y *Memory) settle(key string, accepted bool) {
 	}
 }
 
-// Updates returns the notifications that the resources of the subscriptions may have changed, for a client whose server could not
-// send any for a while.
+// Updates returns the notifications that the resources of the subscriptions may have changed, in the client's order, for a client
+// whose server could not send any for a while.
 func (y *Memory) Updates() (all [][]byte) {
-	for uri := range y.subscribed {
-		all = append(all, mcp.Updated(uri))
+	for _, s := range y.inOrder() {
+		all = append(all, mcp.Updated(s.uri))
 	}
 	return all
+}
+
+// inOrder returns the subscriptions in the client's order.
+func (y *Memory) inOrder() []*remembered {
+	return slices.SortedFunc(maps.Values(y.subscribed), func(a, b *remembered) int { return a.number - b.number })
 }
 
 // Unkept returns how many requests for a subscription found no room, and so are not among what Replay returns. Each is counted in
@@ -211,7 +216,7 @@ func (y *Memory) Replay() (messages [][]byte, own map[string]bool) {
 	if y.level != nil {
 		ask(wire.LoggingSetLevel, y.level)
 	}
-	for _, s := range slices.SortedFunc(maps.Values(y.subscribed), func(a, b *remembered) int { return a.number - b.number }) {
+	for _, s := range y.inOrder() {
 		ask(wire.ResourcesSubscribe, s.params)
 	}
 	return messages, own
