@@ -254,7 +254,11 @@ func TestRestartedProcessGetsTheSessionsState(t *testing.T) {
 	second.Unasked(answer(`"dragoman:1"`)) // for no client
 	second.Unasked(answer(`"dragoman:2"`))
 	second.Unasked(answer(gjson.Get(second.said("tools/call")[0], "id").Raw))
-	if r := <-again.reply; r.body != answer(`1`) {
+	r = <-again.reply
+	if len(r.events) > 0 { // the update of a:b may have come first, as the session has no other stream
+		r.body = r.events[len(r.events)-1]
+	}
+	if r.body != answer(`1`) {
 		t.Errorf("%+v", r)
 	}
 	if n := counted(t, srv.Metrics, "dragoman_messages_dropped_total"); n != 0 {

@@ -372,7 +372,11 @@ func (r *Pipe) endOf(err error) error {
 func (r *Pipe) noteEnd(why error) bool {
 	again := r.backoff.Another(time.Since(r.began))
 	r.mu.Lock()
-	if r.state == processRuns { // else there is a channel that messages wait for
+	switch r.state {
+	case processGone: // Close was called meanwhile, which recall has noticed first
+		r.mu.Unlock()
+		return false
+	case processRuns: // else there is a channel that messages wait for
 		r.ready = make(chan struct{})
 	}
 	r.state = processStarts

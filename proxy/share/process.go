@@ -199,8 +199,15 @@ func (h *process) read() {
 	}()
 	var pieces [][]byte
 	for e, err := range h.st.Events {
+		e, err, ok := server.Replaced(e, err, h.host)
 		switch {
+		case !ok:
+			continue
 		case server.Restarts(err):
+			h.failOpen(err)
+			continue
+		case server.Skipped(err) != nil:
+			h.host.Report.Dropped("too_large")
 			h.failOpen(err)
 			continue
 		case err != nil:
@@ -297,7 +304,8 @@ func (h *process) refuse(m *wire.Message) {
 	}
 }
 
-// failOpen answers all open requests with err, since another process replaces the one they were sent to.
+// failOpen answers all open requests with err: another process replaces the one they were sent to, or it is not known which of
+// them a message has answered that was too large.
 func (h *process) failOpen(err error) {
 	f := clienterror.Of(err)
 	h.mu.Lock()

@@ -26,8 +26,9 @@ import (
 // program is a process that answers initialize, and says what the test says.
 type program struct {
 	upstream.Plain
-	says chan string
-	over chan struct{}
+	says  chan string
+	fails chan error // to read one message, after which others follow
+	over  chan struct{}
 
 	mu   sync.Mutex
 	got  []string
@@ -77,6 +78,10 @@ func (o output) Events(yield func(sse.Event, error) bool) {
 			if !yield(sse.Event{Data: []byte(m)}, nil) {
 				return
 			}
+		case err := <-o.fails:
+			if !yield(sse.Event{}, &upstream.Error{Op: "read", Addr: "s", Err: err}) {
+				return
+			}
 		case <-o.over:
 			yield(sse.Event{}, upstream.ErrLost)
 			return
@@ -97,7 +102,7 @@ func shared(t *testing.T, change func(*config.Config)) (*program, func() *user) 
 	cfg.Upstream.Restart.Max = 0
 	change(&cfg)
 	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(1<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg} })
-	p := &program{says: make(chan string, 100), over: make(chan struct{})}
+	p := &program{says: make(chan string, 100), fails: make(chan error), over: make(chan struct{})}
 	proxy := &Proxy{Host: h, Eras: era.New(h, func() func(context.Context) (*upstream.Begun, error) { return nil }), Connect: func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
 		if _, err := p.Send(ctx, initialize); err != nil {
 			return nil, err
@@ -378,6 +383,40 @@ func TestRefusedSubscriptions(t *testing.T) {
 			t.Error(ended[0])
 		}
 	})
+}
+
+// TestMessageThatCannotBeRead: it fails the call that it answers, or all if that is not known. The sessions go on.
+func TestMessageThatCannotBeRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails  error
+		failed []bool // of two calls
+	}{
+		"over several lines":                {&upstream.SpreadError{From: 3, To: 5, Begins: "{", Answers: []byte("1")}, []bool{true, false}},
+		"a notification over several lines": {&upstream.SpreadError{Asks: true}, []bool{false, false}},
+		"too large":                         {&upstream.TooLargeError{Limit: 9, Skipped: true, Answers: []byte("2")}, []bool{false, true}},
+		"a large notification":              {&upstream.TooLargeError{Limit: 9, Skipped: true, Asks: true}, []bool{false, false}},
+		"any, and too large":                {&upstream.TooLargeError{Limit: 9, Skipped: true}, []bool{true, true}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p, begin := shared(t, func(*config.Config) {})
+			users := []*user{begin(), begin()}
+			p.takes()
+			for _, u := range users {
+				u.say(`{"jsonrpc":"2.0","id":"x","method":"tools/call"}`)
+			}
+			asked := p.takes()
+			p.fails <- c.fails
+			for i, u := range users {
+				if !c.failed[i] {
+					u.nothing()
+					p.says <- `{"jsonrpc":"2.0","id":` + gjson.Get(asked[i], "id").Raw + `,"result":{}}`
+				}
+				if got := u.next(); gjson.Get(got, "id").Raw != `"x"` || gjson.Get(got, "error.code").Exists() != c.failed[i] {
+					t.Errorf("%s: session %d got %s", name, i, got)
+				}
+			}
+		})
+	}
 }
 
 // TestProcessThatEnds: all sessions end, and the next one starts another process.

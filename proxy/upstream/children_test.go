@@ -76,6 +76,10 @@ var children = map[string]func(in *bufio.Reader){
 		fmt.Println("starting\n{\n  \"jsonrpc\": \"2.0\",\n  \"id\": 1,\n  \"result\": {\"secret\": {}}\n}\n" + ping)
 		io.Copy(io.Discard, in)
 	},
+	"prints a secret over lines": func(in *bufio.Reader) {
+		fmt.Println("{\n  \"jsonrpc\": \"2.0\",\n  \"id\": 1,\n  \"result\": \"" + strings.Repeat("x", maxQuote-43) + "secret" + strings.Repeat("y", maxQuote) + "\"\n}")
+		io.Copy(io.Discard, in)
+	},
 	"noise for ever": func(*bufio.Reader) {
 		for {
 			if _, err := fmt.Println("noisy " + strings.Repeat("x", 300)); err != nil {

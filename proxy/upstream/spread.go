@@ -23,12 +23,12 @@ func (s *spread) line(text []byte, number, limit int) (within bool, message *Spr
 			return false, nil
 		}
 		s.first, s.found = number, new(envelope.Finder)
-	} else if s.read > limit || text[0] == '{' && text[len(text)-1] == '}' && bytes.Contains(text, []byte(`"jsonrpc"`)) {
+	} else if s.read > limit || isClosed(text) && bytes.Contains(text, []byte(`"jsonrpc"`)) {
 		*s = spread{} // it was something else that has no end
 		return false, nil
 	}
 	s.read += len(text)
-	if room := maxQuote - len(s.begins); room > 0 {
+	if room := maxTailLine - len(s.begins); room > 0 { // more than a quote, as in a tail
 		s.begins = append(append(s.begins, text[:min(len(text), room)]...), ' ')
 	}
 	if s.found.Write(text); !s.found.Whole() { //nolint:errcheck // it never fails
@@ -42,4 +42,10 @@ func (s *spread) line(text []byte, number, limit int) (within bool, message *Spr
 	}
 	*s = spread{}
 	return true, message
+}
+
+// isClosed reports whether a line may be one message or a batch.
+func isClosed(text []byte) bool {
+	last := text[len(text)-1]
+	return text[0] == '{' && last == '}' || text[0] == '[' && last == ']'
 }

@@ -36,6 +36,7 @@ func TestMessageOverSeveralLines(t *testing.T) {
 		"without an id":    {text: indented(`{"jsonrpc":"2.0","result":{}}`)},
 		"no JSON":          {text: "{\n  jsonrpc: '2.0',\n  id: 1,\n  result: {}\n}"},
 		"no end":           {text: "{\n  name: 'it\"s',\n" + good + "\n" + good, given: 2},
+		"no end, a batch":  {text: "{\n[" + good + "]\n" + good, given: 2},
 		"a large one":      {text: "{\n\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[\n" + strings.Repeat("\"x\",\n", 1000) + "0]}\n" + good, given: 1},
 		"on one line":      {text: good, given: 1},
 		"one that is cut":  {text: `{"jsonrpc":"2.0","id":1,"result":{`, given: 1},
@@ -48,7 +49,7 @@ func TestMessageOverSeveralLines(t *testing.T) {
 			line = strings.TrimSpace(line)
 			within, message := s.line([]byte(line), i+1, 1000)
 			if message != nil {
-				if !strings.HasPrefix(message.Begins, "{ ") || len(message.Begins) > maxQuote+1 || !strings.Contains(message.Begins, "jsonrpc") {
+				if !strings.HasPrefix(message.Begins, "{ ") || len(message.Begins) > maxTailLine+1 || !strings.Contains(message.Begins, "jsonrpc") {
 					t.Errorf("%s: it begins with %q", name, message.Begins)
 				}
 				whole = append(whole, *message)
@@ -88,5 +89,16 @@ func TestStreamGoesOnBehindAMessageOverSeveralLines(t *testing.T) {
 	wantNext(t, stream, ping)
 	if c.Mute() != nil {
 		t.Error("it is said to be mute")
+	}
+}
+
+// TestSecretsAreRemovedBeforeAQuoteIsCut: half of a secret is no text that is known to be one.
+func TestSecretsAreRemovedBeforeAQuoteIsCut(t *testing.T) {
+	spec := role("prints a secret over lines")
+	spec.Quote = func(line string) string { return cut(strings.ReplaceAll(line, "secret", "***"), maxQuote) }
+	_, err := First(hear(t, start(t, spec)))
+	spread, ok := errors.AsType[*SpreadError](err)
+	if !ok || !strings.Contains(spread.Begins, "xxx***") || strings.Contains(spread.Begins, "sec") || len(spread.Begins) > maxQuote+len("…") {
+		t.Errorf("%v", err)
 	}
 }
