@@ -136,8 +136,9 @@ func (s *served) call(argument string) {
 	request := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"` + argument + `"}}}`
 	response := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + argument + `"}]}}`
 	p := observe.Peers{Session: "9f21c0d200000000", Client: "cursor 0.41", ClientRevision: "2024-11-05", ServerRevision: "2025-11-25", ClientTransport: "http", ServerTransport: "stdio"}
-	c := s.seen.Begin(&p, s.seen.Keep([]byte(request)), false)
-	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: s.seen.Keep([]byte(request)), Header: []observe.Header{
+	first := s.seen.Keep([]byte(request)) // the call begins when its first message came
+	c := s.seen.Begin(&p, first, false)
+	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: first, Header: []observe.Header{
 		{Name: "Authorization", Value: "Bearer planted-secret-1"}, {Name: "Mcp-Session-Id", Value: "planted-secret-2"}, {Name: "Cookie", Value: "planted-secret-3"},
 	}})
 	c.Went(observe.ServerEdge, observe.ToServer, []byte(request))
