@@ -404,7 +404,7 @@ func TestALockEndsWithItsProcess(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	if err := put(t, s, token); err != nil { // it would wait for lockWait, and then say who has locked it
+	if err := put(t, s, token); err != nil { // while another process holds the lock, put waits for lockWait, and then names that process
 		t.Error(err)
 	}
 }

@@ -1,7 +1,7 @@
 // Package restart keeps a client's session when its server restarts.
 //
 //   - pipe.go: the server is a child process, which is started again, or is reached over HTTP+SSE, where it loses
-//     its sessions with the connection;
+//     its sessions with the connection. process.go begins the next process or connection, and tells it the state;
 //   - http.go: the server is reached over Streamable HTTP, and answers 404 to a session that it has lost. session.go
 //     sends the new session what it must know; replaced.go uses one that another replica has begun.
 //
