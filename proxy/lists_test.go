@@ -23,8 +23,7 @@ import (
 
 var listMethods = []wire.Method{wire.ToolsList, wire.ResourcesList, wire.ResourcesTemplatesList, wire.PromptsList}
 
-// listings returns the lists of a revision in the benchmarks' corpus, and in the recorded traffic
-// if they are there.
+// listings returns the lists of a revision in the benchmarks' corpus and in the recorded traffic.
 func listings(t *testing.T, c *corpus.Corpus, of *translate.Revision) (all []corpus.Message) {
 	t.Helper()
 	for _, m := range c.In(of) {
@@ -32,7 +31,7 @@ func listings(t *testing.T, c *corpus.Corpus, of *translate.Revision) (all []cor
 			all = append(all, m)
 		}
 	}
-	files, err := filepath.Glob(filepath.Join("..", "..", "shared", "traffic", "*-"+of.Name+"-*.jsonl"))
+	files, err := filepath.Glob(filepath.Join("..", "translate", "testdata", "traffic", "*-"+of.Name+"-*.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}

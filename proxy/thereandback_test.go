@@ -353,7 +353,10 @@ func TestLegacyMessagesSurviveTranslationThereAndBack(t *testing.T) {
 	for _, revision := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
 		all = append(all, ownConversation(revision))
 	}
-	files, _ := filepath.Glob("../../shared/traffic/everything-*.jsonl")
+	files, err := filepath.Glob("../translate/testdata/traffic/everything-*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d recordings, %v", len(files), err)
+	}
 	for _, file := range files {
 		all = append(all, recordedConversation(t, file))
 	}

@@ -94,7 +94,7 @@ func eraSeeds(t testing.TB) (all []recorded) {
 			all = append(all, recorded{file: g.name, revision: g.from, text: g.in, method: g.method})
 		}
 	}
-	files, _ := filepath.Glob(filepath.Join(sharedDir, "traffic", "everything-*.jsonl"))
+	files, _ := filepath.Glob(filepath.Join("testdata", "traffic", "everything-*.jsonl"))
 	for _, file := range files {
 		all = append(all, readRecording(t, file)...)
 	}

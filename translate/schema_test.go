@@ -13,10 +13,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// sharedDir has the official schemas and the recorded traffic. Tests that need them skip if it
-// does not exist.
-const sharedDir = "../../shared"
-
 // schema is the official JSON Schema of one revision.
 type schema struct {
 	compiler *jsonschema.Compiler
@@ -27,11 +23,7 @@ type schema struct {
 
 func loadSchema(t testing.TB, revision string) *schema {
 	t.Helper()
-	file := filepath.Join(sharedDir, "mcp-schema", revision+".json")
-	text, err := os.ReadFile(file)
-	if os.IsNotExist(err) {
-		t.Skipf("the official schemas are not here (%s)", file)
-	}
+	text, err := os.ReadFile(filepath.Join("testdata", "schema", revision+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}

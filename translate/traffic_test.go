@@ -35,18 +35,81 @@ type recorded struct {
 // recordings reads the recorded messages of every revision.
 func recordings(t testing.TB) []recorded {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(sharedDir, "traffic", "*.jsonl"))
+	files, err := filepath.Glob(filepath.Join("testdata", "traffic", "*.jsonl"))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		t.Skipf("recorded traffic is not here (%s/traffic)", sharedDir)
 	}
 	var all []recorded
 	for _, file := range files {
 		all = append(all, readRecording(t, file)...)
 	}
+	if len(all) < 1000 {
+		t.Fatalf("only %d messages in %d files of recorded traffic", len(all), len(files))
+	}
 	return all
+}
+
+// examples reads the official examples of 2026-07-28: the JSON texts of each type by the type's name.
+func examples(t testing.TB) map[string][]recorded {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "schema", "examples-2026-07-28", "*", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]recorded{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(filepath.Dir(file))
+		all[name] = append(all[name], recorded{file: filepath.Base(file), line: 1, revision: "2026-07-28", text: string(text)})
+	}
+	if len(all) < 80 {
+		t.Fatalf("only %d types have an example", len(all))
+	}
+	return all
+}
+
+// exampleMessages returns the examples that are whole messages.
+func exampleMessages(t testing.TB) (all []recorded) {
+	t.Helper()
+	for name, list := range examples(t) {
+		name = strings.TrimSuffix(strings.TrimSuffix(name, "Response"), "Result")
+		for _, r := range list {
+			var m wire.Message
+			if err := m.Scan([]byte(r.text), nil); err != nil {
+				continue // a part of a message
+			}
+			r.kind, r.method = m.Kind, m.Method
+			for method, of := range typeNames {
+				if m.Kind == wire.Result && of == name {
+					r.method = method
+				}
+			}
+			r.fromUser = m.Kind == wire.Request || m.Method == wire.Cancelled
+			if m.Kind == wire.Request {
+				r.facts = declared(r.text)
+			}
+			all = append(all, r)
+		}
+	}
+	if len(all) < 30 {
+		t.Fatalf("only %d examples are messages", len(all))
+	}
+	return all
+}
+
+// TestExamplesAreValid checks the official examples by the official schema, so that what is checked with either means the same.
+func TestExamplesAreValid(t *testing.T) {
+	s := loadSchema(t, "2026-07-28")
+	for name, list := range examples(t) {
+		for _, r := range list {
+			if err := s.check(t, name, r.text); err != nil {
+				t.Errorf("%s/%s: %v", name, r.file, err)
+			}
+		}
+	}
 }
 
 func readRecording(t testing.TB, file string) []recorded {
@@ -211,10 +274,10 @@ func (r recorded) translated(t testing.TB, table *translate.Table, to string) ou
 	return rewrite(t, table, r.revision, to, []byte(r.text), wire.Message{Method: r.method, Facts: r.facts}, r.kind)
 }
 
-// TestTrafficIsValid translates all recorded messages to every other revision
+// TestTrafficIsValid translates all recorded messages and the official examples to every other revision
 // and validates them by the official schema of that revision.
 func TestTrafficIsValid(t *testing.T) {
-	all := recordings(t)
+	all := append(recordings(t), exampleMessages(t)...)
 	schemas := allSchemas(t)
 	table := newTable(t, translate.Options{})
 	for _, to := range translate.All() {
