@@ -1,6 +1,6 @@
 # Each target is one plain command that also works when typed.
 
-.PHONY: docs judges build release test test-code test-peers test-deploy check check-systems golden fuzz bench compare latency soak cross
+.PHONY: docs build release test test-race test-peers test-browsers test-redis test-measurements test-judges test-deploy check check-systems golden fuzz bench compare latency soak cross
 
 FUZZTIME ?= 6m
 
@@ -10,24 +10,34 @@ build: ## the command, in bin/
 release: ## archives for six platforms, their bills of materials and checksums, in dist/
 	cd deploy/release && go run .
 
+test: ## what needs nothing but Go
+	go test ./...
+
 TEST ?= go test -timeout 20m
 
-test: test-code test-peers ## all tests; test-peers mostly waits, so that with -j2 both take little longer than test-code alone
+test-race: ## the same with the race detector, but for the packages that run the built command; package proxy begins first, because it takes longest
+	CGO_ENABLED=1 $(TEST) -race $$(go list ./proxy ./... | grep -vFx "$$(go list $(WITHOUT_RACE))")
 
 WITHOUT_RACE = ./cmd/command ./cmd/proxy/e2e ./proxy/observe/page ./bench/capper ./bench/compare ./bench/corpus ./bench/fleet ./bench/latency
 
-test-code: ## with the race detector; package proxy begins first, because it takes longest
-	CGO_ENABLED=1 $(TEST) -race $$(go list ./proxy ./... | grep -vFx "$$(go list $(WITHOUT_RACE))")
+test-peers: ## the built command with published clients and servers; needs Node.js 20, which installs them; with Chromium and redis-server more are played
+	TEST_SETS=peers $(TEST) ./cmd/proxy/e2e
 
-test-peers: ## the commands, the built command with published clients and servers, the live page in a browser, and the tests of the measurements, without the race detector
-	$(TEST) $(WITHOUT_RACE)
+test-browsers: ## the live page in Chromium
+	TEST_SETS=browsers $(TEST) ./proxy/observe/page
+
+test-redis: ## replicas that share a store; needs redis-server
+	TEST_SETS=redis $(TEST) ./proxy ./proxy/adapters ./proxy/doctor ./proxy/store/...
+
+test-measurements: ## that the programs that measure work, and that memory stays within its limit; with redis-server also what replicas do when their store fails
+	TEST_SETS=measurements $(TEST) ./bench ./bench/capper ./bench/compare ./bench/fleet ./bench/latency
+
+test-judges: ## requests and the shipped adapters against the vendors' own API documents; npm unpacks 450 MB for it
+	TEST_SETS=peers,judges $(TEST) -v ./cmd/proxy/e2e -run 'TestGitHub|TestNotion|TestLinear|TestStripe|TestImported'
 
 test-deploy: ## the deployment files, adapter import against kin-openapi, and the release, which are modules of their own
 	cd deploy/check && go vet ./... && $(TEST) ./...
 	cd deploy/release && go vet ./... && $(TEST) ./...
-
-judges: ## check requests and the shipped adapters against the vendors' own API documents; npm unpacks 450 MB for it
-	DRAGOMAN_JUDGES=1 $(TEST) -v ./cmd/proxy/e2e -run 'TestGitHub|TestNotion|TestLinear|TestStripe|TestImported'
 
 check: ## format, go vet and go.mod, before a review
 	test -z "$$(gofmt -l .)"

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
@@ -26,84 +27,88 @@ func limited(t *testing.T, ck *clock, limits string) (*Runtime, *int) {
 }
 
 func TestRateLimits(t *testing.T) {
-	ck := &clock{at: someTime()}
-	rt, n := limited(t, ck, "{requests_per_minute: 2}")
-	const get, post = `{"operation":"get_status"}`, `{"operation":"post"}`
-	for i, want := range []string{`"data":1`, `"data":1`, `{"success":false,"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit exceeded: 2 per minute","details":{"limit":2,"remaining":0,"window":"minute","resets_at":"2026-01-02T03:04:35Z","retry_after_seconds":30}}}`} {
-		if got := ask(rt, Endpoint{}, get); !strings.Contains(got, want) {
-			t.Error(i, got)
+	synctest.Test(t, func(t *testing.T) {
+		ck := &clock{at: someTime()}
+		rt, n := limited(t, ck, "{requests_per_minute: 2}")
+		const get, post = `{"operation":"get_status"}`, `{"operation":"post"}`
+		for i, want := range []string{`"data":1`, `"data":1`, `{"success":false,"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit exceeded: 2 per minute","details":{"limit":2,"remaining":0,"window":"minute","resets_at":"2026-01-02T03:04:35Z","retry_after_seconds":30}}}`} {
+			if got := ask(rt, Endpoint{}, get); !strings.Contains(got, want) {
+				t.Error(i, got)
+			}
 		}
-	}
-	ck.pass(30 * time.Second)
-	if ask(rt, Endpoint{}, post); *n != 3 {
-		t.Error(*n)
-	}
-	if got := ask(rt, Endpoint{}, post); !strings.Contains(got, "RATE_LIMIT_EXCEEDED") || *n != 3 {
-		t.Error(got)
-	}
+		ck.pass(30 * time.Second)
+		if ask(rt, Endpoint{}, post); *n != 3 {
+			t.Error(*n)
+		}
+		if got := ask(rt, Endpoint{}, post); !strings.Contains(got, "RATE_LIMIT_EXCEEDED") || *n != 3 {
+			t.Error(got)
+		}
 
-	rt, n = limited(t, ck, `{api_limits: [{scope: endpoint, endpoint: "POST /th*", limit: 1, window: second}, {scope: category, category: READ, limit: 2, window: hour}]}`)
-	for range 5 {
-		ask(rt, Endpoint{}, get)
-		ask(rt, Endpoint{}, post)
-	}
-	if *n != 3 {
-		t.Error(*n)
-	}
-	ck.pass(time.Second)
-	if ask(rt, Endpoint{}, post); *n != 4 {
-		t.Error(*n)
-	}
+		rt, n = limited(t, ck, `{api_limits: [{scope: endpoint, endpoint: "POST /th*", limit: 1, window: second}, {scope: category, category: READ, limit: 2, window: hour}]}`)
+		for range 5 {
+			ask(rt, Endpoint{}, get)
+			ask(rt, Endpoint{}, post)
+		}
+		if *n != 3 {
+			t.Error(*n)
+		}
+		ck.pass(time.Second)
+		if ask(rt, Endpoint{}, post); *n != 4 {
+			t.Error(*n)
+		}
 
-	rt, n = limited(t, ck, "{requests_per_minute: 60, burst_limit: 3}")
-	for range 10 {
-		ask(rt, Endpoint{}, get)
-	}
-	if *n != 3 {
-		t.Error(*n)
-	}
-	rt, n = limited(t, ck, "{requests_per_minute: 60}")
-	for range 3 {
-		ask(rt, Endpoint{}, `{"operation":"own"}`)
-	}
-	if *n != 1 {
-		t.Error(*n)
-	}
-	// Counters survive a reload that does not change the limits.
-	file := rt.Adapters()[0].File
-	text, _ := os.ReadFile(file)
-	os.WriteFile(file, append(text, "more\n"...), 0o600)
-	if _, changed, _ := rt.Reload([]string{file}); !changed {
-		t.Fatal("no reload")
-	}
-	if ask(rt, Endpoint{}, `{"operation":"own"}`); *n != 1 {
-		t.Error("a reload gave new calls away")
-	}
+		rt, n = limited(t, ck, "{requests_per_minute: 60, burst_limit: 3}")
+		for range 10 {
+			ask(rt, Endpoint{}, get)
+		}
+		if *n != 3 {
+			t.Error(*n)
+		}
+		rt, n = limited(t, ck, "{requests_per_minute: 60}")
+		for range 3 {
+			ask(rt, Endpoint{}, `{"operation":"own"}`)
+		}
+		if *n != 1 {
+			t.Error(*n)
+		}
+		// Counters survive a reload that does not change the limits.
+		file := rt.Adapters()[0].File
+		text, _ := os.ReadFile(file)
+		os.WriteFile(file, append(text, "more\n"...), 0o600)
+		if _, changed, _ := rt.Reload([]string{file}); !changed {
+			t.Fatal("no reload")
+		}
+		if ask(rt, Endpoint{}, `{"operation":"own"}`); *n != 1 {
+			t.Error("a reload gave new calls away")
+		}
+	})
 }
 
 func TestConcurrentRequests(t *testing.T) {
-	rt := one(t, Options{}, "https://api.example.com", status, "rate_limits: {concurrent_requests: 1}")
-	inside, release := make(chan struct{}), make(chan struct{})
-	rt.send = func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
-		close(inside)
-		<-release
-		return &httpcall.Reply{Status: 200, Header: http.Header{}}, nil
-	}
-	done := make(chan string)
-	go func() { done <- ask(rt, Endpoint{}, `{"operation":"get_status"}`) }()
-	<-inside
-	if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); !strings.Contains(got, `"window":"concurrent"`) {
-		t.Error(got)
-	}
-	close(release)
-	if got := <-done; got != `{"success":true,"data":null}` {
-		t.Error(got)
-	}
-	rt.send = func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) { panic("x") }
-	ask(rt, Endpoint{}, `{"operation":"get_status"}`)
-	if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); strings.Contains(got, `"window":"concurrent"`) {
-		t.Error("a defect kept its place", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		rt := one(t, Options{}, "https://api.example.com", status, "rate_limits: {concurrent_requests: 1}")
+		inside, release := make(chan struct{}), make(chan struct{})
+		rt.send = func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
+			close(inside)
+			<-release
+			return &httpcall.Reply{Status: 200, Header: http.Header{}}, nil
+		}
+		done := make(chan string)
+		go func() { done <- ask(rt, Endpoint{}, `{"operation":"get_status"}`) }()
+		<-inside
+		if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); !strings.Contains(got, `"window":"concurrent"`) {
+			t.Error(got)
+		}
+		close(release)
+		if got := <-done; got != `{"success":true,"data":null}` {
+			t.Error(got)
+		}
+		rt.send = func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) { panic("x") }
+		ask(rt, Endpoint{}, `{"operation":"get_status"}`)
+		if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); strings.Contains(got, `"window":"concurrent"`) {
+			t.Error("a defect kept its place", got)
+		}
+	})
 }
 
 func TestRateLimitHeadersCorrectTheCounters(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -33,8 +34,9 @@ const over = 100_000_000
 // system's memory than limits.in_hand and over, and that the memory is released afterwards. With
 // MEMORY_LOAD=full the messages have the maximum size:
 //
-//	MEMORY_LOAD=full MEMORY_LOAD_MIB=512 go test ./bench -run MemoryStays -v
+//	TEST_SETS=measurements MEMORY_LOAD=full MEMORY_LOAD_MIB=512 go test ./bench -run MemoryStays -v
 func TestMemoryStaysWithinInHand(t *testing.T) {
+	testset.Need(t, testset.Measurements)
 	inHand, upload, answer, limit := 64<<20, 3_000_000, 16_000_000, "20MiB"
 	if os.Getenv("MEMORY_LOAD") == "full" {
 		inHand, upload, answer, limit = 512<<20, 9_500_000, 60_000_000, "64MiB"

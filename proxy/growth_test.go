@@ -54,7 +54,7 @@ func TestSessionsLeaveNothing(t *testing.T) {
 	t.Cleanup(server.Close) // after the proxy has ended
 	cfg := config.Default()
 	cfg.Upstream.URL = server.URL
-	cfg.Bridge.ParkTimeout = 100 * time.Millisecond
+	cfg.Bridge.ParkTimeout, cfg.Bridge.Coalesce = 100*time.Millisecond, time.Millisecond
 	srv := newOf(t, cfg, zap.NewNop())
 	base, _ := startServing(t, srv)
 	at := strings.TrimPrefix(base, "http://")

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		}
 		syscall.Exit(0)
 	}
-	waitTogether()
+	peertest.WaitTogether()
 	code := m.Run()
 	peertest.RemoveWire()
 	os.Exit(code)

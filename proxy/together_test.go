@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"flag"
 	"testing"
 	"testing/synctest"
 )
@@ -34,14 +33,4 @@ func bubble(t *testing.T, do func(t *testing.T)) {
 		t.Cleanup(func() { goroutinesCounted.Delete(t) })
 		do(t)
 	})
-}
-
-// waitTogether lets more tests run beside each other than there are processors.
-func waitTogether() {
-	flag.Parse()
-	chosen := false
-	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
-	if !chosen {
-		_ = flag.Set("test.parallel", "8") // it is a number
-	}
 }

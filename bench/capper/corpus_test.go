@@ -4,11 +4,14 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // TestCorpus checks that every answer has facts, and that its text contains all of them, so that a score of 1
 // is possible.
 func TestCorpus(t *testing.T) {
+	testset.Need(t, testset.Measurements)
 	answers, err := load("all", "", "")
 	if err != nil {
 		t.Fatal(err)

@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // start runs a role inside the test.
 func start(t *testing.T, role, upstream string) (url string) {
 	t.Helper()
+	testset.Need(t, testset.Measurements)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -73,9 +73,7 @@ const noticeTime = 3 * time.Second
 // TestEngineFails plays each fault of an engine under three replicas. Ordinary calls of published clients must not
 // notice; what needs the store must say so, and must not take effect twice; afterwards all must work again without a restart.
 func TestEngineFails(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	testset.Need(t, testset.Measurements, engineCommand)
 	bin, err := binary(t)
 	if err != nil {
 		t.Fatal(err)
@@ -92,9 +90,6 @@ func TestEngineFails(t *testing.T) {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()
 			engine, err := StartEngine(t.Context(), t.TempDir())
-			if errors.Is(err, ErrNoEngine) {
-				t.Skip(err)
-			}
 			if err != nil {
 				t.Fatal(err)
 			}

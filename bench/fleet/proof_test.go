@@ -1,28 +1,23 @@
 package fleet
 
 import (
-	"errors"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // TestReplicasWithAStore is a short version of the subject "fleet" of bench/soak.
 func TestReplicasWithAStore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	testset.Need(t, testset.Measurements, engineCommand)
 	binary, err := binary(t)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := Proof{Binary: binary, Dir: t.TempDir(), Time: 20 * time.Second, KillEvery: 4 * time.Second, Clients: 1, Out: t.Output(), NoStore: os.Getenv("DRAGOMAN_TEST_NO_STORE") != "", Nginx: os.Getenv("DRAGOMAN_TEST_NGINX") != ""}
 	results, err := p.Run(t.Context())
-	if errors.Is(err, ErrNoEngine) {
-		t.Skip(err)
-	}
 	if err != nil {
 		t.Error(err)
 	}

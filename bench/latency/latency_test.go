@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 
 // TestAQuickRunFillsTheFile measures everything that needs no network, for milliseconds: each pair must answer.
 func TestAQuickRunFillsTheFile(t *testing.T) {
+	testset.Need(t, testset.Measurements)
 	if runtime.GOOS != "linux" {
 		t.Skip("needs the process clocks of Linux")
 	}

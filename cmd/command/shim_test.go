@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 		Main()
 		return
 	}
+	peertest.WaitTogether()
 	os.Exit(m.Run())
 }
 

@@ -209,6 +209,7 @@ func TestFiveShimsSignIn(t *testing.T) {
 // TestShimWithoutABrowser: initialize fails with the link, and a session works after a sign-in in a terminal,
 // whether it began before or not.
 func TestShimWithoutABrowser(t *testing.T) {
+	t.Parallel()
 	d, s := newDesk(t, false), oauthtest.New(t, oauthtest.Options{})
 	sh := d.shim(s.URL, "--oauth", "wait=1s")
 	link := regexp.MustCompile(`^sign-in needed for (\S+): open (\S+), or run: dragoman login --paste (\S+)$`)
@@ -238,6 +239,7 @@ func TestShimWithoutABrowser(t *testing.T) {
 
 // TestShimOfAModernClient: a client without a handshake gets the same message, and is served after the sign-in.
 func TestShimOfAModernClient(t *testing.T) {
+	t.Parallel()
 	d, s := newDesk(t, false), oauthtest.New(t, oauthtest.Options{})
 	sh := d.shim(s.URL, "--oauth", "wait=1s")
 	list := `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}`
@@ -285,6 +287,7 @@ func TestShimSaysWhyNoSignInIsPossible(t *testing.T) {
 
 // TestSignInGoesOnAfterStdinIsClosed: a sign-in goes on for a while after the client has closed stdin, and ends with SIGTERM.
 func TestSignInGoesOnAfterStdinIsClosed(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		end  func(*shim)
 		done bool
@@ -293,6 +296,7 @@ func TestSignInGoesOnAfterStdinIsClosed(t *testing.T) {
 		"SIGTERM":      {func(sh *shim) { sh.cmd.Process.Signal(syscall.SIGTERM) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			d, s := newDesk(t, true), oauthtest.New(t, oauthtest.Options{})
 			sh := d.shim(s.URL, "--oauth", "wait=1s")
 			want := "sign-in needed for " + s.URL + ": finish it in the browser, then start this server again (or run: dragoman login " + s.URL + ")"
@@ -336,6 +340,7 @@ func TestSignInGoesOnAfterStdinIsClosed(t *testing.T) {
 
 // TestLoginCommands: sign in, list, sign out, each with what it prints.
 func TestLoginCommands(t *testing.T) {
+	t.Parallel()
 	d, s := newDesk(t, false), oauthtest.New(t, oauthtest.Options{Scopes: []string{"read"}})
 	if err := d.signIn(s, "--profile", "work"); err != nil {
 		t.Fatal(err)
@@ -406,6 +411,7 @@ func TestLoginByPasting(t *testing.T) {
 // TestLoginOnADevice: the code and the page are printed as plain text, and nothing else of the sign-in is. A login without a browser
 // offers it.
 func TestLoginOnADevice(t *testing.T) {
+	t.Parallel()
 	d, s := newDesk(t, false), oauthtest.New(t, oauthtest.Options{Device: true, DeviceInterval: 1})
 	cmd := exec.Command(os.Args[0], "login", "--device", s.URL)
 	cmd.Env = d.env

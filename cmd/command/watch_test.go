@@ -331,6 +331,7 @@ func TestFoldersOnTheWayToAFileAreWatched(t *testing.T) {
 // plain endpoints, while the watched file changes 50 times. Every tenth version is
 // invalid.
 func TestNoCallFailsWhileTheFileChanges(t *testing.T) {
+	t.Parallel()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", r.URL.Path) }))
 	defer api.Close()
 	text := func(i int) string {

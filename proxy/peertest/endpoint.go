@@ -1,6 +1,7 @@
 package peertest
 
 import (
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -38,6 +39,17 @@ func Within(t testing.TB, limit time.Duration, try func(limit time.Duration) err
 		} else if limit > Patience/4 {
 			t.Fatalf("with a limit of %s: %v", limit, err)
 		}
+	}
+}
+
+// WaitTogether lets more parallel tests of a package run beside each other than there are processors, because most of the time they wait.
+// TestMain calls it. The flag -parallel prevails.
+func WaitTogether() {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		_ = flag.Set("test.parallel", "8") // it is a number
 	}
 }
 

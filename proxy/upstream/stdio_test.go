@@ -213,7 +213,7 @@ func TestChildThatDoesNotRead(t *testing.T) {
 
 func TestSendEndsWithItsContext(t *testing.T) {
 	s := role("does not read")
-	s.WriteTimeout, s.CloseGrace, s.TermGrace = patience, time.Millisecond, time.Millisecond // only the context ends a message
+	s.WriteTimeout, s.CloseGrace, s.TermGrace = time.Second, time.Millisecond, time.Millisecond // a large message is not taken back before
 	c := start(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

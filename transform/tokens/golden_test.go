@@ -113,6 +113,7 @@ func cuts(length int, f func(at int)) {
 }
 
 func TestCountsOfPartsAreThoseOfTheWhole(t *testing.T) {
+	t.Parallel()
 	encodings := exact(t)
 	for i, g := range loadGolden(t) {
 		if i%effort != 0 || testing.Short() && i%10 != 0 {
@@ -142,6 +143,7 @@ func TestCountsOfPartsAreThoseOfTheWhole(t *testing.T) {
 }
 
 func TestCountsOfSingleBytesAreThoseOfTheWhole(t *testing.T) {
+	t.Parallel()
 	encodings := exact(t)
 	for i, g := range loadGolden(t) {
 		if i%effort != 0 {

@@ -37,6 +37,7 @@ func hostile() map[string][]byte {
 // TestHostileTextsAreCounted: each of these texts takes milliseconds. Code that is quadratic in any
 // of them does not end within the time limit of a test.
 func TestHostileTextsAreCounted(t *testing.T) {
+	t.Parallel()
 	encodings := exact(t)
 	for kind, text := range hostile() {
 		for name, e := range encodings {

@@ -48,7 +48,7 @@ func Build(ctx context.Context, dir, pkg string) (string, error) {
 	if runtime.GOOS == "windows" {
 		file += ".exe"
 	}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", file, pkg).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", file, pkg).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
 	}
 	return file, nil

@@ -10,15 +10,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // TestEachUserGetsOnlyTheQuestionsOfItsCalls makes three clients call a tool that asks its user something, at once and several times
 // each. No user may get the question of another, and every answer must come back to its call, whatever the eras on the
 // two sides are and whether or not the server says for which call it asks.
 func TestEachUserGetsOnlyTheQuestionsOfItsCalls(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts dozens of peers")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	m := nodePeers(t)
 	proxy := build(t)

@@ -26,19 +26,19 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // TestWebPagesLogInThroughTheProxy lets pages of other origins log in through the proxy and call a tool, in a real browser,
 // which sends preflight requests and hides answers that CORS does not allow the page to read: a page of our own, and the
 // published Inspector in its direct mode, in which the page itself speaks to the server.
 func TestWebPagesLogInThroughTheProxy(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts peers")
-	}
+	testset.Need(t, testset.Peers, "chromium", "node", "npm")
 	t.Parallel()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("no chromium here: what browsers make of cors.origins is not tested")
+		t.Fatal(err)
 	}
 	m := nodePeers(t)
 	inspector, err := inspectorPage()

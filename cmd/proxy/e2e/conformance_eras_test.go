@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // requirements are the scenarios that the suite requires for a revision.
@@ -179,9 +181,7 @@ const (
 // TestConformanceAcrossEras runs what the suite requires of servers of one era through the proxy, in front of a server
 // of the other. It does not run in parallel, nor does the next test: the suite waits only 600 ms for some answers.
 func TestConformanceAcrossEras(t *testing.T) {
-	if testing.Short() {
-		t.Skip("installs Node.js 22 and the conformance suite")
-	}
+	testset.Need(t, testset.Peers)
 	suite := conformanceSuite(t)
 	proxy := build(t)
 	for _, c := range []struct {
@@ -218,9 +218,7 @@ func TestConformanceAcrossEras(t *testing.T) {
 // TestConformanceWithinTheModernEra runs what the suite requires of servers of 2026-07-28 against such servers, written
 // with two published SDKs, directly and through the proxy: what succeeds directly must succeed through the proxy.
 func TestConformanceWithinTheModernEra(t *testing.T) {
-	if testing.Short() {
-		t.Skip("installs Node.js 22 and the conformance suite")
-	}
+	testset.Need(t, testset.Peers)
 	suite := conformanceSuite(t)
 	proxy := build(t)
 	set := suite.requirements(t, "2026-07-28")
@@ -278,9 +276,7 @@ const noHandshake = "the revision has no initialize, so no client sends it"
 // one that speaks to the proxy over a pipe. If the client is of 2025-11-25, the suite's servers see only what the proxy
 // makes; if it is of 2026-07-28, the proxy makes the headers and leaves out tools.
 func TestConformanceOfTheProxyAsAClient(t *testing.T) {
-	if testing.Short() {
-		t.Skip("installs Node.js 22 and the conformance suite")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	suite := conformanceSuite(t)
 	set := suite.requirements(t, "2026-07-28")

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // scenarioChecks are the results of the conformance suite: the status of every check, by scenario.
@@ -46,9 +48,7 @@ const (
 // TestConformance runs the server scenarios that the official conformance suite has for 2025-11-25 against the Go SDK's
 // conformance server, directly and through the proxy: what passes directly must pass through the proxy.
 func TestConformance(t *testing.T) {
-	if testing.Short() {
-		t.Skip("installs Node.js 22 and the conformance suite")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	suite := conformanceSuite(t)
 	server := buildConformanceServer(t)
@@ -221,9 +221,7 @@ type suite struct {
 // conformanceSuite installs the suite and Node.js. It skips the test if there is no npm, or if Node.js is too old and
 // npm has none for this system.
 func conformanceSuite(t *testing.T) suite {
-	if _, err := exec.LookPath("npm"); err != nil {
-		t.Skip("no npm here: the conformance suite needs it")
-	}
+	testset.Need(t, testset.Peers, "npm")
 	m, err := installConformance()
 	if err != nil {
 		t.Fatal(err)

@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"os/exec"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // TestDoctorFindsPublishedServersWell runs dragoman doctor against published servers of both eras, over each transport: no
 // check may fail, and the lists through dragoman must be the server's.
 func TestDoctorFindsPublishedServersWell(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts published servers")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	m := nodePeers(t)
 	bin := build(t)

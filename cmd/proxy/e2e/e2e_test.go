@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 type transport string
@@ -82,9 +84,7 @@ type outcome struct {
 
 // TestPublishedPeers runs every published client with every server, each over one of the nine pairs of transports.
 func TestPublishedPeers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts dozens of peers")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	m := nodePeers(t)
 	meet(t, everyOneMeetsEveryOther(publishedClients(m), publishedServers(m)))
@@ -114,9 +114,7 @@ func publishedServers(m modules) []*server {
 
 // TestGoPeers does the same with the Go SDK alone, as client and server of each revision, over all nine pairs of transports.
 func TestGoPeers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts dozens of peers")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	var clients []*client
 	var servers []*server

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 const (
@@ -15,9 +17,7 @@ const (
 // TestLegacyClientsOfModernServers runs published clients with a handshake with servers without one. Their transcripts
 // must equal those with the same server when it speaks their revision itself.
 func TestLegacyClientsOfModernServers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts dozens of peers")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	m := nodePeers(t)
 	meet(t, legacyToModern(m))
@@ -48,9 +48,7 @@ func legacyToModern(m modules) (cells []cell) {
 
 // TestModernPeers runs published clients and servers that both have no handshake: the proxy must change nothing.
 func TestModernPeers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts dozens of peers")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	m := nodePeers(t)
 	meet(t, modernToModern(m))
@@ -80,9 +78,7 @@ func modernToModern(m modules) (cells []cell) {
 
 // TestServersOfBothEras runs clients with a handshake with servers of both eras: each client must be served in its own.
 func TestServersOfBothEras(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a dozen peers")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	m := nodePeers(t)
 	var cells []cell

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // failingServer is a server whose tools fail in ways that the protocol does not allow. It also
@@ -52,9 +54,7 @@ func failingServer(t *testing.T) endpoint {
 // TestPublishedClientsSurviveServerFailures checks that a failure of the server during a call is an error of
 // that call only, and that the client can go on.
 func TestPublishedClientsSurviveServerFailures(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts peers")
-	}
+	testset.Need(t, testset.Peers)
 	proxy := build(t)
 	clients := map[string]func(url string) []string{}
 	old := filepath.Join(t.TempDir(), "gosdk")

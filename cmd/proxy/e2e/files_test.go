@@ -15,17 +15,14 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
 
 // fileServer returns the command of a published server of files for a folder with thousands of files, and that folder.
 func fileServer(t *testing.T) (command []string, folder string) {
 	t.Helper()
-	for _, tool := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("no %s here: the tests with a published server of files need Node 20 and npm", tool)
-		}
-	}
+	testset.Need(t, testset.Peers, "node", "npm")
 	m, err := installFiles()
 	if err != nil {
 		t.Fatal(err)
@@ -69,9 +66,7 @@ func textOf(t *testing.T, c mcp.Content) string {
 // TestHugeAnswersFitTheirBudget checks that clients of each revision get a valid part of a published server's list of
 // 3,000 files, and can read all the rest.
 func TestHugeAnswersFitTheirBudget(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts peers")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	const budget = 2000
 	command, folder := fileServer(t)
@@ -205,9 +200,7 @@ func connectTo(t *testing.T, revision string, to endpoint) *mcp.ClientSession {
 // TestImagesAndLinksAreKeptInACappedResult checks that a budget that is too small for the texts of a result keeps images and audio,
 // and as many resource links as fit, and that the rest can be read on.
 func TestImagesAndLinksAreKeptInACappedResult(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts peers")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	m := nodePeers(t)
 	proxy := build(t)

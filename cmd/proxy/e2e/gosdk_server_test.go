@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +21,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // goServerArg as the first argument makes the test binary the Go SDK's server on stdio; the second is the one revision it
@@ -49,10 +51,7 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
-	if err := flag.Set("test.parallel", "8"); err != nil { // peers mostly wait for each other; -parallel on the command line prevails
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+	peertest.WaitTogether()
 	os.Setenv("E2E_TOKEN", e2eToken) // the guarded proxy's configuration refers to it
 	os.Setenv("DRAGOMAN_UPSTREAM_HANDSHAKE_TIMEOUT", patience.String())
 	var err error
@@ -61,7 +60,7 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(binaries)
-	if flag.Parse(); !testing.Short() {
+	if testset.Chosen(testset.Peers) {
 		if err := keepCompiled(); err != nil {
 			fmt.Fprintln(os.Stderr, "every start of Node.js compiles its modules again:", err)
 		}

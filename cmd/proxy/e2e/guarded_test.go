@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 const e2eToken = "correct-horse-battery-staple"
@@ -24,9 +26,7 @@ const e2eToken = "correct-horse-battery-staple"
 // authority, to a proxy that refuses all other clients. This setup replaces a forwarded port. The transcripts must be
 // the same as without the two proxies.
 func TestShimToAGuardedProxy(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts peers")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	proxy := build(t)
 	ca, cert, key := privateCA(t)
@@ -92,9 +92,7 @@ func TestShimToAGuardedProxy(t *testing.T) {
 
 // TestShimAtAProxyThatRefusesIt checks the error that a client gets with no token, with a wrong one, or without the authority.
 func TestShimAtAProxyThatRefusesIt(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts peers")
-	}
+	testset.Need(t, testset.Peers)
 	proxy := build(t)
 	ca, cert, key := privateCA(t)
 	guarded := config(t, fmt.Sprintf("tls: {cert: %q, key: %q}\nauth: {tokens: [%s]}\n", cert, key, e2eToken))

@@ -20,6 +20,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/adapterrt/openapi"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // violations counts what a judge finds wrong in requests. It passes requests on to the judge.
@@ -123,9 +124,7 @@ func TestStripeAcceptsImportedOperations(t *testing.T) {
 // stripeMock starts stripe-mock. It returns its URL and the path of Stripe's document.
 func stripeMock(t *testing.T) (base, document string) {
 	t.Helper()
-	if os.Getenv(judgesWanted) == "" {
-		t.Skip("make judges asks the vendors' own documents; " + judgesWanted + " is not set")
-	}
+	testset.Need(t, testset.Judges)
 	bin := t.TempDir()
 	const module = "github.com/stripe/stripe-mock@v0.203.0"
 	install := exec.Command("go", "install", module)

@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // TestInspectorReadsAdapters runs the command line of the published Inspector against dragoman with an adapter, as users
 // do to see what a server offers.
 func TestInspectorReadsAdapters(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a published API and a published client")
-	}
+	testset.Need(t, testset.Peers)
 	base := jsonServer(t)
 	m, err := installAPI()
 	if err != nil {

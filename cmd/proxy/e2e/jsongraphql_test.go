@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // graphSteps use all operations of json-graphql-server, and cover how it refuses: with status 200 and errors in the
@@ -32,9 +33,7 @@ var graphSteps = []step{
 
 // TestJSONGraphQLServer calls a published GraphQL API with the adapter runtime alone.
 func TestJSONGraphQLServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a published API")
-	}
+	testset.Need(t, testset.Peers)
 	const data = `{"posts":[{"id":1,"title":"one","author":"ada","user_id":1},{"id":2,"title":"two","author":"bob","user_id":1},{"id":3,"title":"three","author":"ada","user_id":1}],` +
 		`"users":[{"id":1,"name":"Ann"}]}`
 	base := publishedAPI(t, "json-graphql-server/bin/json-graphql-server.cjs", data)

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // crudeTools are the tools of adapters.
@@ -190,9 +192,7 @@ func (c *goCaller) close() error { return c.session.Close() }
 // TestJSONServerThroughClients calls the published API through dragoman serve and dragoman stdio, with published clients of
 // four revisions, over all transports, with a published server behind dragoman and without one.
 func TestJSONServerThroughClients(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a published API and clients")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	m, proxy := nodePeers(t), build(t)
 	typescript := func(sdk string) func(context.Context, endpoint) (caller, error) {
@@ -295,9 +295,7 @@ func post(t *testing.T, url, body string) (status int, result string) {
 
 // TestJSONServerThroughPlainEndpoints does the same through the plain endpoints.
 func TestJSONServerThroughPlainEndpoints(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a published API")
-	}
+	testset.Need(t, testset.Peers)
 	up := endpoint{stderr: new(output)}
 	err := build(t).serve(t.Context(), streamable, up, []string{"--adapters", adapterFor(t, jsonServer(t))}, func(to endpoint) error {
 		base := strings.TrimSuffix(to.url, "/mcp") + "/adapters"
@@ -334,9 +332,7 @@ func TestJSONServerThroughPlainEndpoints(t *testing.T) {
 // TestTargetsThatMisbehave puts listeners that are not an API behind an adapter, and checks that clients get an error for
 // each, and that the proxy goes on.
 func TestTargetsThatMisbehave(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts the proxy")
-	}
+	testset.Need(t, testset.Peers)
 	behave := map[string]func(net.Conn){
 		"well":    func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"well\":true}") },
 		"close":   func(net.Conn) {},

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // jsonServer starts the published json-server with three posts and a comment, and returns its URL.
@@ -28,11 +28,7 @@ func jsonServer(t *testing.T, flags ...string) (base string) {
 // publishedAPI starts the published server with the program main, with data, and returns its URL.
 func publishedAPI(t *testing.T, main, data string, flags ...string) (base string) {
 	t.Helper()
-	for _, tool := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("no %s here: the tests with a published API need Node 20 and npm", tool)
-		}
-	}
+	testset.Need(t, testset.Peers, "node", "npm")
 	m, err := installAPI()
 	if err != nil {
 		t.Fatal(err)
@@ -246,9 +242,7 @@ func dispatch(rt *adapterrt.Runtime, category, request string) *adapterrt.Result
 
 // TestJSONServer calls the published API with the adapter runtime alone.
 func TestJSONServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a published API")
-	}
+	testset.Need(t, testset.Peers)
 	rt := runtimeFor(t, jsonServer(t), adapterrt.Options{})
 	walk(t, steps, func(_ *testing.T, category, request string) string {
 		return string(dispatch(rt, category, request).JSON())
@@ -257,9 +251,7 @@ func TestJSONServer(t *testing.T) {
 
 // TestJSONServerRefusesAll calls the API when it was started with options that make it fail, and when nothing listens at its address.
 func TestJSONServerRefusesAll(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a published API")
-	}
+	testset.Need(t, testset.Peers)
 	readOnly := runtimeFor(t, jsonServer(t, "--read-only"), adapterrt.Options{})
 	for _, c := range [][3]string{
 		{"create", `{"operation":"create_post","params":{"title":"x"}}`, `{"success":false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Failed to parse response as JSON: unexpected character","details":{…"http_status":403,"mapped_code":"PERMISSION_DENIED"}}}`},

@@ -18,26 +18,16 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 	"github.com/tidwall/gjson"
 )
-
-// judgesWanted is the variable with which make judges asks for the judges. They are large: npm
-// unpacks 450 MB for one of them, and the other is a module of its own.
-const judgesWanted = "DRAGOMAN_JUDGES"
 
 var installJudges = sync.OnceValues(func() (modules, error) { return installModules("judges") })
 
 // judges returns the packages of the judges. It skips the test if they are not wanted or cannot be installed.
 func judges(t *testing.T) modules {
 	t.Helper()
-	if os.Getenv(judgesWanted) == "" {
-		t.Skip("make judges asks the vendors' own documents; " + judgesWanted + " is not set")
-	}
-	for _, tool := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("no %s here: the vendors' documents come by npm", tool)
-		}
-	}
+	testset.Need(t, testset.Judges, "node", "npm")
 	m, err := installJudges()
 	if err != nil {
 		t.Fatal(err)
@@ -218,9 +208,7 @@ func TestGitHubAcceptsRequestBodies(t *testing.T) {
 
 // TestStripeAcceptsForms is the same with stripe-mock and Stripe's document.
 func TestStripeAcceptsForms(t *testing.T) {
-	if os.Getenv(judgesWanted) == "" {
-		t.Skip("make judges asks the vendors' own documents; " + judgesWanted + " is not set")
-	}
+	testset.Need(t, testset.Judges)
 	bin := t.TempDir()
 	install := exec.Command("go", "install", "github.com/stripe/stripe-mock@v0.203.0")
 	install.Env = append(os.Environ(), "GOBIN="+bin, "GOFLAGS=")

@@ -23,6 +23,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // guardedServer starts a server that requires OAuth tokens on a port, until stop. Its clients know it by a URL. mode is
@@ -235,9 +236,7 @@ func pythonLogIn(ctx context.Context, at string) (l login, err error) {
 // TestPublishedClientsLogInThroughServe checks that published clients log in through the proxy as they do at the server
 // itself: with no setting but the server's own public URL, and with the same requests in the same order.
 func TestPublishedClientsLogInThroughServe(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts peers")
-	}
+	testset.Need(t, testset.Peers)
 	m := nodePeers(t)
 	proxy := build(t)
 	for _, c := range []struct{ mode, sdk string }{{"own", "1.32.2"}, {"own", "1.10.2"}, {"apart", "1.32.2"}, {"own", "Go"}, {"apart", "Go"}, {"own", "steps of the Python SDK"}, {"apart", "steps of the Python SDK"}} {
@@ -276,9 +275,7 @@ func TestPublishedClientsLogInThroughServe(t *testing.T) {
 // TestOldClientsLogInThroughServe checks that a client of 2025-03-26, which cannot log in at a server with another authorization
 // server, does so through the proxy with oauth.old_clients.
 func TestOldClientsLogInThroughServe(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts peers")
-	}
+	testset.Need(t, testset.Peers)
 	m := nodePeers(t)
 	proxy := build(t)
 	t.Parallel()

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // notModern are the steps of the scenario for which 2026-07-28 has no message, or to
@@ -86,9 +88,7 @@ func except(not map[string]string) func(scene) bool {
 // the proxy: the results of their calls must be the same as in a session,
 // questions during calls included.
 func TestModernClient(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts dozens of peers")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	m := nodePeers(t)
 	proxy := build(t)

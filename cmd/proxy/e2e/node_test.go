@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // patience bounds each wait for something that must come: it ends only a test that hangs. It is long because the start of
@@ -32,11 +34,7 @@ var (
 
 // nodePeers installs the published peers and returns them. It skips the test if there is no Node to run them.
 func nodePeers(t *testing.T) modules {
-	for _, tool := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("no %s here: the tests with published TypeScript peers need Node 20 and npm", tool)
-		}
-	}
+	testset.Need(t, testset.Peers, "node", "npm")
 	m, err := installPeers()
 	if err != nil {
 		t.Fatal(err)

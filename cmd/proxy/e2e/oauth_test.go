@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential/oauthtest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // signedIn is an adapter behind an OAuth server whose refresh tokens rotate, and the
@@ -32,6 +33,8 @@ type signedIn struct {
 }
 
 func newSignedIn(t *testing.T, auth string) *signedIn {
+	t.Helper()
+	testset.Need(t, testset.Peers)
 	s := &signedIn{Server: oauthtest.New(), bin: build(t), folder: t.TempDir(), kept: filepath.Join(t.TempDir(), "kept")}
 	t.Cleanup(s.Close)
 	file := "---\nname: test-api\ntype: adapter\nversion: \"1.0.0\"\ndescription: An API behind OAuth\n" +

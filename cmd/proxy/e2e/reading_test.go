@@ -14,15 +14,14 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
 
 // TestPublishedClientsReadAnAnswerToItsEnd checks that clients of each kind get a part of a large answer, and all of it by
 // the calls that its notices name, for few more tokens than the answer has.
 func TestPublishedClientsReadAnAnswerToItsEnd(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts peers")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	m, proxy := nodePeers(t), build(t)
 	command, folder := fileServer(t)

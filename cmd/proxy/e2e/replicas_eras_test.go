@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // across runs a client through three processes in turn that are peers of each other.
@@ -39,9 +41,7 @@ func across(t *testing.T, ctx context.Context, proxy dragoman, c cell) (o outcom
 // TestModernClientAcrossReplicas checks that a client without a session can answer through one process what the server
 // asked through another. Its transcript must be the same as with a session and one process.
 func TestModernClientAcrossReplicas(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	proxy := build(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -68,9 +68,7 @@ func TestModernClientAcrossReplicas(t *testing.T) {
 // TestSessionsAtModernServersAcrossReplicas checks that a session at a server without sessions is the same session at all
 // processes, with its log level, its subscriptions and its questions.
 func TestSessionsAtModernServersAcrossReplicas(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	proxy := build(t)
 	for _, revision := range []string{"2025-06-18", "2025-11-25"} {
@@ -102,9 +100,7 @@ func TestSessionsAtModernServersAcrossReplicas(t *testing.T) {
 // TestProcessThatHoldsACallEnds kills or stops a process while it waits for a client's answer, and starts it again. The
 // client must get an error that says so at every replica, and its next call must be served.
 func TestProcessThatHoldsACallEnds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	testset.Need(t, testset.Peers)
 	proxy := build(t)
 	server := goServer("2025-11-25")
 	url, stopServer, err := server.serve("2025-11-25", streamable)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/bench/fleet"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // withStore writes a configuration for replicas that share a store, with a redis-server of its own. Without one on
@@ -40,9 +41,7 @@ func withStore(t *testing.T, more string) (config string) {
 // TestPublishedClientsAcrossReplicasWithAStore runs published clients of every revision through three replicas in turn that
 // share a store and know nothing else of each other. What they see must be what they see through one process.
 func TestPublishedClientsAcrossReplicasWithAStore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	m := nodePeers(t)
 	proxy := build(t)
@@ -102,9 +101,7 @@ func TestPublishedClientsAcrossReplicasWithAStore(t *testing.T) {
 // during them, of a published server directly and through three replicas in turn: in front of the server itself, and of
 // a server without sessions, with the tasks extension between them.
 func TestTasksAcrossReplicasWithAStore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	m := nodePeers(t)
 	bin := build(t)

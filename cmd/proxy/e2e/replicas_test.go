@@ -21,6 +21,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // replica is one of several processes with the same key and the same server.
@@ -231,9 +233,7 @@ func keyFile(t *testing.T) (config string) {
 // processes with one key. One process is killed during the run, then all are, and started again. No call may fail, and no
 // session may be lost.
 func TestKilledReplica(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	testset.Need(t, testset.Peers)
 	proxy := build(t)
 	const sessions, calls = 100, 6
 	server := goServer("2025-11-25")
@@ -311,9 +311,7 @@ func TestKilledReplica(t *testing.T) {
 // TestAnswersThroughOtherReplicas runs the whole scenario over three processes in turn, between revisions: a request of
 // the server that comes through one is answered through another. Clients and servers must see no difference.
 func TestAnswersThroughOtherReplicas(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	proxy := build(t)
 	for _, c := range []cell{

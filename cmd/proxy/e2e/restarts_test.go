@@ -11,14 +11,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // TestClientsOutliveARestartOfTheServer kills a published server between two calls of published clients, and starts it
 // again on the same port. None of the clients would begin another session by itself.
 func TestClientsOutliveARestartOfTheServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts peers")
-	}
+	testset.Need(t, testset.Peers)
 	m := nodePeers(t)
 	proxy := build(t)
 	const version = "2026.8.31"
@@ -100,6 +100,7 @@ func TestClientsOutliveARestartOfTheServer(t *testing.T) {
 // TestKilledProxyLeavesNoProcess checks that no process is left after the proxy was killed, not even child processes of the
 // server.
 func TestKilledProxyLeavesNoProcess(t *testing.T) {
+	testset.Need(t, testset.Peers)
 	if runtime.GOOS != "linux" {
 		t.Skip("leftovers are looked for in /proc")
 	}

@@ -12,14 +12,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // TestAdapterCredentialsAreNeverShown gives adapters credentials for APIs that echo them in every way, and searches
 // for them in results, in the log at debug level, and in the metrics.
 func TestAdapterCredentialsAreNeverShown(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts the proxy")
-	}
+	testset.Need(t, testset.Peers)
 	secrets := map[string]string{
 		"E2E_PLAIN": "no shape that anybody would know 4711",
 		"E2E_TOKEN": "ghp_0123456789abcdefghijABCDEFGHIJ012345",

@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // A person has a folder for tokens, and a browser that writes down what it is asked to show.
@@ -151,9 +153,7 @@ func whoami(ctx context.Context, s *mcp.ClientSession, tool string) (string, err
 // TestShimLogsInAtPublishedServers checks that the local command logs in at the servers of the TypeScript SDK, one of which
 // refuses tokens for another audience, and that another process needs no login after it.
 func TestShimLogsInAtPublishedServers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts peers")
-	}
+	testset.Need(t, testset.Peers)
 	m := nodePeers(t)
 	proxy := build(t)
 	for _, mode := range []string{"own", "apart"} {
@@ -248,9 +248,7 @@ func newKeyFile(t *testing.T) (path, public string) {
 // refresh tokens that rotate every 3 seconds, further scopes, and revocation; a login on another device; and serve in front of it
 // as a service with a secret and with a key.
 func TestShimLogsInAtOIDCProvider(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts peers")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	at, keyFile := oidcServer(t)
 	proxy := build(t)
@@ -422,9 +420,7 @@ func beOfALogin(what string, args []string) error {
 
 // TestConformanceOfLogins runs the suite's scenarios about authorization with the local command as the client.
 func TestConformanceOfLogins(t *testing.T) {
-	if testing.Short() {
-		t.Skip("installs Node.js 22 and the conformance suite")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	suite := conformanceSuite(t)
 	proxy := build(t)

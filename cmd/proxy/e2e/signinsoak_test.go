@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/dragoman-proxy/dragoman/proxy/oauth/oauthtest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // TestShimsShareALogin lets five local commands with ten callers each use one login, at an authorization server that
@@ -23,9 +24,7 @@ import (
 // process, the person logs in again only if an answer was lost with a process, and no log, error, argument or
 // environment has a secret. It lasts 12 s, or as long as E2E_LOGIN_SOAK says.
 func TestShimsShareALogin(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	testset.Need(t, testset.Peers)
 	t.Parallel()
 	lasts := 12 * time.Second
 	if text := os.Getenv("E2E_LOGIN_SOAK"); text != "" {

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // This file has all uses of chromedp.
@@ -48,9 +49,10 @@ type tab struct {
 // newTab opens an empty tab. It skips the test if there is no browser.
 func newTab(t *testing.T) *tab {
 	t.Helper()
+	testset.Need(t, testset.Browsers, "chromium")
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("no chromium here: the page is not tested in a browser")
+		t.Fatal(err)
 	}
 	browser.once.Do(func() {
 		ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WSURLReadTimeout(peertest.Patience))...)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe/page"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // maxSize is the size of all files of the page together, of which gzip leaves a third, and maxLines the lines of one.
@@ -396,12 +397,9 @@ func TestAxeFindsNothing(t *testing.T) {
 
 // axe returns axe-core, which npm brings into the folder of the test.
 func axe(t *testing.T) string {
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		t.Skip("no npm here: axe-core is not run")
-	}
+	testset.Need(t, testset.Browsers, "npm")
 	dir := t.TempDir()
-	pack := exec.CommandContext(t.Context(), npm, "pack", "--silent", "axe-core@4.14.1")
+	pack := exec.CommandContext(t.Context(), "npm", "pack", "--silent", "axe-core@4.14.1")
 	pack.Dir = dir
 	if out, err := pack.CombinedOutput(); err != nil {
 		t.Skipf("npm has no axe-core here: %v\n%s", err, out)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
 // Redis is a redis-server of a test's own.
@@ -29,7 +30,7 @@ type Redis struct {
 }
 
 // StartRedis starts a server with these settings, such as "maxmemory 4mb", and ends it with the test. The test is skipped
-// where redis-server is not installed.
+// where redis-server is not installed, and in runs that do not play the tests with Redis.
 func StartRedis(t testing.TB, config ...string) *Redis {
 	t.Helper()
 	return start(t, "", config)
@@ -44,9 +45,7 @@ func StartSentinel(t testing.TB, name, address string) *Redis {
 
 func start(t testing.TB, sentinel string, config []string) *Redis {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("redis-server is not installed")
-	}
+	testset.Need(t, testset.Redis, "redis-server")
 	dir, err := os.MkdirTemp("", "store") // the path of a socket is short
 	if err != nil {
 		t.Fatal(err)
