@@ -129,7 +129,15 @@ func TestClientThatLeavesAParkedStream(t *testing.T) {
 			inside := make(chan struct{})
 			s := start(t, fakeHandler{get: func(q *Request, r *Response) {
 				p.get(q, r)
-				context.AfterFunc(q.Ctx, func() { (<-p.wakers).Wake() })
+				done, over := r.Done, make(chan struct{})
+				r.Done = func() { close(over); done() }
+				context.AfterFunc(q.Ctx, func() {
+					select {
+					case w := <-p.wakers:
+						w.Wake()
+					case <-over: // before it was parked
+					}
+				})
 				close(inside)
 			}}, HTTPConfig{})
 			_, _, client := listen(t, s, getHead+"\r\n")
