@@ -52,7 +52,7 @@ func TestProbeOfEitherEra(t *testing.T) {
 	}{
 		{"modern, http", over("http", modernSDKServer(modernOnly), true), "modern", modernOnly, "", "http", "same", "bridged", "bridged", ""},
 		{"modern, stdio", child(modernOnly), "modern", modernOnly, "", "stdio", "same", "bridged", "bridged", ""},
-		{"both, http", over("http", every, true), "both", modernOnly, "2025-11-25", "http", "same", "same", "translated", ""},
+		{"both, http", over("http", every, true), "both", modernOnly, "2025-11-25", "http", "same", "same", "translated", "a request of its own"},
 		{"session mode, http", over("http", every, false), "legacy", "2025-11-25", "2025-11-25", "http", "bridged", "same", "translated", "stream broke"},
 		{"2025-06-18, http", over("http", sdkServer("2025-06-18"), false), "legacy", "2025-06-18", "2025-06-18", "http", "bridged", "translated", "translated", "stream broke"},
 		{"2025-03-26, stdio", child("2025-03-26"), "legacy", "2025-03-26", "2025-03-26", "stdio", "bridged", "translated", "translated", "log messages while"},

@@ -24,7 +24,7 @@ func concluded(e *era.Era) string {
 	if e.Modern() {
 		words = append(words, e.Revision.Name)
 	}
-	if e.Handshake {
+	if e.Handshake == era.Accepted {
 		words = append(words, "handshake")
 	}
 	if e.Newest != nil {

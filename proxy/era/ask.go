@@ -27,6 +27,8 @@ type eraAnswer struct {
 	// greeted says that the process was sent initialize as well, so that no session can use it. begun says
 	// that m is the response to initialize, and that server/discover has none.
 	greeted, begun bool
+	// greeting is the response to initialize where both requests have one.
+	greeting *wire.Message
 }
 
 // askProcess asks a process for its era. A process that is silent for a while may start slowly, or may be
@@ -60,8 +62,12 @@ func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun) (r eraAnswer,
 	}
 	ctx, cancel = context.WithTimeout(ctx, eraBreath)
 	defer cancel()
-	if m, err := h.AwaitAny(ctx, b.Standing, other); err == nil && r.begun {
-		r.m, r.begun = m, false
+	switch m, err := h.AwaitAny(ctx, b.Standing, other); {
+	case err != nil:
+	case r.begun:
+		r.m, r.greeting, r.begun = m, r.m, false
+	default:
+		r.greeting = m
 	}
 	return r, nil
 }
@@ -94,11 +100,15 @@ func (p *Cache) awaitGreeting(ctx context.Context, h *server.Opening, id []byte)
 func concludeBegun(m *wire.Message) (*Era, error) {
 	switch {
 	case !LooksModern(m, nil):
-		return &Era{Handshake: true}, nil
+		return &Era{Handshake: Accepted}, nil
 	case m.Kind == wire.Error && gjson.Get(wire.View(m.Error()), "data.supported").IsArray():
-		return conclude(m, 0)
+		e, err := conclude(m, 0)
+		if err == nil && e.Handshake == Untried {
+			e.Handshake = Refused
+		}
+		return e, err
 	}
-	return &Era{Revision: translate.Lookup(translate.Modern())}, nil
+	return &Era{Revision: translate.Lookup(translate.Modern()), Handshake: Refused}, nil
 }
 
 // TookTooLong reports whether err is that of a context whose deadline has passed.
@@ -109,7 +119,7 @@ func (p *Cache) ask(ctx context.Context, header []upstream.Header) (e *Era, b *u
 	b, err = p.open()(ctx)
 	switch {
 	case errors.Is(err, ErrHandshakeOnly):
-		return &Era{Handshake: true}, nil, nil
+		return &Era{Handshake: Accepted}, nil, nil
 	case err != nil:
 		return nil, nil, err
 	}
@@ -134,34 +144,29 @@ func (p *Cache) ask(ctx context.Context, header []upstream.Header) (e *Era, b *u
 	case piped && TookTooLong(err):
 		return nil, nil, err // the process has already had initialize and has not answered it either
 	case r.begun:
-		if e, err = concludeBegun(m); err == nil && m.Kind == wire.Result && e.Handshake {
+		if e, err = concludeBegun(m); err == nil && m.Kind == wire.Result && e.Handshake == Accepted {
 			p.host.Report.Quirk(report.SilentEarly)
 		}
 	case err == nil, code < 500 && m != nil:
 		if e, err = conclude(m, code); err == nil && m.Kind == wire.Error && e.Newest != nil {
 			p.host.Report.Quirk(report.LegacyList)
 		}
+		if err == nil && e.Handshake == Untried && r.greeting != nil {
+			if e.Handshake = refusal(r.greeting, nil); r.greeting.Kind == wire.Result && e.Handshake == Untried {
+				e.Handshake = Accepted
+			}
+		}
 	default:
 		if _, exited := errors.AsType[*upstream.ExitError](err); exited {
 			p.host.Report.Quirk(report.ExitsEarly)
 		}
-		e, err = &Era{Handshake: true, Unsure: !piped && (code == 0 || code >= 500)}, nil
+		e, err = &Era{Handshake: Accepted, Unsure: !piped && (code == 0 || code >= 500)}, nil
 	}
 	if err != nil && b != nil {
 		server.EndBegun(b, p.host.Log)
 		b = nil
 	}
 	return e, b, err
-}
-
-// Inconclusive reports whether an HTTP status says nothing about the server's era: it is about the
-// credential or the load, or may come from a gateway.
-func Inconclusive(code int) bool {
-	switch code {
-	case 401, 403, 407, 408, 429, 502, 503, 504:
-		return true
-	}
-	return false
 }
 
 // discover sends server/discover over HTTP. m is the response. If the server answers with an error status,
@@ -212,7 +217,10 @@ func conclude(m *wire.Message, code int) (*Era, error) {
 	if m.Kind == wire.Result {
 		names := gjson.Get(wire.View(m.Result()), "supportedVersions")
 		modern, handshake, _ := Named(names)
-		e := &Era{Revision: modern, Handshake: modern == nil || handshake != nil, Newest: handshake}
+		e := &Era{Revision: modern, Newest: handshake}
+		if modern == nil || handshake != nil {
+			e.Handshake = Accepted
+		}
 		if modern != nil && len(m.Result()) <= maxDiscovered {
 			e.Discovered = bytes.Clone(m.Result())
 		}
@@ -223,13 +231,15 @@ func conclude(m *wire.Message, code int) (*Era, error) {
 	switch rpc := said.Get("code").Int(); {
 	case rpc == mcp.CodeUnsupportedVersion && handshake == nil && modern == nil && others != "":
 		return nil, mcp.Fail(mcp.UpstreamModern, others)
-	case rpc == mcp.CodeUnsupportedVersion && (handshake != nil || modern != nil):
-		return &Era{Revision: modern, Handshake: handshake != nil, Newest: handshake}, nil
+	case rpc == mcp.CodeUnsupportedVersion && handshake != nil:
+		return &Era{Revision: modern, Handshake: Accepted, Newest: handshake}, nil
+	case rpc == mcp.CodeUnsupportedVersion && modern != nil:
+		return &Era{Revision: modern}, nil
 	case rpc == int64(mcp.HeaderMismatch.Code()), rpc == int64(mcp.CapabilityMissing.Code()),
 		(rpc == mcp.CodeInvalidParams || rpc == mcp.CodeMethodNotFound) && (code == 400 || code == 404) && strings.Contains(said.Raw, mcp.MetaPrefix):
 		return &Era{Revision: translate.Lookup(translate.Modern())}, nil
 	}
-	return &Era{Handshake: true}, nil
+	return &Era{Handshake: Accepted}, nil
 }
 
 // Named returns, of a list of revision names, a modern revision and the newest handshake revision
@@ -252,36 +262,4 @@ func Named(names gjson.Result) (modern, handshake *translate.Revision, others st
 		return true
 	})
 	return modern, handshake, strings.Join(unknown, ", ")
-}
-
-// LooksModern reports whether the outcome of initialize may come from a server that has no handshake. m is the
-// response, or err the error of the request; m is not used if err is not nil.
-func LooksModern(m *wire.Message, err error) bool {
-	if err != nil {
-		status, ok := errors.AsType[*upstream.StatusError](err)
-		if !ok || status.Code != 400 && status.Code != 404 {
-			return false
-		}
-		m = new(wire.Message)
-		if m.Scan(status.Body, nil) != nil {
-			return false
-		}
-	}
-	if m.Kind == wire.Result {
-		v := translate.Lookup(gjson.GetBytes(m.Result(), "protocolVersion").String())
-		return v != nil && v.Modern // revisions in which no session begins
-	}
-	if m.Kind != wire.Error {
-		return false
-	}
-	switch gjson.Get(wire.View(m.Error()), "code").Int() {
-	case mcp.CodeMethodNotFound, mcp.CodeInvalidParams, -32600, mcp.CodeUnsupportedVersion, -32021, -32020:
-		return true
-	}
-	return false
-}
-
-// IsUnsupported reports whether message is an error response that refuses the revision of the request.
-func IsUnsupported(message []byte) bool {
-	return gjson.GetBytes(message, "error.code").Int() == mcp.CodeUnsupportedVersion
 }

@@ -65,12 +65,12 @@ func (p *Cache) Fixed() *Era {
 // handshakeOnly is the era of every server on a transport that requires a handshake, and named has that of a server of
 // one revision, by the revision's name.
 var (
-	handshakeOnly = Era{Handshake: true}
+	handshakeOnly = Era{Handshake: Accepted}
 	named         = func() map[string]*Era {
 		all := make(map[string]*Era)
 		for _, v := range translate.All() {
-			if all[v.Name] = (&Era{Handshake: true, Newest: v}); v.Modern {
-				all[v.Name] = &Era{Revision: v}
+			if all[v.Name] = (&Era{Handshake: Accepted, Newest: v}); v.Modern {
+				all[v.Name] = &Era{Revision: v, Handshake: Refused}
 			}
 		}
 		return all
@@ -80,7 +80,7 @@ var (
 // Asking returns the context for server/discover at the beginning of a session. The context ends after
 // AskTime, unless the server is known to have no handshake: there is no other request to try with it.
 func (p *Cache) Asking(ctx context.Context, header []upstream.Header) (context.Context, context.CancelFunc) {
-	if e := p.Peek(header); e != nil && e.Modern() && !e.Handshake && !e.Unsure {
+	if e := p.Peek(header); e.WithoutHandshake() && !e.Unsure {
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, p.AskTime)
@@ -112,6 +112,20 @@ func (p *Cache) Note(header []upstream.Header, e *Era) {
 		return
 	}
 	p.known[who] = &eraEntry{found: found, era: e, asked: time.Now()}
+}
+
+// Prove notes how the server has taken initialize, if its era is known and that is not.
+func (p *Cache) Prove(header []upstream.Header, how Handshake) {
+	if p.Fixed() != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at := p.known[credential(header)]; at != nil && at.era != nil && at.era.Handshake == Untried {
+		e := *at.era
+		e.Handshake = how
+		at.era = &e
+	}
 }
 
 // Drop forgets e, which has turned out to be wrong, unless another era has replaced it already.
@@ -199,7 +213,7 @@ func (e *Era) fields() (f []zap.Field) {
 	if e.Modern() {
 		f = append(f, zap.String("without_handshake", e.Revision.Name))
 	}
-	return append(f, zap.Bool("handshake", e.Handshake))
+	return append(f, zap.Stringer("handshake", e.Handshake))
 }
 
 // endSpare ends the connection that no session has taken, if there is one. The caller holds p.mu.

@@ -19,7 +19,7 @@ func TestServerIsLoggedOnceForAllCredentials(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	p := &Cache{}
 	log := zap.New(core)
-	handshake, both := &Era{Handshake: true}, &Era{Handshake: true, Revision: translate.Lookup(translate.Modern())}
+	handshake, both := &Era{Handshake: Accepted}, &Era{Handshake: Accepted, Revision: translate.Lookup(translate.Modern())}
 	for _, e := range []*Era{handshake, handshake, both, both, handshake} {
 		log.Log(p.logLevel(e), "server identified", e.fields()...)
 	}
@@ -37,7 +37,7 @@ func TestErasAreBounded(t *testing.T) {
 	})
 	for i := range maxEras + 10 {
 		e, err := p.Of(t.Context(), []upstream.Header{{Name: "Authorization", Value: fmt.Sprint(i)}})
-		if err != nil || !e.Handshake {
+		if err != nil || e.Handshake != Accepted {
 			t.Fatalf("%+v %v", e, err)
 		}
 	}
@@ -59,10 +59,10 @@ func TestFixedEraAllocatesNothing(t *testing.T) {
 		}
 		switch v := translate.Lookup(version); {
 		case v == nil:
-			if e.Modern() || !e.Handshake || e.Newest != nil {
+			if e.Modern() || e.Handshake != Accepted || e.Newest != nil {
 				t.Errorf("%q: %+v", version, e)
 			}
-		case v.Modern && (e.Revision != v || e.Handshake), !v.Modern && (e.Newest != v || !e.Handshake || e.Modern()):
+		case v.Modern && (e.Revision != v || e.Handshake != Refused), !v.Modern && (e.Newest != v || e.Handshake != Accepted || e.Modern()):
 			t.Errorf("%q: %+v", version, e)
 		}
 	}

@@ -25,6 +25,11 @@ func (p *Cache) Changed(ctx context.Context, header []upstream.Header, modern bo
 		p.Drop(header, known)
 	}
 	now, err := p.Of(ctx, header)
+	if err == nil && !modern && now.Handshake == Untried {
+		how := p.shake(ctx, header)
+		p.Prove(header, how)
+		return how == Refused
+	}
 	return err == nil && !now.Serves(modern)
 }
 
@@ -44,7 +49,7 @@ func (e *Era) Serves(modern bool) bool {
 	if modern {
 		return e.Modern()
 	}
-	return e.Handshake
+	return e.Handshake != Refused
 }
 
 // Doubtful reports whether err is a refusal that a server of this era would not send.
@@ -76,11 +81,11 @@ func Doubtful(modern bool, err error) bool {
 // OrChanged returns the error to report for a handshake that failed with err. was is the server's era before the
 // handshake. If the server no longer accepts initialize, the error says so; otherwise it is err itself.
 func (p *Cache) OrChanged(ctx context.Context, header []upstream.Header, was *Era, err error) error {
-	if !was.Handshake || clienterror.Unreachable(err) || p.Fixed() != nil {
+	if was.Handshake != Accepted || clienterror.Unreachable(err) || p.Fixed() != nil {
 		return err
 	}
 	now, failed := p.Of(ctx, header)
-	if failed != nil || now.Handshake {
+	if failed != nil || !now.Modern() || now.Handshake == Accepted {
 		return err
 	}
 	f := mcp.Fail(mcp.UpstreamModern, now.Revision.Name)

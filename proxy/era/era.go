@@ -3,6 +3,8 @@
 //
 //   - era.go: what is remembered; cache.go: the era for each credential, found out once and kept until it turns out to be wrong;
 //   - ask.go: how a server is asked; a process may answer nothing before initialize;
+//   - answers.go: what is proved by a response to initialize;
+//   - shake.go: how a server that names no revision with a handshake is tried;
 //   - changed.go: what makes a refusal doubtful, so that the server is asked again;
 //   - proposal.go: the revisions that initialize proposes, one after the other.
 package era
@@ -48,8 +50,8 @@ var ErrHandshakeOnly = errors.New("servers on this transport have a handshake")
 type Era struct {
 	// Revision is the modern revision that the server speaks, or nil if it speaks none.
 	Revision *translate.Revision
-	// Handshake says that the server accepts initialize, as far as that is known.
-	Handshake bool
+	// Handshake says whether the server accepts initialize.
+	Handshake Handshake
 	// Newest is the newest revision with a handshake that the server has named, or nil if it has
 	// named none.
 	Newest *translate.Revision
@@ -64,7 +66,19 @@ type Era struct {
 func (e *Era) Modern() bool { return e != nil && e.Revision != nil }
 
 // WithoutHandshake reports whether the server is known to refuse initialize. It may be called on nil.
-func (e *Era) WithoutHandshake() bool { return e.Modern() && !e.Handshake }
+func (e *Era) WithoutHandshake() bool { return e.Modern() && e.Handshake == Refused }
+
+// A Handshake is what is known of how a server takes initialize. Only its response proves that: a server of both eras need not
+// name in its DiscoverResult the revisions that initialize negotiates.
+type Handshake int
+
+const (
+	Untried Handshake = iota
+	Accepted
+	Refused
+)
+
+func (h Handshake) String() string { return [...]string{"untried", "accepted", "refused"}[h] }
 
 // Supported returns the names of the supported revisions that a modern server lists. It may be called on nil.
 func (e *Era) Supported() (names []string) {

@@ -2,7 +2,6 @@ package era
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -129,47 +127,4 @@ func RefusesProposal(m *wire.Message, err error) (refused, closed bool) {
 	closed = !upstream.NeverSent(err) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, upstream.ErrLost))
 	return closed, closed
-}
-
-// Agreed returns the revision that the server's InitializeResult m names, which must be one with a handshake. The error is
-// for the client whose request has this id; nil for none.
-func Agreed(m *wire.Message, id []byte) (*translate.Revision, error) {
-	said := gjson.Get(wire.View(m.Result()), "protocolVersion").String()
-	if r := translate.WithHandshake(said); r != nil {
-		return r, nil
-	}
-	f := mcp.Fail(mcp.UpstreamVersion, "").About(id)
-	f.Data = mcp.UnsupportedData(said)
-	return nil, f
-}
-
-// Rejected returns the newest revision that the server names in the error m as one that it accepts and that dragoman
-// speaks; nil if it names none. The error says that the server speaks only revisions without a handshake.
-func Rejected(m *wire.Message) (*translate.Revision, error) {
-	e := gjson.Parse(wire.View(m.Error()))
-	names := e.Get("data.supported")
-	if !names.IsArray() {
-		if strings.Contains(e.Raw, mcp.MetaPrefix) {
-			return nil, mcp.Fail(mcp.UpstreamModern, translate.Modern())
-		}
-		return nil, nil
-	}
-	var newest *translate.Revision
-	var modern []string
-	names.ForEach(func(_, v gjson.Result) bool {
-		r := translate.Lookup(v.String())
-		switch {
-		case r != nil && !r.Modern:
-			if newest == nil || r.Newer(newest) {
-				newest = r
-			}
-		case len(modern) < 4:
-			modern = append(modern, fmt.Sprintf("%.32s", v.String()))
-		}
-		return true
-	})
-	if newest == nil && e.Get("code").Int() == mcp.CodeUnsupportedVersion {
-		return nil, mcp.Fail(mcp.UpstreamModern, strings.Join(modern, ", "))
-	}
-	return newest, nil
 }

@@ -101,16 +101,16 @@ func (h *Handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 		m, err := h.ask(ctx, raw, steps.Next())
 		if steps.First() && era.LooksModern(m, err) && !h.namesHandshake(m) {
 			if s, answer, ok := h.bridge(ctx, raw, m); ok {
-				h.Opener.Eras.Note(h.Header, &era.Era{Revision: s.ServerRevision})
+				h.Opener.Eras.Note(h.Header, &era.Era{Revision: s.ServerRevision, Handshake: era.Refused})
 				return h.ready(ctx, s, answer)
 			}
 		}
-		if err != nil && h.sharesModern(ctx) {
+		if err != nil && h.sharesModern(ctx, err) {
 			if s, answer, ok := h.bridge(ctx, raw, nil); ok {
 				return h.ready(ctx, s, answer)
 			}
 		}
-		if err == nil && m.Kind == wire.Result && !h.shakesFor(ctx) {
+		if err == nil && m.Kind == wire.Result && !h.shakesFor(ctx, m) {
 			if s, answer, ok := h.bridge(ctx, raw, nil); ok {
 				return h.ready(ctx, s, answer)
 			}
@@ -122,6 +122,7 @@ func (h *Handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 			if err != nil {
 				return nil, nil, err
 			}
+			h.Opener.Eras.Prove(h.Header, era.Accepted)
 			return h.ready(ctx, s, answer)
 		}
 		if err == nil {
@@ -381,14 +382,20 @@ func (h *Handshake) requestInfo() report.At {
 	return report.At{Method: wire.Initialize.String(), Client: h.vc, Header: h.Header}
 }
 
-// sharesModern reports whether the shared process is a modern server. It is called after a handshake with the
-// process has failed.
-func (h *Handshake) sharesModern(ctx context.Context) bool {
+// sharesModern reports whether the shared process is a server without a handshake. failed is the error of a handshake with it.
+func (h *Handshake) sharesModern(ctx context.Context, failed error) bool {
 	if h.Opener.Now().Origin.Shared == nil || !h.Bridges {
 		return false
 	}
 	e, err := h.Opener.Eras.Of(ctx, h.Header)
-	return err == nil && e.WithoutHandshake()
+	if err != nil || !e.Modern() || e.Handshake == era.Accepted {
+		return false
+	}
+	if f, ok := errors.AsType[*mcp.Failure](failed); ok && f.Err == nil { // its own answer, and no process that has ended
+		h.Opener.Eras.Prove(h.Header, era.Refused)
+		return true
+	}
+	return e.Handshake == era.Refused
 }
 
 // beginSpan begins the span of the client's initialize, raw.

@@ -84,16 +84,41 @@ func (h *Handshake) unbridge() {
 }
 
 // shakesFor reports whether the server has a handshake at all, which has just
-// answered one without beginning a session: some that have none answer it, too, and
-// refuse all that follows.
-func (h *Handshake) shakesFor(ctx context.Context) bool {
+// answered one with m without beginning a session: some that have none answer it, too, and
+// refuse all that follows. A server of which nothing is proved yet is sent one ping.
+func (h *Handshake) shakesFor(ctx context.Context, m *wire.Message) bool {
 	if !h.Bridges || h.Standing != nil || h.named != "" {
 		return true
 	}
 	e, err := h.Opener.Eras.Of(ctx, h.Header)
-	if err != nil || !e.WithoutHandshake() {
+	if err != nil || !e.Modern() || e.Handshake == era.Accepted {
 		return true
+	}
+	if e.Handshake == era.Untried {
+		how := h.pinged(ctx, m)
+		h.Opener.Eras.Prove(h.Header, how)
+		if how != era.Refused {
+			return true
+		}
 	}
 	h.Opener.Host.Report.Quirk(report.IdleHandshake)
 	return false
+}
+
+// pinged is [era.Pinged] for the server that has answered initialize with m.
+func (h *Handshake) pinged(ctx context.Context, m *wire.Message) era.Handshake {
+	vu, err := era.Agreed(m, h.ID)
+	if err != nil {
+		return era.Untried
+	}
+	if h.Web != nil {
+		h.Web.SetSession("", vu.HeaderName())
+	}
+	asking, cancel := h.Opener.Eras.Asking(ctx, h.Header)
+	defer cancel()
+	how, err := era.Pinged(asking, &h.Opening, vu)
+	if err != nil {
+		h.log().Debug("server does not answer a ping", zap.Error(err))
+	}
+	return how
 }

@@ -69,7 +69,7 @@ func (opener *Opener) Open(ctx context.Context, o modernclient.Opening) (s *sess
 		return nil, nil, err
 	}
 	if known != nil && known.Unsure {
-		opener.Eras.Note(o.Header, &era.Era{Handshake: true, Newest: s.ServerRevision})
+		opener.Eras.Note(o.Header, &era.Era{Handshake: era.Accepted, Newest: s.ServerRevision})
 	}
 	return s, answer, nil
 }
@@ -81,7 +81,7 @@ func (h *Handshake) shakeHands(ctx context.Context, o modernclient.Opening, know
 	case o.Kind == modernclient.OnlyAdapters:
 		h.Facts = o.For.Facts
 		s, answer, err = h.settleAlone()
-	case !known.Handshake:
+	case !known.Serves(false):
 		err = mcp.Fail(mcp.UpstreamModern, known.Revision.Name)
 	default:
 		h.Facts = mcp.ClientFacts(gjson.ParseBytes(o.For.Capabilities))

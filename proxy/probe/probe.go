@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
@@ -39,12 +40,17 @@ func Probe(ctx context.Context, srv Server, can Capabilities) (*Report, error) {
 			return nil, err
 		}
 	}
-	if e.Handshake {
-		p.legacy = newClient(srv, can)
-		defer p.legacy.end()
-		if err := p.legacy.begin(ctx, translate.Latest(), false); err != nil {
+	if e.Serves(false) {
+		c := newClient(srv, can)
+		defer c.end()
+		if err := c.begin(ctx, translate.Latest(), e.Handshake == era.Untried); err != nil {
 			return nil, srv.WantsLogin(ctx, err)
 		}
+		if !c.vu.Modern { // else the server has refused the handshake
+			p.legacy = c
+		}
+	}
+	if p.legacy != nil {
 		if err := p.legacy.ask(ctx, allLists()); err != nil {
 			return nil, err
 		}
@@ -305,6 +311,9 @@ func (p *probing) lost(vc *translate.Revision, offered []string) (list []string)
 	case vc.SameEra(side.vu):
 		if side.vu.Elicitation && !vc.Elicitation {
 			list = append(list, "questions to the user: refused, the client has no such thing")
+		}
+		if vc.Modern && p.legacy != nil {
+			list = append(list, "questions that the server asks in a request of its own: only clients with a handshake get them")
 		}
 		return list
 	case vc.Modern:

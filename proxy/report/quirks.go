@@ -43,7 +43,7 @@ var Quirks = [...]struct {
 	{
 		IdleHandshake, "Go SDK, stateless server restricted to 2026-07-28", "1.8",
 		"answers initialize with 2025-11-25, opens no session, and refuses all further requests",
-		"sends server/discover once if initialize has opened no session, to learn whether the server has a handshake",
+		"sends server/discover and then ping once if initialize has opened no session, to learn whether the server has a handshake",
 	},
 	{
 		NoStanding, "stateless servers over Streamable HTTP", "2025-03-26 to 2025-11-25",
