@@ -287,7 +287,7 @@ func commandRows() []failureRow {
 	return []failureRow{
 		{name: "command_not_found", cause: failures.CommandNotFound, status: 502, code: -32603, text: "upstream request failed: ", says: "no such file", play: runs("/nowhere/server-of-none", "--token=c4n4ry")},
 		{name: "command_exit", cause: failures.CommandExit, status: 502, code: -32603,
-			text: `upstream process ended: upstream "sh" ended (exit status 7); the last line on its standard error: "no licence for [redacted]"`,
+			text: `upstream process ended: upstream "sh" ended (exit status 7); standard error: "no licence for [redacted]"`,
 			says: "exit status 7", play: func(t *testing.T) failurePlayed {
 				p := runs("sh", "-c", `for n in $(seq 30); do echo "line $n" >&2; done; printf 'no \033[1mlicence for %s\n' "$API_TOKEN" >&2; exit 7`)(t)
 				logged := p.logs.FilterMessage("request failed").All()[0].ContextMap()

@@ -182,7 +182,7 @@ type ExitError struct {
 	Command string        // the first word of its command line
 	Status  string        // "exit status 1", "signal: killed", as the system reports it
 	Lived   time.Duration // from its start to its end
-	Stderr  string        // the last line of its standard error, as Stdio.Quote returns it
+	Stderr  string        // what [Telling] finds in the end of its standard error, as Stdio.Quote returns it
 	Tail    []string      // the last 20 lines of its standard error, oldest first
 	Err     error         // why it was stopped; nil if it ended by itself
 }
@@ -193,7 +193,7 @@ func (e *ExitError) Error() string {
 		s = fmt.Sprintf("upstream %q was stopped: %v (%s)", e.Command, e.Err, e.Status)
 	}
 	if e.Stderr != "" {
-		s += fmt.Sprintf("; the last line on its standard error: %q", e.Stderr)
+		s += fmt.Sprintf("; standard error: %q", e.Stderr)
 	}
 	return s
 }
@@ -206,13 +206,13 @@ type MuteError struct {
 	Waited  time.Duration // since its start
 	Lines   int           // number of lines on its standard output that are not messages
 	Said    []string      // the first of these lines, as Stdio.Quote returns them
-	Stderr  string        // the last line of its standard error, as Stdio.Quote returns it
+	Stderr  string        // what [Telling] finds in the end of its standard error, as Stdio.Quote returns it
 }
 
 func (e *MuteError) Error() string {
 	s := fmt.Sprintf("upstream %q has sent no message for %v", e.Command, e.Waited.Round(time.Second/10)) + e.Printed()
 	if e.Stderr != "" {
-		s += fmt.Sprintf("; the last line on its standard error: %q", e.Stderr)
+		s += fmt.Sprintf("; standard error: %q", e.Stderr)
 	}
 	return s
 }

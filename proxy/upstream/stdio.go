@@ -242,10 +242,9 @@ func (c *Child) run(started chan<- error) {
 		c.notice.Stop()
 	}
 	c.mu.Lock()
-	lines := c.tail.quoted(c.quote)
 	c.exit = &ExitError{
 		Command: c.name, Status: status, Lived: lived,
-		Stderr: last(lines), Tail: lines, Err: c.cause,
+		Stderr: c.quote(Telling(c.tail.last(maxTail))), Tail: c.tail.quoted(c.quote), Err: c.cause,
 	}
 	c.mu.Unlock()
 	close(c.exited)
@@ -464,7 +463,7 @@ func (c *Child) Mute() *MuteError {
 	c.noise.mu.Unlock()
 	e.Said = c.Printed()
 	c.mu.Lock()
-	e.Stderr = last(c.tail.quoted(c.quote))
+	e.Stderr = c.quote(Telling(c.tail.last(maxTail)))
 	c.mu.Unlock()
 	return e
 }

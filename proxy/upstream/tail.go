@@ -12,10 +12,12 @@ type tail struct {
 }
 
 const (
-	// maxTail is how many lines are kept, and maxTailLine how many bytes of each. A quote is
+	// maxTail is how many lines are kept, enough for most traces, and maxTailLine how many bytes of each. A quote is
 	// shorter: secrets are removed from the kept line before it is cut to a quote.
-	maxTail     = 20
+	maxTail     = 64
 	maxTailLine = 1 << 10
+	// toldTail is how many of them an error has.
+	toldTail = 20
 )
 
 func (t *tail) add(line []byte) {
@@ -24,22 +26,22 @@ func (t *tail) add(line []byte) {
 	t.count++
 }
 
-// quoted returns the lines as errors may quote them, oldest first.
-func (t *tail) quoted(quote func(string) string) (lines []string) {
-	for n := max(0, t.count-maxTail); n < t.count; n++ {
-		if text := quote(string(t.lines[n%maxTail])); text != "" {
-			lines = append(lines, text)
-		}
+// last returns the last n lines, oldest first.
+func (t *tail) last(n int) (lines []string) {
+	for i := max(0, t.count-min(n, maxTail)); i < t.count; i++ {
+		lines = append(lines, string(t.lines[i%maxTail]))
 	}
 	return lines
 }
 
-// last returns the last of the quoted lines, or "" if there is none.
-func last(lines []string) string {
-	if len(lines) == 0 {
-		return ""
+// quoted returns the last lines as errors may quote them, oldest first.
+func (t *tail) quoted(quote func(string) string) (lines []string) {
+	for _, line := range t.last(toldTail) {
+		if text := quote(line); text != "" {
+			lines = append(lines, text)
+		}
 	}
-	return lines[len(lines)-1]
+	return lines
 }
 
 const (
