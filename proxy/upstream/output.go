@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -108,14 +111,53 @@ func (o *output) event() (sse.Event, error) {
 }
 
 // isMessage reports whether a line may be JSON-RPC: one message or a batch. Lines of logs often begin with a time or a level
-// in brackets.
+// in brackets, or are JSON.
 func isMessage(text []byte) bool {
 	text = bytes.TrimLeft(text, " \t")
 	if batch, is := bytes.CutPrefix(text, []byte("[")); is {
-		text = bytes.TrimLeft(batch, " \t")
-		return len(text) > 0 && (text[0] == '{' || text[0] == '[' || text[0] == ']')
+		batch = bytes.TrimLeft(batch, " \t")
+		return len(batch) > 0 && (batch[0] == '{' || batch[0] == '[' || batch[0] == ']') && !isLogLine(text)
 	}
-	return len(text) > 0 && text[0] == '{'
+	return len(text) > 0 && text[0] == '{' && !isLogLine(text)
+}
+
+// logMembers are the members by which loggers such as pino, bunyan, Elastic's and slog are known.
+var logMembers = []string{"level", "severity", "msg", "message", "time", "ts", "timestamp", "@timestamp", "logger", "pid"}
+
+// isLogLine reports whether a line is an object without jsonrpc that has two of the members of loggers, whatever else it has, or an
+// array of such objects.
+func isLogLine(text []byte) bool {
+	if isNamed(text) || !gjson.ValidBytes(text) {
+		return false
+	}
+	line := gjson.ParseBytes(text)
+	all := []gjson.Result{line}
+	if line.IsArray() {
+		all = line.Array()
+	}
+	return len(all) > 0 && !slices.ContainsFunc(all, func(m gjson.Result) bool {
+		known := 0
+		m.ForEach(func(name, _ gjson.Result) bool {
+			if slices.Contains(logMembers, name.String()) {
+				known++
+			}
+			return known < 2
+		})
+		return !m.IsObject() || known < 2 || m.Get("jsonrpc").Exists()
+	})
+}
+
+// isNamed reports whether an object surely has the member jsonrpc: near its beginning, or near its end, as the TypeScript SDK writes
+// it. It is a short look, since each message is looked at.
+func isNamed(text []byte) bool {
+	const name, near = `"jsonrpc":`, 96
+	begin := text[1:min(len(text), near)]
+	if at := bytes.Index(begin, []byte(name)); at >= 0 && !bytes.ContainsAny(begin[:at], "{[") {
+		return true
+	}
+	end := bytes.TrimRight(text[max(0, len(text)-near):], " \t\r\n")
+	at := bytes.LastIndex(end, []byte(name))
+	return at >= 0 && bytes.IndexAny(end[at:], "{}[]") == len(end)-at-1 && end[len(end)-1] == '}'
 }
 
 // skip counts a line that is not a message. It returns an error if there were too many.
