@@ -162,13 +162,14 @@ func stripLastModified(x *pass, annotations wire.Node) {
 	}
 }
 
-// structuredToText removes structured content and adds it as a text block, unless a text block has the same
-// JSON already (C04, S1).
+// structuredToText removes structured content and adds it as a text block, without what the blocks say already
+// (C04, S1).
 func structuredToText(x *pass, structured wire.Node) {
 	x.lost(structured, stripLevel(structured))
 	result := structured.Parent()
 	structured.Remove()
-	if string(structured.Raw()) == "null" {
+	value := structured.Raw()
+	if string(value) == "null" {
 		return
 	}
 	content := result.Get(wire.Content)
@@ -176,7 +177,8 @@ func structuredToText(x *pass, structured wire.Node) {
 		x.fail(content, errNotArray)
 		return
 	}
-	if content.OK() && x.said(structured.Raw(), content) {
+	x.said.read(content, len(value))
+	if x.said.say(value) {
 		return
 	}
 	w := x.m.Writer()
@@ -184,34 +186,16 @@ func structuredToText(x *pass, structured wire.Node) {
 		w = append(w, `"content":[`...)
 	}
 	w = append(w, `{"type":"text","text":"`...)
-	w = wire.AppendCompactQuoted(w, structured.Raw())
+	w, isNew := x.said.appendNew(w, value)
+	if !isNew {
+		return
+	}
 	w = append(w, `"}`...)
 	if !content.OK() {
 		structured.Swap(append(w, ']'))
 		return
 	}
 	content.Add(w)
-}
-
-// said reports whether a text block of content already has value: either its text is JSON equal to value, or
-// value is an object with one member, a string, and the text is that string (S1). The time for each block
-// depends on the size of the block, not on that of value.
-func (x *pass) said(value []byte, content wire.Node) bool {
-	only, hasOnly := wire.OnlyText(value)
-	x.scratch = wire.AppendUnescaped(slices.Grow(x.scratch[:0], len(only)), only)
-	n := len(x.scratch)
-	for block := content.First(); block.OK(); block = block.Next() {
-		raw, ok := block.Get(wire.Text).Text()
-		if !ok || !block.Get(wire.Type).Is("text") {
-			continue
-		}
-		x.scratch = wire.AppendUnescaped(slices.Grow(x.scratch[:n], len(raw)), raw)
-		text := x.scratch[n:]
-		if hasOnly && string(text) == string(x.scratch[:n]) || wire.Valid(text) && wire.Equal(text, value) {
-			return true
-		}
-	}
-	return false
 }
 
 // unescaped returns the text of a JSON string, given without its quotes. The text is valid until the next call.

@@ -362,7 +362,7 @@ func (g *golden) rewriteFile(t *testing.T, got outcome) {
 	}
 }
 
-var levels = map[wire.Level]string{wire.Debug: "DEBUG", wire.Info: "INFO", wire.Warn: "WARN"}
+var levels = map[wire.Level]string{wire.Debug: "DEBUG", wire.Assumed: "ASSUMED", wire.Info: "INFO", wire.Warn: "WARN"}
 
 // checkLosses compares losses with lines such as "WARN C01 title ×2 standin".
 // A line may omit what was lost and the count.

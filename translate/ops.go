@@ -12,6 +12,45 @@ func strip(x *pass, n wire.Node) {
 	n.Remove()
 }
 
+// stripDefault removes a member that the receiver's revision does not have. A value that the receiver assumes without it is no loss.
+func stripDefault(x *pass, n wire.Node) {
+	level := stripLevel(n)
+	for _, value := range assumed[x.rule.What] {
+		if wire.Equal(n.Raw(), value) {
+			level = wire.Assumed
+		}
+	}
+	x.lost(n, level)
+	n.Remove()
+}
+
+// assumed are the defaults of members, by what the rule is about.
+var assumed = map[string][][]byte{
+	"execution": {[]byte(`{}`), []byte(`{"taskSupport":"forbidden"}`)},
+	"mode":      {[]byte(`"form"`)},
+	"$schema":   {[]byte(`"https://json-schema.org/draft/2020-12/schema"`)},
+}
+
+// stripHints removes the annotations of a tool. Hints that a client assumes without them are no loss.
+func stripHints(x *pass, annotations wire.Node) {
+	level := stripLevel(annotations)
+	if annotations.Kind() == '{' && !annotations.Hollow() {
+		level = wire.Assumed
+		wire.Each(annotations.Raw(), func(name, value []byte) bool {
+			if assumed, is := defaultHints[string(name)]; !is || string(value) != assumed {
+				level = wire.Warn
+			}
+			return true
+		})
+	}
+	x.lost(annotations, level)
+	annotations.Remove()
+}
+
+// defaultHints are the defaults of a tool's hints
+// (https://modelcontextprotocol.io/specification/2025-03-26/server/tools#tool).
+var defaultHints = map[string]string{"readOnlyHint": "false", "destructiveHint": "true", "idempotentHint": "false", "openWorldHint": "true"}
+
 // stripLevel returns the level of the loss of n: Info for an empty value, else Warn.
 func stripLevel(n wire.Node) wire.Level {
 	if n.Hollow() {

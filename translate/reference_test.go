@@ -27,7 +27,8 @@ const referenceIntro = `
 A revision is a list of rules: what it changed in the one before. A message between two revisions meets the rules of all
 steps between them, in one pass. The rule's number is in its log lines and in the label ` + "`rule`" + ` of
 ` + "`dragoman_losses_total`" + `. The level is the highest at which the rule reports a change: WARN where something is lost,
-INFO where nothing is missed that held anything, DEBUG where only the form changes.
+INFO where nothing is missed that held anything, ASSUMED where the receiver assumes the value anyway, such as a tool's ` + "`execution`" + ` that
+forbids tasks, DEBUG where only the form changes. What is ASSUMED is logged for debugging, and neither counted nor reported.
 `
 
 // TestReferenceOfRules compares the page's list of rules with the rules, the comments of their actions, and the losses

@@ -94,6 +94,7 @@ type pass struct {
 	lossOf []ruleLoss // so that not every loss of a rule has to be looked for
 
 	scratch []byte // for texts that are compared
+	said    said   // what the blocks of the result say whose structured content is removed
 
 	origins recorder // nil unless the changes are to be explained
 }

@@ -46,7 +46,7 @@ var step20260728 = Step{
 
 		{ID: "C07", What: "task-only tool", At: tools, Reads: []string{"execution.taskSupport"}, Do: dropTaskTools},
 		{ID: "C07", What: "execution", At: in("execution", tools), Do: stripTasks},
-		{ID: "C07", What: "execution", At: in("execution", samplingTools), Do: strip},
+		{ID: "C07", What: "execution", At: in("execution", samplingTools), Do: stripDefault},
 
 		{ID: "C22", What: "-32042", At: at(wire.Error, anyMethod, "error"), Reads: []string{"code"}, Do: handOverURLs},
 		{ID: "C22", What: "-32002", At: at(wire.Error, anyMethod, "error"), Reads: []string{"code", "data.uri"}, Do: notFoundAsParams},

@@ -39,7 +39,7 @@ func stripTasks(x *pass, n wire.Node) {
 		remove(x, n)
 		return
 	}
-	strip(x, n)
+	stripDefault(x, n)
 }
 
 // stripTask removes the request to run a call as a task, and reports the loss unless tasks are bridged.

@@ -115,7 +115,7 @@ func (t *Translator) rewrite(scratch []byte, m *wire.Message, o recorder) (out [
 		return nil, wire.Drop, &Error{From: t.from, To: t.to, Kind: m.Kind, Method: m.Method, Path: "result", Cause: errNotObject}
 	}
 	x := passes.Get().(*pass)
-	*x = pass{t: t, m: m, sites: sites, dst: scratch[:0], lossOf: x.lossOf[:0], scratch: x.scratch[:0], origins: o}
+	*x = pass{t: t, m: m, sites: sites, dst: scratch[:0], lossOf: x.lossOf[:0], scratch: x.scratch[:0], said: x.said, origins: o}
 	x.visit(m.Root())
 	if o != nil {
 		o.list(x)
@@ -124,12 +124,11 @@ func (t *Translator) rewrite(scratch []byte, m *wire.Message, o recorder) (out [
 	if cap(x.scratch) > maxScratch {
 		x.scratch = nil
 	}
-	*x = pass{lossOf: x.lossOf, scratch: x.scratch}
+	x.said.forget()
+	*x = pass{lossOf: x.lossOf, scratch: x.scratch, said: x.said}
 	passes.Put(x)
 	return out, v, err
 }
-
-const maxScratch = 64 << 10
 
 var errNotObject = errors.New("not an object")
 

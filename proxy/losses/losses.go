@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Log reports what translation removed from messages. The counters count every loss. The log has one line for each message with
+// Log reports what translation removed from messages. The counters count every loss but those of a value that the receiver assumes without it. The log has one line for each message with
 // losses of a new kind, and, at each Flush, one line about the repeats for each pair of revisions. It is safe for concurrent use.
 type Log struct {
 	log     *zap.Logger
@@ -68,7 +68,9 @@ func (l *Log) Note(from, to *translate.Revision, method wire.Method, losses []wi
 	var first []sum
 	for i := range losses {
 		loss := &losses[i]
-		l.counterOf(count{way{from, to}, loss.Rule, loss.Level}).Add(float64(loss.Count))
+		if loss.Level != wire.Assumed {
+			l.counterOf(count{way{from, to}, loss.Rule, loss.Level}).Add(float64(loss.Count))
+		}
 		if !l.log.Core().Enabled(zapLevel(loss.Level)) {
 			continue // it would not be written
 		}
@@ -142,7 +144,7 @@ func (l *Log) write(w way, sums []sum, header []upstream.Header) {
 		zap.String("to", w.to.Name),
 		zap.Objects("losses", sums),
 	}, trace.Fields(header)...)
-	if worst.Level > wire.Debug && !l.advised {
+	if worst.Level >= wire.Info && !l.advised {
 		l.advised = true
 		fields = append(fields, zap.String("advice", advice))
 	}

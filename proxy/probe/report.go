@@ -79,7 +79,7 @@ func carry(t *translate.Translator, facts wire.Facts, method wire.Method, text [
 // note adds an entry to the changes of the rules that have changed it.
 func (c *ClientReport) note(list, name string, losses []wire.Loss) {
 	for _, loss := range losses {
-		if loss.Level == wire.Debug {
+		if loss.Level < wire.Info {
 			continue
 		}
 		at := -1

@@ -231,19 +231,21 @@ type paramsSeen struct {
 	twice Name // a member of once that occurred twice
 }
 
-// Level is the log level of a loss.
+// Level says what a loss means to the receiver.
 type Level uint8
 
 // The levels of the logging contract: Warn for the loss of a value, Info for that of an empty value, Debug for
-// changes that only the protocol itself needs.
+// changes that only the protocol itself needs, Assumed for a value that the receiver assumes without it. A loss of the level
+// Assumed is logged for debugging, and neither counted nor reported.
 const (
 	Debug Level = iota
+	Assumed
 	Info
 	Warn
 )
 
 // String returns the level in capitals.
-func (l Level) String() string { return [...]string{"DEBUG", "INFO", "WARN"}[l] }
+func (l Level) String() string { return [...]string{"DEBUG", "ASSUMED", "INFO", "WARN"}[l] }
 
 // Loss is what one rule removed from one message, or changed in it.
 type Loss struct {

@@ -53,7 +53,7 @@ func omitted(what string, b gjson.Result) string {
 }
 
 func base64Size(data string) string {
-	decoded, err := base64.StdEncoding.Strict().DecodeString(data)
+	decoded, err := base64.StdEncoding.DecodeString(data)
 	if err != nil || strings.ContainsAny(data, "\r\n") {
 		return fmt.Sprintf("%d base64 characters", utf8.RuneCountInString(data))
 	}
@@ -108,14 +108,18 @@ func (j *job) toolResult(p string) error {
 
 func (j *job) intoText(result string) error {
 	value, content := j.at(result+".structuredContent"), j.at(result+".content")
-	if value.Type != gjson.Null && !hasTwin(content, value) {
-		block := `{"type":"text","text":` + quote(compact(value.Raw)) + `}`
-		switch {
-		case content.IsArray():
+	if value.Type == gjson.Null {
+		j.remove(result + ".structuredContent")
+		return nil
+	}
+	if content.Exists() && !content.IsArray() {
+		return errors.New(result + ".content is no array")
+	}
+	if text, isNew := newText(value, arrayOf(content)); isNew {
+		block := `{"type":"text","text":` + quote(text) + `}`
+		if content.Exists() {
 			j.set(result+".content.-1", block)
-		case content.Exists():
-			return errors.New(result + ".content is no array")
-		default:
+		} else {
 			j.set(result+".content", "["+block+"]")
 		}
 	}
@@ -123,31 +127,139 @@ func (j *job) intoText(result string) error {
 	return nil
 }
 
-// hasTwin reports whether a text block of content holds value as JSON, or the string that
-// is value's only member.
-func hasTwin(content, value gjson.Result) bool {
-	for _, b := range arrayOf(content) {
-		if b.IsObject() && textAt(b, "type") == "text" && b.Get("text").Type == gjson.String {
-			text := unquote(b.Get("text"))
-			if gjson.Valid(text) && Equal(text, value.Raw) || isOnlyText(value, text) {
-				return true
-			}
-		}
+// newText returns the compact JSON of a value without what the blocks say already.
+func newText(value gjson.Result, blocks []gjson.Result) (string, bool) {
+	if saidBy(value, blocks) {
+		return "", false
 	}
-	return false
+	if !value.IsObject() || len(blocks) == 0 {
+		return withoutData(value.Raw, blocks), true
+	}
+	var left []string
+	members := 0
+	value.ForEach(func(name, v gjson.Result) bool {
+		members++
+		if !saidBy(v, blocks) && !(v.Type == gjson.String && isData(v.Raw, blocks)) {
+			left = append(left, withoutData(name.Raw, blocks)+":"+withoutData(v.Raw, blocks))
+		}
+		return true
+	})
+	return "{" + strings.Join(left, ",") + "}", len(left) > 0 || members == 0
 }
 
-// isOnlyText reports whether value is an object with one member, and that member is this text.
-func isOnlyText(value gjson.Result, text string) bool {
-	count, same := 0, false
-	if value.IsObject() {
-		value.ForEach(func(_, v gjson.Result) bool {
-			count++
-			same = v.Type == gjson.String && unquote(v) == text
+// saidBy reports whether a block says the value, or blocks say its elements in this order.
+func saidBy(value gjson.Result, blocks []gjson.Result) bool {
+	for _, b := range blocks {
+		if says(b, value) {
+			return true
+		}
+	}
+	if !value.IsArray() || len(arrayOf(value)) == 0 {
+		return false
+	}
+	for _, e := range arrayOf(value) {
+		for len(blocks) > 0 && !says(blocks[0], e) {
+			blocks = blocks[1:]
+		}
+		if len(blocks) == 0 {
+			return false
+		}
+		blocks = blocks[1:]
+	}
+	return true
+}
+
+// says reports whether a block is the value, has its JSON as its text, or is that text.
+func says(block, value gjson.Result) bool {
+	if !block.IsObject() {
+		return false
+	}
+	if value.IsObject() && hasType(value) && Equal(block.Raw, value.Raw) {
+		return true
+	}
+	var text gjson.Result
+	isText := textAt(block, "type") == "text"
+	block.ForEach(func(name, v gjson.Result) bool {
+		switch {
+		case unquote(name) == "text" && isText && v.Type == gjson.String:
+			text = v
+		case unquote(name) == "resource" && v.IsObject():
+			v.ForEach(func(name, v gjson.Result) bool {
+				if unquote(name) == "text" {
+					if text = v; v.Type != gjson.String {
+						text = gjson.Result{}
+					}
+				}
+				return true
+			})
+		}
+		return true
+	})
+	if text.Type != gjson.String {
+		return false
+	}
+	said := unquote(text)
+	return value.Type == gjson.String && unquote(value) == said || isText && gjson.Valid(said) && Equal(said, value.Raw)
+}
+
+// hasType reports whether an object has a type, as each block has.
+func hasType(object gjson.Result) (has bool) {
+	object.ForEach(func(name, _ gjson.Result) bool {
+		has = has || unquote(name) == "type"
+		return true
+	})
+	return has
+}
+
+// isData reports whether a string, raw JSON, is the base64 of a block.
+func isData(raw string, blocks []gjson.Result) bool {
+	found := false
+	look := func(of gjson.Result, member string) {
+		of.ForEach(func(name, v gjson.Result) bool {
+			found = found || unquote(name) == member && v.Type == gjson.String && len(v.Raw) > 2 && v.Raw == raw
 			return true
 		})
 	}
-	return count == 1 && same
+	for _, b := range blocks {
+		if !b.IsObject() {
+			continue
+		}
+		look(b, "data")
+		b.ForEach(func(name, v gjson.Result) bool {
+			if unquote(name) == "resource" && v.IsObject() {
+				look(v, "blob")
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// withoutData returns compact JSON without the base64 of blocks.
+func withoutData(raw string, blocks []gjson.Result) string {
+	var out strings.Builder
+	for i := 0; i < len(raw); {
+		if raw[i] != '"' {
+			if raw[i] > ' ' {
+				out.WriteByte(raw[i])
+			}
+			i++
+			continue
+		}
+		end := i + 1
+		for ; raw[end] != '"'; end++ {
+			if raw[end] == '\\' {
+				end++
+			}
+		}
+		if text := raw[i : end+1]; isData(text, blocks) {
+			out.WriteString(`"[base64 omitted]"`)
+		} else {
+			out.WriteString(text)
+		}
+		i = end + 1
+	}
+	return out.String()
 }
 
 func (j *job) samplingRequest() error {

@@ -99,10 +99,13 @@ func (j *job) resultWithin() error {
 		if err := j.taskResult(); err != nil {
 			return err
 		}
+		if err := j.structuredContent(); err != nil { // by the blocks as the server sent them
+			return err
+		}
 		for p := range j.each("result.content") {
 			j.block(p)
 		}
-		return j.structuredContent()
+		return nil
 	case wire.ResourcesList:
 		for p := range j.each("result.resources") {
 			j.resource(p)
