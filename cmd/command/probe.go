@@ -25,7 +25,7 @@ func probeCommand() *cobra.Command {
 		Long: "Ask a server whether it has a handshake, for its revision, its capabilities and its lists, and report for\n" +
 			"clients of each revision what they are offered, what dragoman would change, by which rule, and what\n" +
 			"would be lost. No tool is called. The exit code is 1 if clients would not get all entries of its lists, and\n" +
-			"3 if the server cannot be reached.",
+			"3 if the server cannot be reached or refuses its list of tools.",
 		Example: "  dragoman probe http://127.0.0.1:3000/mcp\n" +
 			"  dragoman probe --json -- npx -y @modelcontextprotocol/server-everything",
 	}
@@ -66,6 +66,9 @@ func probeCommand() *cobra.Command {
 		} else {
 			err = printReport(cmd.OutOrStdout(), r)
 		}
+		if refused := r.RefusedTools(); err == nil && refused != "" {
+			return withCode(exitServer, fmt.Errorf("the server refuses tools/list: %s", printable(refused)))
+		}
 		if err == nil && !r.Works() {
 			err = errMissing
 		}
@@ -86,6 +89,10 @@ func printReport(out io.Writer, r *probe.Report) error {
 	fmt.Fprintf(w, "revision\t%s over %s\n", revision, r.Transport)
 	fmt.Fprintf(w, "capabilities\t%s\n", printable(strings.Join(r.Capabilities, ", ")))
 	for _, l := range r.Lists {
+		if l.Refused != "" {
+			fmt.Fprintf(w, "%s\tWARNING: the server refuses this list: %s\n", l.Name, printable(l.Refused))
+			continue
+		}
 		fmt.Fprintf(w, "%s\t%d\n", l.Name, l.Count)
 	}
 	for _, c := range r.Clients {

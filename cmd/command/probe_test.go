@@ -149,3 +149,32 @@ func TestProbeOfAServerThatWantsALogin(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// TestProbeOfAServerThatRefusesAList: a list that the server refuses is marked in the report, and ends it as a failure only where it
+// is that of the tools.
+func TestProbeOfAServerThatRefusesAList(t *testing.T) {
+	replies := peertest.Replies{
+		Results: map[string]string{
+			"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"resources":{}},"serverInfo":{"name":"s","version":"2"}}`,
+			"tools/list": `{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`, "prompts/list": `{"prompts":[]}`,
+		},
+		Errors: map[string]string{"resources/list": `{"code":-32603,"message":"the database is down"}`},
+	}
+	s := peertest.NewServer(t, peertest.HTTP, replies.Answer)
+	s.NoGet = true
+	url := s.At().URL
+	out, _, err := run(t.Context(), "", "probe", url)
+	if err != nil || !strings.Contains(out, "resources  ") || !strings.Contains(out, "WARNING: the server refuses this list: the database is down\n") || !strings.Contains(out, "clients of 2024-11-05 get everything") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, _, err = run(t.Context(), "", "probe", "--json", url)
+	var r probe.Report
+	if err != nil || json.Unmarshal([]byte(out), &r) != nil || len(r.Lists) != 4 || r.Lists[2].Refused != "the database is down" || len(r.Clients) != 5 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	replies.Errors["tools/list"] = `{"code":-32603,"message":"log in first"}`
+	out, _, err = run(t.Context(), "", "probe", url)
+	if exitCode(err) != exitServer || err.Error() != "the server refuses tools/list: log in first" || !strings.Contains(out, "WARNING: the server refuses this list: log in first\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -18,7 +18,7 @@ func checks() []check {
 		{name: "http", code: ExitServer, needs: []string{"network"}, applies: hasURL, run: overHTTP},
 		{name: "protocol", code: ExitServer, needs: []string{"command", "http"}, applies: hasServer, run: protocol},
 		{name: "lists", code: ExitServer, needs: []string{"protocol"}, applies: hasServer, run: lists},
-		{name: "through dragoman", code: ExitOurs, needs: []string{"lists"}, applies: hasServer, run: through},
+		{name: "through dragoman", code: ExitOurs, needs: []string{"protocol"}, applies: hasServer, run: through},
 		{name: "call", code: ExitServer, needs: []string{"through dragoman"}, applies: hasTool, run: call},
 		{name: "replicas", code: ExitConfiguration, needs: []string{"configuration"}, applies: hasReplicas, run: otherReplicas},
 		{name: "store", code: ExitConfiguration, needs: []string{"configuration"}, applies: hasStore, run: sharedStore},

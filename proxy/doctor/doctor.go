@@ -114,14 +114,12 @@ func (e *exam) do(ctx context.Context, c check) {
 	e.at = c.name
 	for _, need := range c.needs {
 		if reason := e.bad[need]; reason != "" {
-			e.bad[c.name] = reason
-			e.add(Line{Mark: Skip, What: "not checked, because " + reason})
+			e.skip(reason)
 			return
 		}
 	}
 	if ctx.Err() != nil {
-		e.bad[c.name] = fmt.Sprintf("the %v for all checks are over", e.WholeTime)
-		e.add(Line{Mark: Skip, What: "not checked, because " + e.bad[c.name]})
+		e.skip(fmt.Sprintf("the %v for all checks are over", e.WholeTime))
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, e.CheckTime)
@@ -139,6 +137,12 @@ func (e *exam) do(ctx context.Context, c check) {
 			e.exit = cmp.Or(e.blamed, c.code)
 		}
 	}
+}
+
+// skip says that the check, and those that need it, are not carried out, and why.
+func (e *exam) skip(reason string) {
+	e.bad[e.at] = reason
+	e.add(Line{Mark: Skip, What: "not checked, because " + reason})
 }
 
 // exam is one examination: what is examined, and what was found.
@@ -160,6 +164,7 @@ type exam struct {
 	took     time.Duration // until this answer
 	session  *session      // nil before the server has accepted one
 	found    []list        // the server's lists
+	unread   bool          // the lists cannot be read, which is more than that the server refuses one
 	relayed  *session      // the session through dragoman; nil if there is none
 	finishes []func()      // what ends what the checks have started, last one first
 }

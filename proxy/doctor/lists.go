@@ -18,11 +18,19 @@ import (
 func lists(ctx context.Context, e *exam) {
 	var err error
 	if e.found, err = e.session.lists(ctx); err != nil {
+		e.unread = true
 		e.fail(e.quote(err.Error()), e.place(), "this is a mistake of the server: its own log says more")
 		return
 	}
 	for _, l := range e.found {
-		e.measure(l)
+		switch {
+		case l.refused == nil:
+			e.measure(l)
+		case l.name == "tools":
+			e.fail(e.quote(l.method+": "+l.refused.Error()), e.place(), "this is a mistake of the server: its own log says more")
+		default:
+			e.warn(e.quote(l.method+": "+l.refused.Error()), e.place(), "clients get the same answer: the server should not declare the capability, or its own log says more")
+		}
 	}
 	if e.Probe == nil {
 		return

@@ -47,7 +47,8 @@ func TestLists(t *testing.T) {
 		"refused": {func(f *fake, _ *Options) {
 			f.Results["initialize"] = initialized("2025-11-25", `{"tools":{},"prompts":{}}`)
 		}, []string{
-			`FAIL URL: prompts/list: refused: {"code":-32601,"message":"Method not found"}` + mistake + ": its own log says more",
+			"ok tools: 1, 47 bytes, 12 tokens",
+			`warn URL: prompts/list: refused: {"code":-32601,"message":"Method not found"} → clients get the same answer: the server should not declare the capability, or its own log says more`,
 		}},
 		"compatibility": {func(_ *fake, o *Options) {
 			o.Probe = func(context.Context, config.Config) (*probe.Report, error) {
@@ -85,6 +86,38 @@ func TestLists(t *testing.T) {
 				got[i] = strings.ReplaceAll(got[i], at, "URL")
 			}
 			want(t, got, c.want...)
+		})
+	}
+}
+
+// TestRefusedListsAreComparedThroughDragoman: what the server refuses is no reason not to look at dragoman.
+func TestRefusedListsAreComparedThroughDragoman(t *testing.T) {
+	refusing := newFake(t)
+	refusing.Errors["tools/list"] = `{"code":-32603,"message":"log in first"}`
+	for name, c := range map[string]struct {
+		tools string // "" if dragoman refuses them, too
+		want  string
+	}{
+		"the same":    {"", "ok a client of 2025-11-25 gets the same lists; the handshake takes TIME, TIME without dragoman"},
+		"an own list": {`{"tools":[]}`, `FAIL ADDR: the first difference: tools: refused: {"code":-32603,"message":"log in first"} at the server, 0 entries through dragoman*`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := atURL("http://" + serve(t, refusing) + "/mcp")
+			var at string
+			o.Serve = func(ctx context.Context, cfg config.Config, ln net.Listener) error {
+				at = "dragoman on " + ln.Addr().String()
+				f := newFake(t)
+				if f.Results["tools/list"] = c.tools; c.tools == "" {
+					f.Errors = refusing.Errors
+				}
+				o.inPlace(f)
+				return o.Serve(ctx, cfg, ln)
+			}
+			got := examine(t, o, "http", "protocol", "lists", "through dragoman")
+			for i := range got {
+				got[i] = someTime.ReplaceAllString(got[i], "TIME")
+			}
+			want(t, got, strings.ReplaceAll(c.want, "ADDR", at))
 		})
 	}
 }

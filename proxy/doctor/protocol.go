@@ -203,6 +203,9 @@ func (e *exam) twice(ctx context.Context) {
 			if status, is := errors.AsType[*upstream.StatusError](err); is {
 				reason += e.body(status.Body)
 			}
+		case m.Get("error").Exists() && i == 0 && strings.HasSuffix(method, "/list"):
+			e.info(method+" is answered with an error", e.place(), "")
+			return // the check of the lists says more
 		case m.Get("error").Exists():
 			reason = e.first([]byte(m.Get("error").Raw))
 		default:

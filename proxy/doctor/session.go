@@ -200,6 +200,16 @@ type list struct {
 	name, method string // "tools", "tools/list"
 	key          string // the member that identifies an entry
 	items        []string
+
+	refused error // the error with which the server answers; nil if it does not
+}
+
+// outcome says how the server has answered.
+func (l list) outcome() string {
+	if l.refused != nil {
+		return l.refused.Error()
+	}
+	return fmt.Sprintf("%d entries", len(l.items))
 }
 
 // maxPages is how many pages of one list are read.
@@ -224,6 +234,9 @@ func (s *session) lists(ctx context.Context) ([]list, error) {
 		err := s.pages(ctx, &l)
 		if errors.Is(err, errRefused) && l.name == "resourceTemplates" {
 			continue // it is optional
+		}
+		if errors.Is(err, errRefused) {
+			l.refused, err = err, nil
 		}
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", l.method, err)

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,9 @@ func Tools(ctx context.Context, srv Server, can Capabilities) (*ToolList, error)
 	}
 	l := &ToolList{Instructions: gjson.Get(wire.View(p.said), "result.instructions").String()}
 	for _, tools := range p.lists {
+		if tools.refused != "" {
+			return nil, fmt.Errorf("%s: %s", tools.method, tools.refused)
+		}
 		for _, item := range tools.items {
 			l.Tools = append(l.Tools, []byte(item))
 		}
@@ -62,6 +66,8 @@ type list struct {
 	method wire.Method
 	key    string // the member that identifies an entry
 	items  []string
+
+	refused string // the message of the error with which the server answers; "" if it does not
 }
 
 // newClient returns a client without a session. The caller calls end.
@@ -98,7 +104,7 @@ func allLists() []list {
 	}
 }
 
-// ask reads those of the lists that the server has.
+// ask reads those of the lists that the server has. One that the server refuses does not end that.
 func (p *client) ask(ctx context.Context, lists []list) error {
 	asked := 0
 	for _, l := range lists {
@@ -134,6 +140,9 @@ func ReadTools(ctx context.Context, o *server.Opening) (tools [][]byte, err erro
 	l, asked := allLists()[0], 0
 	if err := l.read(ctx, o, &asked); err != nil {
 		return nil, err
+	}
+	if l.refused != "" {
+		return nil, errors.New(l.refused)
 	}
 	for _, item := range l.items {
 		tools = append(tools, []byte(item))
@@ -183,7 +192,9 @@ func (l *list) read(ctx context.Context, o *server.Opening, asked *int) error {
 		case m.Kind == wire.Error && l.method == wire.ResourcesTemplatesList:
 			return nil
 		case m.Kind == wire.Error:
-			return errors.New(gjson.Get(wire.View(m.Error()), "message").String())
+			said := gjson.Get(wire.View(m.Error()), "message").String()
+			l.refused = cmp.Or(said, "an error without a message")
+			return nil
 		}
 		result := gjson.Parse(string(m.Result()))
 		for _, item := range result.Get(l.name).Array() {

@@ -191,7 +191,7 @@ func (p *probing) report() (*Report, error) {
 		return true
 	})
 	for _, l := range first.lists {
-		r.Lists = append(r.Lists, ListReport{l.name, len(l.items)})
+		r.Lists = append(r.Lists, ListReport{l.name, len(l.items), l.refused})
 	}
 	for _, vc := range translate.All() {
 		c, err := p.side(vc).client(vc)

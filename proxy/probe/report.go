@@ -27,6 +27,8 @@ type Report struct {
 type ListReport struct {
 	Name  string `json:"name"` // such as "tools"
 	Count int    `json:"count"`
+	// Refused is the message with which the server refuses the list, "" if it does not.
+	Refused string `json:"refused,omitempty"`
 }
 
 // ClientReport says what clients of one revision get.
@@ -52,6 +54,16 @@ type Change struct {
 	What  string   `json:"what"`
 	Level string   `json:"level"`
 	Names []string `json:"names,omitempty"` // the changed entries
+}
+
+// RefusedTools returns the message with which the server refuses its list of tools, or "".
+func (r *Report) RefusedTools() string {
+	for _, l := range r.Lists {
+		if l.Name == "tools" {
+			return l.Refused
+		}
+	}
+	return ""
 }
 
 // Works reports whether clients of every revision get all entries.
