@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/zap/zapcore"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -37,6 +38,7 @@ const (
 	TLSRefused       Cause = "tls_refused"
 	Unauthorized     Cause = "unauthorized"
 	Forbidden        Cause = "forbidden"
+	HostRefused      Cause = "host_refused"
 	NoCredential     Cause = "no_credential"
 	NotFound         Cause = "not_found"
 	SessionLost      Cause = "session_lost"
@@ -85,6 +87,7 @@ var about = map[Cause]struct {
 	TLSRefused:       {zapcore.WarnLevel, "the TLS handshake failed: check the server's TLS versions and whether it requires a client certificate"},
 	Unauthorized:     {zapcore.WarnLevel, "give the server's token with --header 'Authorization: …' (upstream.headers), or let clients send theirs"},
 	Forbidden:        {zapcore.WarnLevel, "the server refuses these credentials: check what they are allowed to do, or give others with --header 'Authorization: …'"},
+	HostRefused:      {zapcore.WarnLevel, "the server takes requests for certain host names only: use one of them in upstream.url, or let the server allow this one"},
 	NoCredential:     {zapcore.WarnLevel, "dragoman has no valid token for the server: the error says why and what to do; docs/authorization.md explains upstream.auth"},
 	NotFound:         {zapcore.WarnLevel, "no MCP endpoint at this path: check the path of upstream.url; /mcp and /sse are usual"},
 	SessionLost:      {zapcore.InfoLevel, "was the server restarted? a new session is opened where possible"},
@@ -178,11 +181,17 @@ func NotStartable(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, exec.ErrNotFound) || errors.Is(err, syscall.ENOEXEC)
 }
 
+// hostWords match what servers say that check the Host header against DNS rebinding: the SDKs, Vite, and those that follow them.
+var hostWords = pattern.Later(`(?i)\b(invalid|disallowed|unknown|untrusted) host\b|\bhost( header| name)?( \S+)?( is)? not allowed|dns rebinding`)
+
 func ofStatus(e *upstream.StatusError) Cause {
 	switch e.Code {
 	case 401:
 		return Unauthorized
 	case 403:
+		if hostWords().Match(e.Body[:min(len(e.Body), 1024)]) {
+			return HostRefused
+		}
 		return Forbidden
 	case 404:
 		return NotFound

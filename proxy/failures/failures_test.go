@@ -118,3 +118,22 @@ func TestAdviceKeepsItsVariables(t *testing.T) {
 		t.Errorf("a known secret: %q", got)
 	}
 }
+
+// TestRefusedHosts: what servers say that take requests for certain host names only, and what they say of credentials.
+func TestRefusedHosts(t *testing.T) {
+	for body, want := range map[string]Cause{
+		`{"jsonrpc":"2.0","error":{"code":-32000,"message":"Invalid Host: 10.0.0.7"},"id":null}`: HostRefused, // TypeScript SDK
+		`Invalid Host header`: HostRefused, // webpack
+		`Blocked request. This host ("x.example") is not allowed.`:      HostRefused, // Vite
+		`Forbidden: invalid Host header "x" (DNS rebinding protection)`: HostRefused, // Go SDK
+		`host x.example is not allowed`:                                 HostRefused,
+		`Host not allowed`:                                              HostRefused,
+		`{"message":"Forbidden"}`:                                       Forbidden,
+		`the token is not allowed to read this host's files`:            Forbidden,
+		``: Forbidden,
+	} {
+		if got := Of(&upstream.StatusError{Code: 403, Body: []byte(body)}); got != want {
+			t.Errorf("%s: %s, want %s", body, got, want)
+		}
+	}
+}

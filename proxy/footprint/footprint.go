@@ -164,7 +164,7 @@ func (l *List) weigh(page []byte, p *Policy, g *Gauge, log func() *zap.Logger) {
 	g.Bytes.Set(float64(l.bytes))
 	all := l.bytes + l.instructions
 	if most := p.cfg.MaxBytes; most > 0 && all > int(most) && g.warned.CompareAndSwap(false, true) {
-		log().Warn("tool list and instructions are large, and every conversation includes them: run dragoman footprint to see the largest",
+		log().Info("tool list and instructions are large, and every conversation includes them: run dragoman footprint to see the largest",
 			zap.Int("bytes", all), zap.Int("instructions", l.instructions), zap.Int("max_bytes", int(most)))
 	}
 }
