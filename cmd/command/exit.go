@@ -1,9 +1,11 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // The exit codes of the process. exitHelp documents them.
@@ -86,6 +89,9 @@ func serverFailed(ctx context.Context, cfg config.Config, err error) error {
 	case c == "", c == failures.Malformed, c == failures.TimeoutFirstByte, c == failures.TimeoutSilence: // which say little without the call
 	default:
 		advice = c.Advice()
+	}
+	if exit, ok := errors.AsType[*upstream.ExitError](err); ok {
+		advice = cmp.Or(cfg.Upstream.AdviceOnWithheld(os.Environ(), exit.Tail), advice)
 	}
 	return withCode(exitServer, fmt.Errorf("%w; %s", err, advice))
 }

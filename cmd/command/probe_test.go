@@ -178,3 +178,15 @@ func TestProbeOfAServerThatRefusesAList(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// TestProbeNamesAVariableThatTheServerDidNotGet checks that the advice is about what the server asks for, without its value.
+func TestProbeNamesAVariableThatTheServerDidNotGet(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	t.Setenv("SOME_API_KEY", "of-the-user")
+	_, _, err := run(t.Context(), "", "probe", "--", "sh", "-c", `[ "$SOME_API_KEY" ] || { echo "Error: SOME_API_KEY is not set" >&2; exit 1; }`)
+	if err == nil || !strings.HasSuffix(err.Error(), "; the server did not get SOME_API_KEY: pass it with --pass-env SOME_API_KEY (upstream.pass_env)") || strings.Contains(err.Error(), "of-the-user") {
+		t.Errorf("%v", err)
+	}
+}

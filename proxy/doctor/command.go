@@ -154,19 +154,7 @@ func (e *exam) silent(err error, line string, running *upstream.Child, patience 
 var listens = pattern.Later(`(?i)\b(listening|https?://|port \d|streamable http)`)
 
 // withheld returns the names of the variables that the command did not get.
-func (e *exam) withheld() (names []string) {
-	ours := os.Environ()
-	given := upstream.AllowEnv(ours, e.cfg.Upstream.PassEnv)
-	for _, entry := range ours {
-		name, _, _ := strings.Cut(entry, "=")
-		_, own := e.cfg.Upstream.Env[name]
-		if name != "" && !own && !strings.HasPrefix(name, config.EnvPrefix) && !slices.Contains(given, entry) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
+func (e *exam) withheld() []string { return e.cfg.Upstream.Withheld(os.Environ()) }
 
 // reportWithheld says which variables a command that has failed did not get.
 func (e *exam) reportWithheld() {

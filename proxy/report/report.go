@@ -8,8 +8,10 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -152,6 +154,15 @@ func (r *Reporter) Unanswered(how metrics.Outcome, at At) {
 	r.add(kind{"request ended without an answer", c, r.now().Server}, line{at: at})
 }
 
+// withheld returns the advice on variables that a process that has ended did not get and named, or "".
+func (r *Reporter) withheld(err error) string {
+	exit, ok := errors.AsType[*upstream.ExitError](err)
+	if !ok {
+		return ""
+	}
+	return r.now().Config.Upstream.AdviceOnWithheld(os.Environ(), exit.Tail)
+}
+
 // Panicked logs and counts a panic that was recovered.
 func (r *Reporter) Panicked(p any) {
 	r.metrics.Failures.WithLabelValues(string(failures.Panic)).Inc()
@@ -191,7 +202,7 @@ func (r *Reporter) write(k kind, l line, repeated int) {
 		{"server", k.server},
 		{"cause", string(k.cause)},
 		{"error", quote(l.said())},
-		{"advice", k.cause.Advice()},
+		{"advice", cmp.Or(r.withheld(l.err), k.cause.Advice())},
 		{"method", failures.Line(l.at.Method)},
 		{"client_rev", nameOf(l.at.Client)},
 		{"server_rev", nameOf(l.at.Server)},
