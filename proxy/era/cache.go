@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -125,6 +126,26 @@ func (p *Cache) Prove(header []upstream.Header, how Handshake) {
 		e := *at.era
 		e.Handshake = how
 		at.era = &e
+	}
+}
+
+// Saw forgets the era of a server whose name or version differs from those that an earlier session has seen: what was
+// proved of it need not hold for another version. info is its serverInfo, raw JSON, "" if it says none.
+func (p *Cache) Saw(header []upstream.Header, info string) {
+	if info == "" || p.Fixed() != nil {
+		return
+	}
+	said := gjson.GetMany(info, "name", "version")
+	server := said[0].String() + " " + said[1].String()
+	who := credential(header)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch at := p.known[who]; {
+	case at == nil || at.era == nil:
+	case at.server == "":
+		at.server = server
+	case at.server != server:
+		delete(p.known, who)
 	}
 }
 

@@ -129,6 +129,8 @@ type eraEntry struct {
 	era   *Era
 	err   error
 	asked time.Time // when the entry was last used
+
+	server string // the server's name and version, as a session has seen them; "" before
 }
 
 // A spareConn is the connection to the process that was asked for its era. The first session uses it.

@@ -122,6 +122,7 @@ func (h *Handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 			if err != nil {
 				return nil, nil, err
 			}
+			h.Opener.Eras.Saw(h.Header, gjson.Get(wire.View(m.Result()), "serverInfo").Raw)
 			h.Opener.Eras.Prove(h.Header, era.Accepted)
 			return h.ready(ctx, s, answer)
 		}
