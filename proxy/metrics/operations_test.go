@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
@@ -144,33 +145,35 @@ func TestRoundsAreOperationsOfTheServer(t *testing.T) {
 // TestExemplarsNeedASampledTrace checks that a bucket names a trace only if one is known, and that there are native
 // buckets.
 func TestExemplarsNeedASampledTrace(t *testing.T) {
-	m := New("v", none, none)
-	o := Operation{Client: translate.Oldest(), Server: translate.Latest(), Method: wire.ToolsCall, Outcome: Succeeded, Began: time.Now().Add(-time.Second)}
-	exemplars := func() []string {
-		h := family(t, m, "mcp_server_operation_duration_seconds", nil)[0]
-		if !h.native {
-			t.Errorf("no native buckets: %v", h)
+	synctest.Test(t, func(t *testing.T) { // the clock stands still: how long each call took is exact
+		m := New("v", none, none)
+		o := Operation{Client: translate.Oldest(), Server: translate.Latest(), Method: wire.ToolsCall, Outcome: Succeeded, Began: time.Now().Add(-time.Second)}
+		exemplars := func() []string {
+			h := family(t, m, "mcp_server_operation_duration_seconds", nil)[0]
+			if !h.native {
+				t.Errorf("no native buckets: %v", h)
+			}
+			return h.exemplars
 		}
-		return h.exemplars
-	}
-	m.Request(&o)
-	if ids := exemplars(); ids != nil {
-		t.Errorf("%v", ids)
-	}
-	o.Trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-	m.Request(&o)
-	if ids := exemplars(); len(ids) != 1 || ids[0] != "trace_id="+o.Trace {
-		t.Errorf("%v", ids)
-	}
-	first := o.Trace
-	o.Trace = "00000000000000000000000000000001"
-	m.Request(&o) // it is as long as the one before
-	o.Trace = "00000000000000000000000000000002"
-	o.Began = time.Now().Add(-40 * time.Second)
-	m.Request(&o)
-	if ids := exemplars(); len(ids) != 2 || ids[0] != "trace_id="+first || ids[1] != "trace_id="+o.Trace {
-		t.Errorf("%v", ids)
-	}
+		m.Request(&o)
+		if ids := exemplars(); ids != nil {
+			t.Errorf("%v", ids)
+		}
+		o.Trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+		m.Request(&o)
+		if ids := exemplars(); len(ids) != 1 || ids[0] != "trace_id="+o.Trace {
+			t.Errorf("%v", ids)
+		}
+		first := o.Trace
+		o.Trace = "00000000000000000000000000000001"
+		m.Request(&o) // it is as long as the one before
+		o.Trace = "00000000000000000000000000000002"
+		o.Began = time.Now().Add(-40 * time.Second)
+		m.Request(&o)
+		if ids := exemplars(); len(ids) != 2 || ids[0] != "trace_id="+first || ids[1] != "trace_id="+o.Trace {
+			t.Errorf("%v", ids)
+		}
+	})
 }
 
 func TestOtherEndsAreOtherLabels(t *testing.T) {
