@@ -70,7 +70,7 @@ func TestConfirmationsAreAskedAfterAModernClient(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					if said != "nobody was asked" || asked != 0 { // as without dragoman
+					if said != "no user was asked" || asked != 0 { // as without dragoman
 						return fmt.Errorf("the client of %s: %s, asked %d times", newest, said, asked)
 					}
 					for n, revision := range []string{"2025-06-18", "2025-11-25", "2025-06-18"} {

@@ -16,7 +16,7 @@ const mcp = await load("server/dist/index.mjs");
 function server() {
   const s = new mcp.McpServer({ name: "confirms", version: "1" });
   s.registerTool("drop", { description: "Drops the database" }, async (ctx) => {
-    let said = "nobody was asked";
+    let said = "no user was asked";
     try {
       const question = { message: "Drop it?", requestedSchema: { type: "object", properties: {} } };
       const answer = await s.server.elicitInput(question, { relatedRequestId: ctx.mcpReq.id }); // on the stream of the call
