@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -41,6 +42,12 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 		}
 	}
 	modern := func() *fakeServer { return modernServer(true, `"capabilities":{"tools":{}}`, list) }
+	refusingDiscovery := func(id, method, m string) ([]string, error) {
+		if method == "server/discover" {
+			return one(rpcError(id, `"code":-32601,"message":"m"`))
+		}
+		return list(id, method, m)
+	}
 	for _, c := range []struct {
 		name string
 		is   *fakeServer
@@ -50,6 +57,7 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 		{"modern, -32601", modern(), "2026-07-28"},
 		{"both", legacyServer(`{"tools":{}}`, discovering(`["2026-07-28","2025-11-25"]`)), "2026-07-28 handshake 2025-11-25"},
 		{"legacy, silent", legacyServer(`{"tools":{}}`, discovering("")), "handshake"},
+		{"legacy, refuses", legacyServer(`{"tools":{}}`, refusingDiscovery), "handshake"},
 	} {
 		for _, piped := range []bool{false, true} {
 			runTogether(t, c.name+" "+transportName(piped), func(t *testing.T) {
@@ -75,7 +83,7 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 						t.Errorf("%s: %s", c.name, said)
 					}
 				}
-				request := modernRequestOf("7", "tools/list", meta(`{}`))
+				request := modernRequestOf("7", "tools/list", meta(`{"elicitation":{"form":{}}}`))
 				if piped {
 					client := front.pipe()
 					for range 2 {
@@ -90,6 +98,16 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 				}
 				if e := srv.Eras.Peek(nil); e == nil || concluded(e) != c.want {
 					t.Errorf("%s: concluded %+v", c.name, e)
+				}
+				if strings.HasPrefix(c.want, "handshake") {
+					if n := len(s.Opened()); n != 1 {
+						t.Errorf("the server was started %d times", n)
+					}
+					for _, m := range s.In(s.Opened()[0].ID) {
+						if gjson.Get(m.Text, "method").String() == "initialize" && !gjson.Get(m.Text, "params.capabilities.elicitation").Exists() {
+							t.Errorf("the session began without the client's capabilities: %s", m.Text)
+						}
+					}
 				}
 				if strings.HasPrefix(c.want, "handshake") || piped {
 					return
@@ -172,8 +190,12 @@ func TestResponsesToBothRequestsDecideTheEra(t *testing.T) {
 			if known := err == nil; known != (srv.Eras.Peek(nil) != nil) {
 				t.Errorf("remembered %v", srv.Eras.Peek(nil))
 			}
-			if b := srv.Eras.TakeSpare(t.Context()); b != nil || f.ends() == 0 {
-				t.Error("a process that has seen both goes on")
+			if b, _ := srv.Eras.TakeSpare(t.Context(), []byte("another initialize")); b != nil {
+				t.Error("a process that has begun a session is given to another one")
+			}
+			synctest.Wait()
+			if f.ends() == 0 {
+				t.Error("a process that no session can use goes on")
 			}
 		})
 	}

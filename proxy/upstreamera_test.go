@@ -191,7 +191,7 @@ func TestProcessOfAnOlderConfigurationServesNoSession(t *testing.T) {
 	srv.Eras.Forget()
 	close(answer)
 	<-done
-	if srv.Eras.TakeSpare(t.Context()) != nil {
+	if b, _ := srv.Eras.TakeSpare(t.Context(), nil); b != nil {
 		t.Error("it is kept")
 	}
 	eventually(t, "its end", f.ended)
@@ -255,7 +255,7 @@ func TestModernClientOfAProcess(t *testing.T) {
 		{"refuses", func(_ *fakeServer, id string) ([]string, error) {
 			return one(rpcError(id, `"code":-32601,"message":"m"`))
 		}, 1},
-		{"is silent", func(*fakeServer, string) ([]string, error) { return nil, nil }, 2},
+		{"is silent", func(*fakeServer, string) ([]string, error) { return nil, nil }, 1},
 		{"exits", func(f *fakeServer, _ string) ([]string, error) {
 			f.lose(&upstream.ExitError{Command: "s", Status: "exit status 1"})
 			return nil, nil

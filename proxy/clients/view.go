@@ -33,8 +33,8 @@ import (
 // View implements [modernclient.Proxy].
 type View struct{ *Proxy }
 
-func (v *View) IsDirect(ctx context.Context, header []upstream.Header) (bool, error) {
-	return v.Proxy.Eras.NeedsNoSession(ctx, header)
+func (v *View) IsDirect(ctx context.Context, header []upstream.Header, q *stateless.Request) (bool, error) {
+	return v.Proxy.NeedsNoSession(ctx, header, q)
 }
 
 func (v *View) Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (bool, error) {

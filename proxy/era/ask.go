@@ -24,19 +24,33 @@ import (
 // eraAnswer is the response of a process that was asked for its era.
 type eraAnswer struct {
 	m *wire.Message
-	// greeted says that the process was sent initialize as well, so that no session can use it. begun says
-	// that m is the response to initialize, and that server/discover has none.
+	// greeted says that the process was sent initialize as well, and begun that m is the response to it, and that
+	// server/discover has none.
 	greeted, begun bool
 	// greeting is the response to initialize where both requests have one.
 	greeting *wire.Message
 }
 
+// accepted returns the response with which the server has begun a session, or nil.
+func (r *eraAnswer) accepted() *wire.Message {
+	m := r.greeting
+	if r.begun {
+		m = r.m
+	}
+	if m == nil || m.Kind != wire.Result {
+		return nil
+	}
+	return m
+}
+
 // askProcess asks a process for its era. A process that is silent for a while may start slowly, or may be
 // a handshake server that does not answer what comes before initialize: it is sent initialize as well, and
 // has the time of a handshake to answer either.
-func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun) (r eraAnswer, err error) {
+func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun, initialize []byte) (r eraAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Silence+p.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
+	standing := upstream.LookAhead(b.Standing)
+	b.Standing = standing
 	h := &server.Opening{Of: p.host, Begun: *b}
 	Discover(h)
 	o := &upstream.Outgoing{Body: h.Sent, Request: true}
@@ -50,8 +64,8 @@ func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun) (r eraAnswer,
 	if _, err := b.Conn.Send(ctx, o); err != nil {
 		return r, err
 	}
-	id := []byte(`"dragoman:handshake"`)
-	r.m, r.greeted, err = p.awaitGreeting(ctx, h, id)
+	id := []byte(gjson.GetBytes(initialize, "id").Raw)
+	r.m, r.greeted, err = p.awaitGreeting(ctx, h, initialize, id)
 	if err != nil || !r.greeted {
 		return r, err
 	}
@@ -62,7 +76,12 @@ func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun) (r eraAnswer,
 	}
 	ctx, cancel = context.WithTimeout(ctx, eraBreath)
 	defer cancel()
-	switch m, err := h.AwaitAny(ctx, b.Standing, other); {
+	defer func() {
+		if m := r.accepted(); m != nil {
+			standing.Unread(append(h.Early, m.Raw)...)
+		}
+	}()
+	switch m, err := h.AwaitAny(ctx, standing.Look(), other); {
 	case err != nil:
 	case r.begun:
 		r.m, r.greeting, r.begun = m, r.m, false
@@ -72,9 +91,9 @@ func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun) (r eraAnswer,
 	return r, nil
 }
 
-// awaitGreeting waits for the response to h's request. After a silence it sends initialize with this id, and
+// awaitGreeting waits for the response to h's request. After a silence it sends initialize, which has this id, and
 // waits for either response.
-func (p *Cache) awaitGreeting(ctx context.Context, h *server.Opening, id []byte) (m *wire.Message, greeted bool, err error) {
+func (p *Cache) awaitGreeting(ctx context.Context, h *server.Opening, initialize, id []byte) (m *wire.Message, greeted bool, err error) {
 	waiting, over := context.WithCancel(ctx)
 	silence := time.NewTimer(p.Silence)
 	defer silence.Stop()
@@ -86,8 +105,7 @@ func (p *Cache) awaitGreeting(ctx context.Context, h *server.Opening, id []byte)
 			return
 		}
 		greeted = true
-		body := mcp.Initialize(id, translate.Latest().Name, "{}", mcp.Us)
-		h.Conn.Send(waiting, &upstream.Outgoing{Body: body, Request: true}) //nolint:errcheck // the reader gets the error
+		h.Conn.Send(waiting, &upstream.Outgoing{Body: initialize, Request: true}) //nolint:errcheck // the reader gets the error
 	})
 	m, err = h.AwaitAny(ctx, h.Standing, h.ID, id)
 	over()
@@ -114,9 +132,10 @@ func concludeBegun(m *wire.Message) (*Era, error) {
 // TookTooLong reports whether err is that of a context whose deadline has passed.
 func TookTooLong(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
-// ask finds out the server's era. b is the process that was asked, if a session can still use it, else nil.
-func (p *Cache) ask(ctx context.Context, header []upstream.Header) (e *Era, b *upstream.Begun, err error) {
-	b, err = p.open()(ctx)
+// ask finds out the server's era. spare is the process that was asked, if a session can still use it, else nil. initialize
+// is that of the session for which the server is asked.
+func (p *Cache) ask(ctx context.Context, header []upstream.Header, initialize []byte) (e *Era, spare *spareConn, err error) {
+	b, err := p.open()(ctx)
 	switch {
 	case errors.Is(err, ErrHandshakeOnly):
 		return &Era{Handshake: Accepted}, nil, nil
@@ -127,28 +146,49 @@ func (p *Cache) ask(ctx context.Context, header []upstream.Header) (e *Era, b *u
 	var r eraAnswer
 	code := 0
 	if piped {
-		r, err = p.askProcess(ctx, b)
+		r, err = p.askProcess(ctx, b, initialize)
 	} else {
 		r.m, code, err = p.discover(ctx, b, header)
 	}
-	if err != nil || !piped || r.greeted { // over HTTP another connection costs nothing
-		server.EndBegun(b, p.host.Log)
-		b = nil
+	failed := err != nil
+	if e, err = p.judge(ctx, &r, piped, code, err); err == nil && piped && !failed { // over HTTP another connection costs nothing
+		spare = r.spare(b, e, initialize)
 	}
-	m := r.m
+	if spare == nil {
+		server.EndBegun(b, p.host.Log)
+	}
+	return e, spare, err
+}
+
+// spare returns the process of b for a session to use, or nil if none can. initialize was sent to it if it was greeted.
+func (r *eraAnswer) spare(b *upstream.Begun, e *Era, initialize []byte) *spareConn {
+	if !r.greeted {
+		return &spareConn{Begun: b}
+	}
+	if r.accepted() == nil || e.Modern() { // initialize pins a server of both eras to the older one
+		return nil
+	}
+	return &spareConn{Begun: b, greeted: initialize}
+}
+
+// judge concludes the era from r. err is the failure of the question, and code the status of an answer over HTTP, or 0.
+func (p *Cache) judge(ctx context.Context, r *eraAnswer, piped bool, code int, err error) (*Era, error) {
 	switch {
 	case ctx.Err() != nil:
-		return nil, nil, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	case Inconclusive(code), upstream.NeverSent(err), errors.As(err, new(*upstream.CredentialError)):
-		return nil, nil, err // initialize would fail in the same way
+		return nil, err // initialize would fail in the same way
 	case piped && TookTooLong(err):
-		return nil, nil, err // the process has already had initialize and has not answered it either
+		return nil, err // the process has already had initialize and has not answered it either
 	case r.begun:
-		if e, err = concludeBegun(m); err == nil && m.Kind == wire.Result && e.Handshake == Accepted {
+		e, err := concludeBegun(r.m)
+		if err == nil && r.accepted() != nil && e.Handshake == Accepted {
 			p.host.Report.Quirk(report.SilentEarly)
 		}
-	case err == nil, code < 500 && m != nil:
-		if e, err = conclude(m, code); err == nil && m.Kind == wire.Error && e.Newest != nil {
+		return e, err
+	case err == nil, code < 500 && r.m != nil:
+		e, err := conclude(r.m, code)
+		if err == nil && r.m.Kind == wire.Error && e.Newest != nil {
 			p.host.Report.Quirk(report.LegacyList)
 		}
 		if err == nil && e.Handshake == Untried && r.greeting != nil {
@@ -156,17 +196,12 @@ func (p *Cache) ask(ctx context.Context, header []upstream.Header) (e *Era, b *u
 				e.Handshake = Accepted
 			}
 		}
-	default:
-		if _, exited := errors.AsType[*upstream.ExitError](err); exited {
-			p.host.Report.Quirk(report.ExitsEarly)
-		}
-		e, err = &Era{Handshake: Accepted, Unsure: !piped && (code == 0 || code >= 500)}, nil
+		return e, err
 	}
-	if err != nil && b != nil {
-		server.EndBegun(b, p.host.Log)
-		b = nil
+	if _, exited := errors.AsType[*upstream.ExitError](err); exited {
+		p.host.Report.Quirk(report.ExitsEarly)
 	}
-	return e, b, err
+	return &Era{Handshake: Accepted, Unsure: !piped && (code == 0 || code >= 500)}, nil
 }
 
 // discover sends server/discover over HTTP. m is the response. If the server answers with an error status,

@@ -1,6 +1,7 @@
 package era
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -20,6 +21,15 @@ import (
 // error says that the server cannot be reached, refuses access, or speaks only
 // revisions that dragoman does not know, or that there are too many credentials.
 func (p *Cache) Of(ctx context.Context, header []upstream.Header) (*Era, error) {
+	return p.OfFor(ctx, header, Introduction(translate.Latest()))
+}
+
+// Introduction returns dragoman's own initialize for a process, with the id 0. A process that clients share begins with it, too.
+func Introduction(v *translate.Revision) []byte { return mcp.Initialize("0", v.Name, "{}", mcp.Us) }
+
+// OfFor is Of for a caller that begins a session with initialize next. If the server is a process that was sent that request to
+// find out its era, the session goes on with it: see [Cache.TakeSpare].
+func (p *Cache) OfFor(ctx context.Context, header []upstream.Header, initialize []byte) (*Era, error) {
 	if e := p.Fixed(); e != nil {
 		return e, nil
 	}
@@ -34,7 +44,7 @@ func (p *Cache) Of(ctx context.Context, header []upstream.Header) (*Era, error) 
 		at = &eraEntry{found: make(chan struct{})}
 		p.known[who] = at
 		header := append([]upstream.Header(nil), header...)
-		p.host.Spawn(func() { p.find(at, who, header) })
+		p.host.Spawn(func() { p.find(at, who, header, initialize) })
 	}
 	at.asked = time.Now()
 	p.mu.Unlock()
@@ -183,9 +193,9 @@ func (p *Cache) Forget() {
 }
 
 // find asks the server, stores its era in at, and wakes the callers that wait for it.
-func (p *Cache) find(at *eraEntry, who string, header []upstream.Header) {
+func (p *Cache) find(at *eraEntry, who string, header []upstream.Header, initialize []byte) {
 	var e *Era
-	var b *upstream.Begun
+	var spare *spareConn
 	err := error(mcp.Fail(mcp.Panicked, ""))
 	defer func() {
 		if r := recover(); r != nil {
@@ -202,16 +212,17 @@ func (p *Cache) find(at *eraEntry, who string, header []upstream.Header) {
 		case e.Unsure: // the handshake that follows will show the era
 			at.until = time.Now().Add(askTime)
 		}
-		if b != nil {
+		if spare != nil {
 			p.endSpare()
-			p.spare = &spareConn{b, time.Now()}
+			spare.since = time.Now()
+			p.spare = spare
 			if p.closed || !current {
 				p.endSpare()
 			}
 		}
 		close(at.found)
 	}()
-	e, b, err = p.ask(p.host.Serving, header)
+	e, spare, err = p.ask(p.host.Serving, header, initialize)
 	if err == nil && !e.Unsure {
 		p.host.Log.Log(p.logLevel(e), "server identified", e.fields()...)
 	}
@@ -245,20 +256,25 @@ func (p *Cache) endSpare() {
 	}
 }
 
-// TakeSpare returns the connection to the process that was asked for its era, or nil if there is none. The
+// TakeSpare returns the connection to the process that was asked for its era, or nil if there is none for a caller that
+// sends initialize next; nil if it sends none. greeted says that this request was sent already. The
 // caller owns the connection from then on, and the process is counted for the client in ctx.
-func (p *Cache) TakeSpare(ctx context.Context) *upstream.Begun {
+func (p *Cache) TakeSpare(ctx context.Context, initialize []byte) (_ *upstream.Begun, greeted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.spare
-	p.spare = nil
 	if b == nil {
-		return nil
+		return nil, false
 	}
+	if b.greeted != nil && !bytes.Equal(b.greeted, initialize) {
+		p.endSpare()
+		return nil, false
+	}
+	p.spare = nil
 	if b.Move != nil {
 		b.Move(ctx)
 	}
-	return b.Begun
+	return b.Begun, b.greeted != nil
 }
 
 // EndSpareSince ends the process that was asked for its era if no session has taken it for spareTime. now is
@@ -277,15 +293,4 @@ func (p *Cache) Close() {
 	defer p.mu.Unlock()
 	p.closed = true
 	p.endSpare()
-}
-
-// NeedsNoSession reports whether requests with these headers need no session. The error is set only if the server took too long
-// to answer. If the era cannot be found out for another reason, NeedsNoSession returns false, and a request through a
-// session reports that reason.
-func (p *Cache) NeedsNoSession(ctx context.Context, header []upstream.Header) (bool, error) {
-	e, err := p.Of(ctx, header)
-	if TookTooLong(err) {
-		return false, err
-	}
-	return err == nil && e.Modern(), nil
 }

@@ -136,7 +136,8 @@ type eraEntry struct {
 // A spareConn is the connection to the process that was asked for its era. The first session uses it.
 type spareConn struct {
 	*upstream.Begun
-	since time.Time
+	greeted []byte // the initialize that was sent, whose response Standing gives first; nil for none
+	since   time.Time
 }
 
 // fallback is the older revision that a server has accepted after it had refused the newest one.

@@ -77,7 +77,10 @@ func (opener *Opener) restarting(o *server.Opening, version, runsFor string) *re
 // connect begins a session with the server, by the current configuration. It uses the spare process, which
 // was started to find out the server's era, if there is one.
 func (o *Opener) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-	if b := o.Eras.TakeSpare(ctx); b != nil {
+	if b, greeted := o.Eras.TakeSpare(ctx, initialize.Body); b != nil {
+		if greeted {
+			return b, nil
+		}
 		if _, err := b.Conn.Send(ctx, initialize); err == nil {
 			return b, nil
 		}
@@ -167,7 +170,7 @@ func (h *Handshake) Open(ctx context.Context) bool {
 
 // reach opens a connection to the server on which nothing was sent. It uses the spare process, if there is one.
 func (h *Handshake) reach(ctx context.Context) (err error) {
-	b := h.Opener.Eras.TakeSpare(ctx)
+	b, _ := h.Opener.Eras.TakeSpare(ctx, nil)
 	if b == nil {
 		open := h.Opener.Now().Origin.Open
 		if open == nil {

@@ -221,24 +221,14 @@ func (h *Handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 
 // sendProposal is ask without observation of the response.
 func (h *Handshake) sendProposal(ctx context.Context, raw []byte, propose *translate.Revision) (answer *wire.Message, err error) {
-	var m wire.Message
 	up := h.Opener.Now().Table.Between(h.vc, propose)
-	if err := m.Scan(bytes.Clone(raw), up.Shape()); err != nil {
-		return nil, err
-	}
-	m.Facts = h.Facts
-	body, _, err := up.Rewrite(nil, &m)
-	h.Opener.Host.Losses.Note(h.vc, propose, wire.Initialize, m.Losses, h.Header)
+	body, losses, err := proposal(up, raw, propose, h.Facts)
+	h.Opener.Host.Losses.Note(h.vc, propose, wire.Initialize, losses, h.Header)
 	if err != nil {
 		return nil, err
 	}
-	if gjson.Get(wire.View(body), "params.protocolVersion").String() != propose.Name {
-		if body, err = sjson.SetBytes(body, "params.protocolVersion", propose.Name); err != nil {
-			return nil, mcp.Fail(mcp.InitializeBroken, "").About(h.ID)
-		}
-	}
 	h.Sent = body
-	h.observeProposal(body, propose, observe.Why{Translator: up, Known: translate.Known{Facts: h.Facts}}, m.Losses)
+	h.observeProposal(body, propose, observe.Why{Translator: up, Known: translate.Known{Facts: h.Facts}}, losses)
 	o := &upstream.Outgoing{Body: body, Request: true, Header: h.Header}
 	span := telemetry.Ask(ctx, o, propose.Name)
 	defer func() {
@@ -260,6 +250,22 @@ func (h *Handshake) sendProposal(ctx context.Context, raw []byte, propose *trans
 		return nil, sealed.ErrNamedTooLong
 	}
 	return answer, nil
+}
+
+// proposal returns the client's initialize, raw, as the one that proposes this revision, and what is lost in it.
+func proposal(up *translate.Translator, raw []byte, propose *translate.Revision, facts wire.Facts) (body []byte, losses []wire.Loss, err error) {
+	var m wire.Message
+	if err := m.Scan(bytes.Clone(raw), up.Shape()); err != nil {
+		return nil, nil, err
+	}
+	m.Facts = facts
+	body, _, err = up.Rewrite(nil, &m)
+	if err == nil && gjson.Get(wire.View(body), "params.protocolVersion").String() != propose.Name {
+		if body, err = sjson.SetBytes(body, "params.protocolVersion", propose.Name); err != nil {
+			err = mcp.Fail(mcp.InitializeBroken, "").About(bytes.Clone(m.ID()))
+		}
+	}
+	return body, m.Losses, err
 }
 
 // send sends initialize. It opens the connection first if there is none.

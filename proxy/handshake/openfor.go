@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/share"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -29,7 +30,7 @@ func (opener *Opener) Open(ctx context.Context, o modernclient.Opening) (s *sess
 	ctx = processes.For(ctx, h.RunsFor)
 	var known *era.Era
 	if o.Kind != modernclient.OnlyAdapters {
-		if known, err = opener.Eras.Of(ctx, o.Header); err != nil {
+		if known, err = opener.eraFor(ctx, o.Header, o.For); err != nil {
 			return nil, nil, err
 		}
 		defer func() {
@@ -74,6 +75,41 @@ func (opener *Opener) Open(ctx context.Context, o modernclient.Opening) (s *sess
 	return s, answer, nil
 }
 
+// NeedsNoSession reports whether requests with q's headers need no session. The error is set only if the server took too long
+// to answer. If the era cannot be found out for another reason, NeedsNoSession returns false, and a request through a
+// session reports that reason.
+func (opener *Opener) NeedsNoSession(ctx context.Context, header []upstream.Header, q *stateless.Request) (bool, error) {
+	e, err := opener.eraFor(ctx, header, q)
+	if era.TookTooLong(err) {
+		return false, err
+	}
+	return err == nil && e.Modern(), nil
+}
+
+// eraFor returns the server's era for a client that sends q. If the server has to be asked, and is asked with initialize, it
+// is with that of the client's session.
+func (opener *Opener) eraFor(ctx context.Context, header []upstream.Header, q *stateless.Request) (*era.Era, error) {
+	if known := opener.Eras.Peek(header); known != nil {
+		return known, nil
+	}
+	raw, facts := initializeOf(q)
+	latest := translate.Latest()
+	body, _, err := proposal(opener.Now().Table.Between(translate.Lookup(translate.Modern()), latest), raw, latest, facts)
+	if err != nil || opener.Now().Origin.Shared != nil {
+		return opener.Eras.Of(ctx, header)
+	}
+	return opener.Eras.OfFor(ctx, header, body)
+}
+
+// initializeOf returns the initialize that begins a session of dragoman's own for a modern client, from any request of it.
+func initializeOf(q *stateless.Request) (raw []byte, facts wire.Facts) {
+	client := q.ClientInfo
+	if client == nil {
+		client = []byte(`{"name":"unknown-client","version":"0.0.0"}`)
+	}
+	return mcp.Initialize("1", translate.Modern(), q.Capabilities, client), mcp.ClientFacts(gjson.ParseBytes(q.Capabilities))
+}
+
 // shakeHands does the handshake of a session for modern clients, with the server or, for modernclient.OnlyAdapters, without one.
 // answer is an InitializeResult in the newest revision.
 func (h *Handshake) shakeHands(ctx context.Context, o modernclient.Opening, known *era.Era) (s *session.Session, answer []byte, err error) {
@@ -84,12 +120,9 @@ func (h *Handshake) shakeHands(ctx context.Context, o modernclient.Opening, know
 	case !known.Serves(false):
 		err = mcp.Fail(mcp.UpstreamModern, known.Revision.Name)
 	default:
-		h.Facts = mcp.ClientFacts(gjson.ParseBytes(o.For.Capabilities))
-		client := o.For.ClientInfo
-		if client == nil {
-			client = []byte(`{"name":"unknown-client","version":"0.0.0"}`)
-		}
-		s, answer, err = h.propose(ctx, mcp.Initialize("1", h.vc.Name, o.For.Capabilities, client), known.Newest)
+		raw, facts := initializeOf(o.For)
+		h.Facts = facts
+		s, answer, err = h.propose(ctx, raw, known.Newest)
 	}
 	if s == nil {
 		if h.Conn != nil {

@@ -38,7 +38,7 @@ func (sh *Sharing) JoinModern(ctx context.Context, proxy *Proxy) (*ModernConn, e
 		return nil, upstream.ErrClosed
 	}
 	if sh.modern == nil {
-		b := proxy.Eras.TakeSpare(ctx)
+		b, _ := proxy.Eras.TakeSpare(ctx, nil)
 		if b == nil {
 			var err error
 			if b, err = proxy.Open(ctx); err != nil {

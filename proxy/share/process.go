@@ -134,7 +134,7 @@ func (p *Proxy) introduceAll(ctx context.Context, h *server.Opening) (*wire.Mess
 
 // introduce sends dragoman's own initialize and returns the response.
 func (p *Proxy) introduce(ctx context.Context, h *server.Opening, v *translate.Revision) (m *wire.Message, err error) {
-	h.Sent = mcp.Initialize(h.ID, v.Name, "{}", mcp.Us)
+	h.Sent = era.Introduction(v)
 	out := &upstream.Outgoing{Body: h.Sent, Request: true}
 	span := telemetry.Ask(ctx, out, v.Name)
 	defer func() {

@@ -80,7 +80,9 @@ func (f *fakeServer) Open(context.Context, Opening) (Session, []byte, error) {
 	return s, []byte(`{"jsonrpc":"2.0","id":1,"result":{"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}`), nil
 }
 
-func (f *fakeServer) IsDirect(context.Context, []upstream.Header) (bool, error) { return false, nil }
+func (f *fakeServer) IsDirect(context.Context, []upstream.Header, *stateless.Request) (bool, error) {
+	return false, nil
+}
 func (f *fakeServer) IsOurs(*stateless.Request) bool                            { return false }
 func (f *fakeServer) Reopen(string, *stateless.Request, string) (Session, bool) { return nil, false }
 func (f *fakeServer) Sealer() *sealed.Sealer                                    { return f.sealer }

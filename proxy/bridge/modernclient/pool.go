@@ -63,7 +63,7 @@ func (p *sessionPool) get(c caller) (*pooledSession, error) {
 	}
 	key := keyOf(c)
 	if p.Proxy.IsOurs(c.q) {
-		direct, err := p.Proxy.IsDirect(c.ctx, c.from)
+		direct, err := p.Proxy.IsDirect(c.ctx, c.from, c.q)
 		if err != nil {
 			return nil, err
 		}

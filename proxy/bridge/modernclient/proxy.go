@@ -28,7 +28,7 @@ type Proxy interface {
 	// for a session without a handshake.
 	Open(ctx context.Context, o Opening) (s Session, answer []byte, err error)
 	// IsDirect reports whether the server needs no session. The error is that it took too long to find out.
-	IsDirect(ctx context.Context, header []upstream.Header) (bool, error)
+	IsDirect(ctx context.Context, header []upstream.Header, q *stateless.Request) (bool, error)
 	// IsOurs reports whether a request calls one of dragoman's own tools.
 	IsOurs(q *stateless.Request) bool
 	// Forward lets another replica answer a request, and reports whether it did. The error is for the client.

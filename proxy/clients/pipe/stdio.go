@@ -139,7 +139,7 @@ func (p *stdioPipe) serve(m *wire.Message) {
 	direct := false
 	if !p.proxy.IsOurs(q) {
 		if direct = p.straight != nil; !direct {
-			direct, err = p.proxy.Eras.NeedsNoSession(p.ctx, p.from)
+			direct, err = p.proxy.NeedsNoSession(p.ctx, p.from, q)
 		}
 		if err != nil {
 			p.refuse(p.failed(q, err, p.from), nil)

@@ -99,7 +99,7 @@ func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *dow
 	q.Unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // a header that bridge.principal names is set by a trusted proxy
 	direct := false
 	if !face.IsOurs(q) {
-		if direct, err = face.Eras.NeedsNoSession(req.Ctx, from); err != nil {
+		if direct, err = face.NeedsNoSession(req.Ctx, from, q); err != nil {
 			return clienterror.Of(err).About(q.ID)
 		}
 	}
