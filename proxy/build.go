@@ -71,6 +71,14 @@ func NewDemo(cfg config.Config, log *zap.Logger, show func(demo.Exchange)) (*Ser
 	return srv, err
 }
 
+// RememberServer keeps what a server that is a command turns out to be in a file of the user: see [era.UserMemory]. It must be
+// called before ServePipe.
+func (srv *Server) RememberServer() {
+	if up := srv.Now().Config.Upstream; len(up.Command) > 0 {
+		srv.Eras.Memory = era.UserMemory(up.Command, up.Dir, mcp.Version())
+	}
+}
+
 func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...owntools.Source) (*Server, error) {
 	srv := &Server{own: own}
 	srv.running = processes.New(func() int { return srv.Now().Config.Session.MaxProcesses }, srv.giveWay)

@@ -74,6 +74,7 @@ func stdioCommand() *cobra.Command {
 		if err != nil {
 			return withCode(exitUsage, err) // a file that the configuration names
 		}
+		srv.RememberServer()
 		if concerns := adapterConcerns(srv, cfg); len(concerns) > 0 {
 			defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
 		}

@@ -43,11 +43,79 @@ func (r *eraAnswer) accepted() *wire.Message {
 	return m
 }
 
+// identity returns the [identity] of the server, "" if it has not said who it is.
+func (r *eraAnswer) identity() string {
+	if m := r.accepted(); m != nil {
+		return identity(gjson.Get(wire.View(m.Result()), "serverInfo").Raw)
+	}
+	if r.m == nil || r.m.Kind != wire.Result {
+		return ""
+	}
+	return identity(gjson.Get(wire.View(r.m.Result()), ServerInfo).Raw)
+}
+
+// askPipe asks the process of b for its era, or one that is started instead, which then is that of b. What is remembered of it
+// decides how.
+func (p *Cache) askPipe(ctx context.Context, b *upstream.Begun, initialize []byte) (r eraAnswer, err error) {
+	known, ok := p.Memory.Recall()
+	silence := p.Silence
+	switch {
+	case ok && known.Modern: // initialize would pin it to an older revision
+		silence = max(silence, p.host.Config().Upstream.HandshakeTimeout/2)
+	case ok:
+		if r, err = p.greet(ctx, b, initialize, known.Server); err == nil || TookTooLong(err) {
+			return r, err
+		}
+		p.Memory.Forget()
+		server.EndBegun(b, p.host.Log)
+		again, err := p.open()(ctx)
+		if err != nil {
+			return eraAnswer{}, err
+		}
+		*b = *again
+	}
+	return p.askProcess(ctx, b, initialize, silence)
+}
+
+// errOther says that a server is not the one that was remembered.
+var errOther = errors.New("another server than before")
+
+// greet asks a process that has a handshake only, as far as is remembered: it is sent initialize first, and then
+// server/discover, which it has eraBreath to answer. The error is errOther if it is not the server with this identity.
+func (p *Cache) greet(ctx context.Context, b *upstream.Begun, initialize []byte, who string) (r eraAnswer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.host.Config().Upstream.HandshakeTimeout)
+	defer cancel()
+	standing := upstream.LookAhead(b.Standing)
+	b.Standing = standing
+	h := &server.Opening{Of: p.host, Begun: *b, ID: []byte(gjson.GetBytes(initialize, "id").Raw)}
+	o := &upstream.Outgoing{Body: initialize, Request: true}
+	span := telemetry.Ask(ctx, o, translate.Latest().Name)
+	r = eraAnswer{greeted: true, begun: true}
+	if _, err = b.Conn.Send(ctx, o); err == nil {
+		r.m, err = h.Await(ctx, standing)
+	}
+	span.Answered(r.m)
+	span.Done(err)
+	if err == nil && r.identity() != who {
+		err = errOther
+	}
+	if err != nil {
+		return r, err
+	}
+	question := &server.Opening{Of: p.host, Begun: *b}
+	Discover(question)
+	if _, err = b.Conn.Send(ctx, &upstream.Outgoing{Body: question.Sent, Request: true}); err != nil {
+		return r, err
+	}
+	r.awaitOther(ctx, h, standing, question.ID)
+	return r, nil
+}
+
 // askProcess asks a process for its era. A process that is silent for a while may start slowly, or may be
 // a handshake server that does not answer what comes before initialize: it is sent initialize as well, and
 // has the time of a handshake to answer either.
-func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun, initialize []byte) (r eraAnswer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, p.Silence+p.host.Config().Upstream.HandshakeTimeout)
+func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun, initialize []byte, silence time.Duration) (r eraAnswer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, silence+p.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
 	standing := upstream.LookAhead(b.Standing)
 	b.Standing = standing
@@ -65,16 +133,22 @@ func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun, initialize []
 		return r, err
 	}
 	id := []byte(gjson.GetBytes(initialize, "id").Raw)
-	r.m, r.greeted, err = p.awaitGreeting(ctx, h, initialize, id)
+	r.m, r.greeted, err = p.awaitGreeting(ctx, h, silence, initialize, id)
 	if err != nil || !r.greeted {
 		return r, err
 	}
-	// The other response is on its way: a process that is ended before it has written it may log an error.
 	other := id
 	if r.begun = server.IsAbout(r.m, id); r.begun {
 		other = h.ID
 	}
-	ctx, cancel = context.WithTimeout(ctx, eraBreath)
+	r.awaitOther(ctx, h, standing, other)
+	return r, nil
+}
+
+// awaitOther waits for the response to the other of the two requests, which has this id: a process that is ended before it has
+// written it may log an error. If it has begun a session, the response to initialize is put back into standing.
+func (r *eraAnswer) awaitOther(ctx context.Context, h *server.Opening, standing *upstream.Lookahead, other []byte) {
+	ctx, cancel := context.WithTimeout(ctx, eraBreath)
 	defer cancel()
 	defer func() {
 		if m := r.accepted(); m != nil {
@@ -88,14 +162,13 @@ func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun, initialize []
 	default:
 		r.greeting = m
 	}
-	return r, nil
 }
 
 // awaitGreeting waits for the response to h's request. After a silence it sends initialize, which has this id, and
 // waits for either response.
-func (p *Cache) awaitGreeting(ctx context.Context, h *server.Opening, initialize, id []byte) (m *wire.Message, greeted bool, err error) {
+func (p *Cache) awaitGreeting(ctx context.Context, h *server.Opening, after time.Duration, initialize, id []byte) (m *wire.Message, greeted bool, err error) {
 	waiting, over := context.WithCancel(ctx)
-	silence := time.NewTimer(p.Silence)
+	silence := time.NewTimer(after)
 	defer silence.Stop()
 	var greeting sync.WaitGroup
 	greeting.Go(func() {
@@ -146,18 +219,28 @@ func (p *Cache) ask(ctx context.Context, header []upstream.Header, initialize []
 	var r eraAnswer
 	code := 0
 	if piped {
-		r, err = p.askProcess(ctx, b, initialize)
+		r, err = p.askPipe(ctx, b, initialize)
 	} else {
 		r.m, code, err = p.discover(ctx, b, header)
 	}
 	failed := err != nil
 	if e, err = p.judge(ctx, &r, piped, code, err); err == nil && piped && !failed { // over HTTP another connection costs nothing
 		spare = r.spare(b, e, initialize)
+		p.remember(Remembered{Modern: e.Modern(), Server: r.identity()})
 	}
 	if spare == nil {
 		server.EndBegun(b, p.host.Log)
 	}
 	return e, spare, err
+}
+
+// remember keeps what a process turned out to be.
+func (p *Cache) remember(r Remembered) {
+	if known, ok := p.Memory.Recall(); r.Server != "" {
+		p.Memory.Remember(r)
+	} else if ok && known.Modern != r.Modern {
+		p.Memory.Forget()
+	}
 }
 
 // spare returns the process of b for a session to use, or nil if none can. initialize was sent to it if it was greeted.

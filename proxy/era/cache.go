@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -142,11 +141,10 @@ func (p *Cache) Prove(header []upstream.Header, how Handshake) {
 // Saw forgets the era of a server whose name or version differs from those that an earlier session has seen: what was
 // proved of it need not hold for another version. info is its serverInfo, raw JSON, "" if it says none.
 func (p *Cache) Saw(header []upstream.Header, info string) {
-	if info == "" || p.Fixed() != nil {
+	server := identity(info)
+	if server == "" || p.Fixed() != nil {
 		return
 	}
-	said := gjson.GetMany(info, "name", "version")
-	server := said[0].String() + " " + said[1].String()
 	who := credential(header)
 	p.mu.Lock()
 	defer p.mu.Unlock()

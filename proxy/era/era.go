@@ -4,6 +4,7 @@
 //   - era.go: what is remembered; cache.go: the era for each credential, found out once and kept until it turns out to be wrong;
 //   - ask.go: how a server is asked; a process may answer nothing before initialize;
 //   - answers.go: what is proved by a response to initialize;
+//   - memory.go: what a command was in earlier processes of dragoman, so that a slow one is started once;
 //   - shake.go: how a server that names no revision with a handshake is tried;
 //   - changed.go: what makes a refusal doubtful, so that the server is asked again;
 //   - proposal.go: the revisions that initialize proposes, one after the other.
@@ -20,6 +21,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -40,6 +42,9 @@ const (
 	// spareTime is how long a process that was started to find out the era waits for a session.
 	spareTime = 10 * time.Second
 )
+
+// ServerInfo is where a DiscoverResult names the server.
+var ServerInfo = "_meta." + strings.ReplaceAll(mcp.MetaServer, ".", `\.`)
 
 // ErrHandshakeOnly is returned when a connection is opened without a handshake, over a transport on which every
 // server requires one.
@@ -106,6 +111,8 @@ type Cache struct {
 
 	AskTime time.Duration // how long a server may take to answer server/discover if it may have a handshake instead; set before the first use
 
+	Memory Memory // of a server that is a process; set before the first use
+
 	fallbacks fallbacks
 
 	mu     sync.Mutex
@@ -119,7 +126,7 @@ type Cache struct {
 // nil if servers on the transport are known to have a handshake; that function returns ErrHandshakeOnly if it
 // finds that out.
 func New(h *host.Host, open func() func(context.Context) (*upstream.Begun, error)) *Cache {
-	return &Cache{host: h, open: open, Silence: eraSilence, AskTime: askTime, known: make(map[string]*eraEntry)}
+	return &Cache{host: h, open: open, Silence: eraSilence, AskTime: askTime, Memory: Forgetful{}, known: make(map[string]*eraEntry)}
 }
 
 // An eraEntry is the era for one credential, or the attempt to find it out.

@@ -2,14 +2,12 @@ package handshake
 
 import (
 	"context"
-	"strings"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
@@ -60,14 +58,11 @@ func (h *Handshake) bridge(ctx context.Context, raw []byte, refusal *wire.Messag
 		h.log().Warn("cannot build the initialize result from server/discover", zap.Error(err))
 		return nil, nil, false
 	}
-	h.Opener.Eras.Saw(h.Header, gjson.GetBytes(result, serverInfo).Raw)
+	h.Opener.Eras.Saw(h.Header, gjson.GetBytes(result, era.ServerInfo).Raw)
 	h.named, h.Early = "", nil
 	h.Seen.Note(observe.Note{By: observe.Bridge, What: "introduced", To: observe.ToClient, Detail: "the server has no handshake: dragoman answers initialize with what the server says of itself in server/discover"})
 	return h.Opener.newSession(h, modern), answer, true
 }
-
-// serverInfo is where a DiscoverResult names the server.
-var serverInfo = "_meta." + strings.ReplaceAll(mcp.MetaServer, ".", `\.`)
 
 // deniesHandshake reports whether a server's response to initialize, which may be nil, says that it speaks only revisions
 // without a handshake.
