@@ -357,7 +357,8 @@ func beBadChild(how string) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return
 	}
-	for in := bufio.NewReader(os.Stdin); ; {
+	in, got := bufio.NewReader(os.Stdin), 0
+	for {
 		m, err := in.ReadString('\n')
 		if err != nil {
 			return
@@ -374,7 +375,13 @@ func beBadChild(how string) {
 			}
 			continue
 		}
+		got++
 		switch how {
+		case "is busy": // as a synchronous server is with a slow tool
+			if gjson.Get(m, "params.name").String() == "slow" {
+				time.Sleep(time.Second)
+			}
+			write(result(gjson.Get(m, "id").Raw, fmt.Sprintf(`"content":[{"type":"text","text":"call %d"}]`, got)))
 		case "exits mid-call":
 			fmt.Fprintln(os.Stderr, "segmentation fault")
 			syscall.Exit(7)

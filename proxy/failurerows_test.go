@@ -302,6 +302,17 @@ func commandRows() []failureRow {
 				}
 				return p
 			}},
+		{name: "command_unread", cause: failures.CommandUnread, status: 200, code: -32603, method: "-",
+			text: "upstream process ended and is being restarted; the request was lost: upstream ", says: "it has read nothing of its standard input for 100ms",
+			play: func(t *testing.T) failurePlayed {
+				client := serving(t, func(cfg *config.Config) {
+					cfg.Upstream.Command = []string{"sh", "-c", `read l; id=${l##*'"id":'}; id=${id%%[,\}]*}
+						echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}'; exec sleep 1000`}
+					cfg.Upstream.UnreadTimeout = 100 * time.Millisecond
+				})
+				client.initialize()
+				return client.played(client.ask("POST", callOf(1, "t", `,"arguments":{"x":"`+strings.Repeat("x", 1<<20)+`"}`)))
+			}},
 		{name: "command_mute over several lines", cause: failures.CommandMute, status: 502, code: -32603,
 			text: "upstream request failed: it has printed a message over the lines 1 to 5 of its standard output, where each must be on one line, without indentation: { ",
 			says: `"jsonrpc": "2.0"`, play: runs("sh", "-c", indents("initialize"))},

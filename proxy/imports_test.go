@@ -89,8 +89,8 @@ func TestImportsPointDown(t *testing.T) {
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
 	const hosted = reporting + " proxy/store proxy/report proxy/losses proxy/host proxy/telemetry"
 	const seen = " proxy/observe"
-	const made = hosted + " proxy/store/storeconfig proxy/store/redisstore proxy/adapters proxy/ended proxy/era proxy/footprint proxy/gate proxy/origin proxy/owntools proxy/principal proxy/redact proxy/restart proxy/results proxy/sealed proxy/shape proxy/share proxy/toolindex"
-	const talking = made + seen + " proxy/setup proxy/bridge proxy/bridge/legacyclient proxy/mcpheader proxy/quota proxy/replay proxy/stateless proxy/memo"
+	const made = hosted + " proxy/store/storeconfig proxy/store/redisstore proxy/adapters proxy/ended proxy/era proxy/footprint proxy/gate proxy/origin proxy/owntools proxy/principal proxy/quota proxy/redact proxy/restart proxy/results proxy/sealed proxy/shape proxy/share proxy/toolindex"
+	const talking = made + seen + " proxy/setup proxy/bridge proxy/bridge/legacyclient proxy/mcpheader proxy/replay proxy/stateless proxy/memo"
 	const entering = talking + " proxy/session proxy/exchange proxy/handshake proxy/bridge/modernclient proxy/outbox proxy/probe proxy/dialect proxy/replicas"
 	const all = rooms + " proxy/setup proxy/session proxy/exchange proxy/handshake proxy/clients proxy/clients/web proxy/clients/pipe"
 	allowed := map[string]string{
@@ -134,7 +134,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/oauthrelay":          configured + " proxy/downstream",
 		"proxy/gate":                configured + " proxy/config",
 		"proxy/filter":              configured + " proxy/config proxy/failures proxy/redact proxy/observe proxy/observe/recording",
-		"proxy/doctor":              hosted + seen + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect proxy/memo proxy/replicas proxy/store/redisstore proxy/store/storeconfig",
+		"proxy/doctor":              hosted + seen + " proxy/quota proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect proxy/memo proxy/replicas proxy/store/redisstore proxy/store/storeconfig",
 		"proxy/demo":                carried + " proxy/mcp proxy/downstream translate",
 		"proxy/memo":                "translate translate/wire",
 		"proxy/toolindex":           "transform translate/wire " + parts,
@@ -148,10 +148,10 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/bridge":              "proxy/mcp proxy/sse proxy/envelope proxy/inbuf translate translate/wire",
 		"proxy/bridge/legacyclient": hosted + seen + " proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex proxy/memo",
 		"proxy/bridge/modernclient": hosted + seen + " proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex proxy/outbox proxy/quota proxy/stateless",
-		"proxy/share":               hosted + " proxy/era proxy/sealed proxy/ended proxy/restart",
+		"proxy/share":               hosted + " proxy/quota proxy/era proxy/sealed proxy/ended proxy/restart",
 		"proxy/restart":             hosted + " proxy/era proxy/sealed proxy/ended",
 		"proxy/era":                 hosted,
-		"proxy/origin":              hosted + seen + " proxy/store/storeconfig proxy/store/redisstore proxy/era proxy/share proxy/restart proxy/sealed proxy/ended",
+		"proxy/origin":              hosted + seen + " proxy/quota proxy/store/storeconfig proxy/store/redisstore proxy/era proxy/share proxy/restart proxy/sealed proxy/ended",
 		"proxy/shape":               hosted + " proxy/toolindex",
 		"proxy/owntools":            hosted + " proxy/toolindex proxy/shape",
 		"proxy/adapters":            hosted + " proxy/toolindex proxy/shape proxy/owntools proxy/principal proxy/sealed proxy/ended proxy/results",

@@ -158,6 +158,9 @@ type Upstream struct {
 	// SilenceTimeout bounds the wait for the first byte of an answer, and for each next one. limits.time
 	// overrides it by method.
 	SilenceTimeout time.Duration `yaml:"silence_timeout"`
+	// UnreadTimeout is how long Command may read nothing of what waits on its stdin before it is ended. It is never ended
+	// while a call is in flight that it may be busy with. 0 for never.
+	UnreadTimeout time.Duration `yaml:"unread_timeout"`
 	// ShareChild makes all sessions share one process of Command, for servers that keep nothing of a
 	// session. The server cannot ask clients anything, and its log messages reach no client.
 	ShareChild bool `yaml:"share_child"`
@@ -370,6 +373,7 @@ func Default() Config {
 			ConnectTimeout:   5 * time.Second,
 			HandshakeTimeout: time.Minute,
 			SilenceTimeout:   5 * time.Minute,
+			UnreadTimeout:    5 * time.Minute,
 			Auth:             UpstreamAuth{KeyAudience: KeyForIssuer, Wait: 25 * time.Second},
 			Restart:          Restart{Max: 5, Wait: time.Second, MaxWait: 30 * time.Second},
 		},

@@ -348,6 +348,7 @@ func TestValidateNamesThePath(t *testing.T) {
 		"bridge.ttl:":                         func(c *Config) { c.Bridge.TTL = -1 },
 		"limits.replay:":                      func(c *Config) { c.Limits.Replay = -1 },
 		"upstream.silence_timeout:":           func(c *Config) { c.Upstream.SilenceTimeout = -1 },
+		"upstream.unread_timeout:":            func(c *Config) { c.Upstream.UnreadTimeout = -1 },
 		"shutdown.drain:":                     func(c *Config) { c.Shutdown.Drain = -1 },
 		"upstream.headers.Authorization: ":    func(c *Config) { c.Upstream.Headers = map[string]string{"Authorization": "s\n"} },
 	} {

@@ -99,6 +99,7 @@ func (c *Config) Validate() error {
 		{"session.idle_timeout", int64(c.Session.IdleTimeout), 1},
 		{"upstream.handshake_timeout", int64(c.Upstream.HandshakeTimeout), 1},
 		{"upstream.silence_timeout", int64(c.Upstream.SilenceTimeout), 1},
+		{"upstream.unread_timeout", int64(c.Upstream.UnreadTimeout), 0},
 		{"upstream.restart.max", int64(c.Upstream.Restart.Max), 0},
 		{"heartbeat", int64(c.Heartbeat), 0},
 		{"shutdown.drain", int64(c.Shutdown.Drain), 0},

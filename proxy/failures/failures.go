@@ -52,6 +52,7 @@ const (
 	CommandNotFound  Cause = "command_not_found"
 	CommandExit      Cause = "command_exit"
 	CommandMute      Cause = "command_mute"
+	CommandUnread    Cause = "command_unread"
 	Revision         Cause = "revision"
 	EraChanged       Cause = "era_changed"
 	Untranslatable   Cause = "untranslatable"
@@ -101,6 +102,7 @@ var about = map[Cause]struct {
 	CommandNotFound:  {zapcore.ErrorLevel, "check upstream.command and PATH: is it a program that this user may run? a script needs #! in its first line"},
 	CommandExit:      {zapcore.WarnLevel, "the last lines of the server's stderr say why; upstream.restart bounds how often it is started again"},
 	CommandMute:      {zapcore.WarnLevel, "is this command an MCP server on stdio? its stdout must hold JSON-RPC alone"},
+	CommandUnread:    {zapcore.WarnLevel, "the command hangs, or the system has paused it: what it is doing tells more than its log; upstream.unread_timeout is how long it may read nothing"},
 	Revision:         {zapcore.WarnLevel, "the server answered with a revision that dragoman does not know: set upstream.version, or update dragoman or the server"},
 	EraChanged:       {zapcore.WarnLevel, "the server was replaced by one with other revisions: clients must initialize again"},
 	Untranslatable:   {zapcore.WarnLevel, "the receiver's revision has no form for this message: update the older side, or see contract in the configuration"},
@@ -139,6 +141,7 @@ func Of(err error) Cause {
 		mute   *upstream.MuteError
 		spread *upstream.SpreadError
 		exit   *upstream.ExitError
+		unread *upstream.UnreadError
 		late   interface{ Timeout() bool }
 		header *upstream.HeaderError
 		lacks  *upstream.CredentialError
@@ -152,6 +155,8 @@ func Of(err error) Cause {
 		return ""
 	case errors.As(err, &noise), errors.As(err, &mute), errors.As(err, &spread):
 		return CommandMute
+	case errors.As(err, &unread):
+		return CommandUnread
 	case errors.As(err, &exit):
 		return CommandExit
 	case errors.Is(err, upstream.ErrLost):

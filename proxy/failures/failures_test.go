@@ -35,6 +35,7 @@ func TestCauses(t *testing.T) {
 		{at("read", upstream.ErrLost), SessionLost},
 		{&upstream.NoiseError{}, CommandMute},
 		{&upstream.MuteError{}, CommandMute},
+		{&upstream.ExitError{Err: &upstream.UnreadError{}}, CommandUnread},
 		{&upstream.SpreadError{}, CommandMute},
 		{&upstream.HeaderError{}, ""},
 	} {

@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,6 +110,9 @@ func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, lines
 		Dir:        cfg.Upstream.Dir,
 		MaxMessage: int(cfg.Limits.UpstreamMessage),
 		Memory:     memory,
+
+		UnreadTimeout: cmp.Or(cfg.Upstream.UnreadTimeout, -1),
+
 		StderrLine: relay.Line,
 		Skipped:    relay.Skipped,
 		Quote:      func(line string) string { return failures.Quote(line, secrets) },

@@ -54,12 +54,18 @@ func For(ctx context.Context, client string) context.Context {
 	return context.WithValue(ctx, clientKey{}, client)
 }
 
+// ClientOf returns the client that processes are counted for in ctx; "" for none.
+func ClientOf(ctx context.Context) string {
+	client, _ := ctx.Value(clientKey{}).(string)
+	return client
+}
+
 // Take reserves a place for a process of the client in ctx. When all places are taken, it ends an idle
 // session to free one: a session of a client that has more than a quarter of all places, if this
 // client has fewer, else a session of this client. The error is ErrFull when there is no such session,
 // or that of ctx.
 func (l *Limit) Take(ctx context.Context) (*Place, error) {
-	client, _ := ctx.Value(clientKey{}).(string)
+	client := ClientOf(ctx)
 	l.mu.Lock()
 	if len(l.running) < l.max() && len(l.queue) == 0 {
 		defer l.mu.Unlock()
@@ -131,7 +137,7 @@ func (l *Limit) add(client string) *Place {
 
 // Move counts the process for the client in ctx from now on.
 func (p *Place) Move(ctx context.Context) {
-	client, _ := ctx.Value(clientKey{}).(string)
+	client := ClientOf(ctx)
 	l := p.limit
 	l.mu.Lock()
 	defer l.mu.Unlock()

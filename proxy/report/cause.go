@@ -84,7 +84,7 @@ func causeOfTimeout(cfg *config.Config, f *mcp.Failure, at At) failures.Cause {
 // CauseOfLoss returns why the session with the server was lost.
 func CauseOfLoss(cfg *config.Config, f *mcp.Failure) failures.Cause {
 	switch c := failures.Of(f.Err); c {
-	case failures.CommandExit, failures.SessionLost, failures.CommandNotFound, failures.CommandMute:
+	case failures.CommandExit, failures.CommandUnread, failures.SessionLost, failures.CommandNotFound, failures.CommandMute:
 		return c
 	}
 	if len(cfg.Upstream.Command) > 0 {

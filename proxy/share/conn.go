@@ -45,6 +45,10 @@ func (m *Conn) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Strea
 func (m *Conn) pass(ctx context.Context, out *upstream.Outgoing, body []byte) error {
 	own := *out
 	own.Body = body
+	if err := m.process.waiting.enter(m.client, m.process.host.Config().Limits); err != nil {
+		return err
+	}
+	defer m.process.waiting.leave(m.client)
 	_, err := m.process.conn.Send(ctx, &own)
 	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -13,8 +15,18 @@ import (
 // belong to no request are dropped.
 type ModernConn struct {
 	*Remapper
-	of   *Sharing
-	once sync.Once
+	of     *Sharing
+	client quota.Holder
+	once   sync.Once
+}
+
+// Send sends one message to the process.
+func (g *ModernConn) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
+	if err := g.of.waiting.enter(g.client, g.host.Config().Limits); err != nil {
+		return nil, err
+	}
+	defer g.of.waiting.leave(g.client)
+	return g.Remapper.Send(ctx, out)
 }
 
 var _ upstream.Conn = (*ModernConn)(nil)
@@ -48,7 +60,7 @@ func (sh *Sharing) JoinModern(ctx context.Context, proxy *Proxy) (*ModernConn, e
 		sh.modern, sh.modernConns = NewRemapper(proxy.Host, proxy.Streams(b.Conn, b.Standing)), 0
 	}
 	sh.modernConns++
-	return &ModernConn{Remapper: sh.modern, of: sh}, nil
+	return &ModernConn{Remapper: sh.modern, of: sh, client: quota.Holder{Principal: processes.ClientOf(ctx)}}, nil
 }
 
 // Listen returns upstream.ErrNoStream: a shared process has no standing stream for one client.

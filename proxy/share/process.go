@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -56,6 +57,8 @@ type process struct {
 	ended  chan struct{} // closed when read has returned
 
 	msg wire.Message // used by read only
+
+	waiting waiting
 
 	mu         sync.Mutex
 	err        error // why the process has ended; nil while it runs
@@ -161,9 +164,9 @@ func spoken(m *wire.Message) (*translate.Revision, error) {
 	return era.Agreed(m, nil)
 }
 
-// newConn makes a connection for a new session. It returns nil if the process has ended.
-func (h *process) newConn() *Conn {
-	m := &Conn{process: h, signal: make(chan struct{}, 1)}
+// newConn makes a connection for a new session of this client. It returns nil if the process has ended.
+func (h *process) newConn(client string) *Conn {
+	m := &Conn{process: h, client: quota.Holder{Principal: client}, signal: make(chan struct{}, 1)}
 	m.queue.Limit(h.host.Config().Limits)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -396,6 +399,7 @@ func (h *process) end(err error) {
 // A Conn is the connection of one session with a shared process.
 type Conn struct {
 	process *process
+	client  quota.Holder
 
 	open, subscriptions int // the numbers of open requests and of subscriptions; guarded by process.mu
 

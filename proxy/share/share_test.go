@@ -17,7 +17,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -29,6 +31,7 @@ type program struct {
 	says  chan string
 	fails chan error // to read one message, after which others follow
 	over  chan struct{}
+	busy  chan struct{} // while it is open, the process reads nothing; nil for a process that reads on
 
 	mu   sync.Mutex
 	got  []string
@@ -44,6 +47,11 @@ func (p *program) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream
 		return nil, nil
 	}
 	p.got = append(p.got, body)
+	if p.busy != nil {
+		p.mu.Unlock()
+		<-p.busy
+		p.mu.Lock()
+	}
 	return nil, nil
 }
 
@@ -109,14 +117,15 @@ func shared(t *testing.T, change func(*config.Config)) (*program, func() *user) 
 		}
 		return &upstream.Begun{Conn: p, Standing: output{p}}, nil
 	}}
-	sh := New()
+	sh, clients := New(), 0
 	t.Cleanup(func() {
 		sh.Close()
 		h.Wait()
 	})
 	return p, func() *user {
 		t.Helper()
-		b, err := sh.Join(t.Context(), proxy, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"capabilities":{"sampling":{}}}}`), Request: true})
+		clients++
+		b, err := sh.Join(processes.For(t.Context(), fmt.Sprint(clients)), proxy, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"capabilities":{"sampling":{}}}}`), Request: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,6 +173,45 @@ func same(t *testing.T, got []string, want ...string) {
 	if !slices.Equal(got, want) {
 		t.Errorf("\n got %q\nwant %q", got, want)
 	}
+}
+
+// TestShareOfWhatWaits: while the process is busy, a client of which too many messages wait gets an error. Others do not notice.
+func TestShareOfWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, begin := shared(t, func(cfg *config.Config) { cfg.Limits.OpenRequests = 8 })
+		a, b := begin(), begin()
+		p.busy = make(chan struct{})
+		var calls sync.WaitGroup
+		send := func(u *user, id int) (err error) {
+			calls.Go(func() {
+				_, e := u.at.Conn.Send(t.Context(), &upstream.Outgoing{Body: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, id), Request: true})
+				err = e
+			})
+			synctest.Wait()
+			return err
+		}
+		full := 0
+		for id := range 8 {
+			if err := send(a, id); err != nil {
+				if f, ok := errors.AsType[*mcp.Failure](err); !ok || f.Cause != mcp.TooManyOpen {
+					t.Error(err)
+				}
+				full++
+			}
+		}
+		if full == 0 || full == 8 {
+			t.Errorf("%d of 8 messages of one client found no room", full)
+		}
+		if err := send(b, 1); err != nil {
+			t.Errorf("another client: %v", err)
+		}
+		close(p.busy)
+		calls.Wait()
+		p.busy = nil
+		if err := send(a, 9); err != nil {
+			t.Errorf("after the process has read all: %v", err)
+		}
+	})
 }
 
 // TestSessionsOfOneProcess: each session gets the answers to its own requests, under its own ids, and no message that may be about

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -15,7 +16,8 @@ import (
 // or concerns all sessions. All other messages are dropped, mainly log messages: they may be
 // about another client's call.
 type Sharing struct {
-	turn chan struct{} // has a value while a goroutine looks for the process or starts it
+	turn    chan struct{} // has a value while a goroutine looks for the process or starts it
+	waiting waiting       // messages for the modern process
 
 	mu          sync.Mutex
 	process     *process  // nil while there is no process
@@ -47,7 +49,7 @@ func (sh *Sharing) Join(ctx context.Context, proxy *Proxy, initialize *upstream.
 				return nil, clienterror.Of(err).WithoutID() // the id in it is of our own initialize
 			}
 		}
-		if m := h.newConn(); m != nil {
+		if m := h.newConn(processes.ClientOf(ctx)); m != nil {
 			if _, err := m.Send(ctx, initialize); err != nil {
 				server.End(m, proxy.Host.Log)
 				return nil, err

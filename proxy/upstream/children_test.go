@@ -39,7 +39,19 @@ var children = map[string]func(in *bufio.Reader){
 		fmt.Printf("%s\n{\"jsonrpc\":", answer)
 		syscall.Exit(7)
 	},
-	"does not read":    func(*bufio.Reader) { time.Sleep(time.Hour) }, // an empty select is a deadlock in a program without cgo
+	"does not read": func(*bufio.Reader) { time.Sleep(time.Hour) }, // an empty select is a deadlock in a program without cgo
+	"is busy": func(in *bufio.Reader) { // with its first message, as a synchronous server is; then it says all that it reads
+		first, _ := in.ReadString('\n')
+		time.Sleep(500 * time.Millisecond)
+		fmt.Print(first)
+		for {
+			text, err := in.ReadString('\n')
+			if err != nil {
+				return
+			}
+			fmt.Print(text)
+		}
+	},
 	"closes its input": func(*bufio.Reader) { os.Stdin.Close(); fmt.Println("{}"); time.Sleep(time.Hour) },
 	"closes its output": func(in *bufio.Reader) {
 		fmt.Println("{}")
@@ -163,6 +175,6 @@ var children = map[string]func(in *bufio.Reader){
 func role(name string) Stdio {
 	return Stdio{
 		Command: []string{os.Args[0], "s3cr3t"}, Env: []string{childVar + "=" + name},
-		CloseGrace: patience, TermGrace: patience, WriteTimeout: patience,
+		CloseGrace: patience, TermGrace: patience, UnreadTimeout: patience,
 	}
 }

@@ -42,10 +42,13 @@ func (e *Error) Timeout() bool {
 	return isTimeout(e.Err)
 }
 
+// opWait is the operation of an Error for a request that was taken back, because a child was busy for too long.
+const opWait = "wait"
+
 // NeverSent reports whether a request failed before the server can have seen it.
 func NeverSent(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && (e.Op == "connect" || strings.HasPrefix(e.Op, "tls") || e.Op == "start")
+	return ok && (e.Op == "connect" || strings.HasPrefix(e.Op, "tls") || e.Op == "start" || e.Op == opWait)
 }
 
 func isTimeout(err error) bool {

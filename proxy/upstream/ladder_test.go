@@ -460,10 +460,10 @@ func TestFixedTransportIsNotGuessed(t *testing.T) {
 func TestConnectToAChildThatFails(t *testing.T) {
 	peertest.NoLeaks(t)
 	deaf := role("does not read")
-	deaf.WriteTimeout, deaf.CloseGrace = 50*time.Millisecond, time.Millisecond
+	deaf.CloseGrace = time.Millisecond
 	for _, s := range []Stdio{{Command: []string{"dragoman-no-such-program"}}, deaf} {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err := s.Connect(ctx, &Outgoing{Body: []byte(strings.Repeat("x", 4<<20))})
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := s.Connect(ctx, &Outgoing{Body: []byte(strings.Repeat("x", 4<<20)), Request: true, FirstByte: 20 * time.Millisecond})
 		cancel()
 		if err == nil {
 			t.Error("no error")

@@ -80,6 +80,7 @@ func (o *output) event() (sse.Event, error) {
 	defer o.mu.Unlock()
 	for o.err == nil {
 		text, err := o.lines.Next()
+		o.child.input.heard.Add(1)
 		var (
 			long   *lines.TooLongError
 			within bool

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream/orphans"
 )
 
@@ -27,9 +26,11 @@ type Stdio struct {
 	Env     []string // "NAME=value", all that the child gets
 	Dir     string   // working directory; "" for that of this process
 
-	MaxMessage   int           // bytes of one line from the server; 64 MiB
-	Memory       *large.Memory // for its large lines; nil for memory that is not counted
-	WriteTimeout time.Duration // until the child has read a message, or is stopped; 30 s
+	MaxMessage int           // bytes of one line from the server; 64 MiB
+	Memory     *large.Memory // for its large lines; nil for memory that is not counted
+	// UnreadTimeout is how long the child may read nothing of a message while no call is in flight before it is stopped;
+	// 5 min. Less than 0: it never is.
+	UnreadTimeout time.Duration
 
 	// Mute is called once if a child has written no message within MuteTime of its start
 	// (default 10 s), with what is known of the child. It may be nil.
@@ -63,7 +64,6 @@ const (
 
 var (
 	errNoCommand   = errors.New("no command")
-	errStalled     = errors.New("it does not read its standard input")
 	errClosedOut   = errors.New("it has closed its standard output")
 	errClosedIn    = errors.New("it has closed its standard input")
 	errListenTwice = errors.New("the output of a child can be listened to only once")
@@ -77,15 +77,13 @@ type Child struct {
 	in, out, err *os.File // this process's ends of its pipes
 	maxMessage   int
 	memory       *large.Memory
-	writeTimeout time.Duration
 	closeGrace   time.Duration
 	termGrace    time.Duration
 	stderrLine   func([]byte)
 	skipped      func([]byte)
 	quote        func(string) string
 
-	queue     chan *line
-	spare     sync.Pool // of *line
+	input     input
 	listening atomic.Bool
 	noise     noise
 	started   time.Time
@@ -109,13 +107,6 @@ type Child struct {
 
 var _ Conn = (*Child)(nil)
 
-// line is one message on its way to the writer.
-type line struct {
-	b    []byte
-	more []byte     // follows b; may be nil
-	done chan error // has room for one
-}
-
 // Start starts a child. The caller must Close it, even if the child ends by itself. ctx
 // bounds Start only. Start may be called again, whatever became of earlier children; the
 // caller decides by the ExitError how soon.
@@ -127,26 +118,23 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 		return nil, errNoCommand
 	}
 	c := &Child{
-		name:         s.Command[0],
-		cmd:          exec.Command(s.Command[0], s.Command[1:]...), //nolint:gosec // running it is the purpose
-		maxMessage:   cmp.Or(s.MaxMessage, 64<<20),
-		memory:       s.Memory,
-		writeTimeout: cmp.Or(s.WriteTimeout, 30*time.Second),
-		closeGrace:   cmp.Or(s.CloseGrace, 2*time.Second),
-		termGrace:    cmp.Or(s.TermGrace, 3*time.Second),
-		stderrLine:   s.StderrLine,
-		skipped:      s.Skipped,
-		quote:        s.Quote,
-		queue:        make(chan *line),
-		stopping:     make(chan struct{}),
-		hurrying:     make(chan struct{}),
-		stderrRead:   make(chan struct{}),
-		exited:       make(chan struct{}),
+		name:       s.Command[0],
+		cmd:        exec.Command(s.Command[0], s.Command[1:]...), //nolint:gosec // running it is the purpose
+		maxMessage: cmp.Or(s.MaxMessage, 64<<20),
+		memory:     s.Memory,
+		closeGrace: cmp.Or(s.CloseGrace, 2*time.Second),
+		termGrace:  cmp.Or(s.TermGrace, 3*time.Second),
+		stderrLine: s.StderrLine,
+		skipped:    s.Skipped,
+		quote:      s.Quote,
+		stopping:   make(chan struct{}),
+		hurrying:   make(chan struct{}),
+		stderrRead: make(chan struct{}),
+		exited:     make(chan struct{}),
 	}
 	if c.quote == nil {
 		c.quote = func(line string) string { return cut(line, maxQuote) }
 	}
-	c.spare.New = func() any { return &line{done: make(chan error, 1)} }
 	c.cmd.Env = append([]string{}, s.Env...) // nil would mean this process's environment
 	c.cmd.Dir = s.Dir
 	c.cmd.SysProcAttr = ownGroup()
@@ -154,6 +142,11 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 	theirs, err := c.pipes()
 	if err != nil {
 		return nil, &Error{Op: "start", Addr: c.name, Err: err}
+	}
+	c.input = input{
+		name: c.name, file: c.in, memory: s.Memory, timeout: cmp.Or(s.UnreadTimeout, 5*time.Minute),
+		exited: c.exited, wake: make(chan struct{}, 1),
+		closed: func() { c.stop(errClosedIn) }, hangs: func(e *UnreadError) { c.fail(e) },
 	}
 	started := make(chan error)
 	c.running.Add(1)
@@ -174,7 +167,10 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 		})
 	}
 	c.running.Add(3)
-	go c.write()
+	go func() {
+		defer c.running.Done()
+		c.input.write()
+	}()
 	go c.readStderr()
 	go c.supervise()
 	return c, nil
@@ -315,46 +311,21 @@ func (c *Child) ended() error {
 }
 
 // Send writes one message as one line. It returns an *ExitError if the child has ended.
-// The error of ctx says that the child does not get the message: if ctx ends while it is being
-// written, the rest is still written, and Send returns nil. For a large message Send returns only
-// after that, because the message is not copied.
+//
+// A request waits until it is written, until ctx ends, or for its FirstByte; other messages are written later if the child does
+// not read them at once. An error of ctx, or one that is NeverSent, says that the child does not get the message: once any of it
+// is written, the rest is, too, whatever becomes of its sender.
 func (c *Child) Send(ctx context.Context, m *Outgoing) (Stream, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if len(m.Body) > keepBuffer && lines.Single(m.Body) {
-		return nil, c.sendLarge(ctx, m.Body)
-	}
-	l := c.spare.Get().(*line)
-	l.b = lines.Append(l.b[:0], m.Body)
-	if err := c.enqueue(ctx, l); err != nil {
-		return nil, err
-	}
-	select {
-	case err := <-l.done:
-		if cap(l.b) <= keepBuffer {
-			c.spare.Put(l)
-		}
-		if err == nil {
-			return nil, nil
-		}
-	case <-ctx.Done():
-		return nil, nil // the writer has it
-	case <-c.exited:
+	switch err := c.input.send(ctx, m); err {
+	case errGone:
 		return nil, c.ended()
-	}
-	return nil, c.unwritten(ctx)
-}
-
-// enqueue hands a message to the writer.
-func (c *Child) enqueue(ctx context.Context, l *line) error {
-	select {
-	case c.queue <- l:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.exited:
-		return c.ended()
+	case errUnwritten:
+		return nil, c.unwritten(ctx)
+	default:
+		return nil, err
 	}
 }
 
@@ -365,41 +336,6 @@ func (c *Child) unwritten(ctx context.Context) error {
 		return ctx.Err()
 	case <-c.exited:
 		return c.ended()
-	}
-}
-
-// sendLarge writes a message without copying it.
-func (c *Child) sendLarge(ctx context.Context, body []byte) error {
-	l := &line{b: body, more: []byte{'\n'}, done: make(chan error, 1)}
-	if err := c.enqueue(ctx, l); err != nil {
-		return err
-	}
-	if <-l.done == nil {
-		return nil
-	}
-	return c.unwritten(ctx)
-}
-
-func (c *Child) write() {
-	defer c.running.Done()
-	stalled := time.AfterFunc(c.writeTimeout, func() { c.fail(errStalled) })
-	defer stalled.Stop()
-	for {
-		stalled.Stop()
-		select {
-		case <-c.exited:
-			return
-		case l := <-c.queue:
-			stalled.Reset(c.writeTimeout)
-			_, err := c.in.Write(l.b)
-			if err == nil && l.more != nil {
-				_, err = c.in.Write(l.more)
-			}
-			l.done <- err
-			if err != nil {
-				c.stop(errClosedIn)
-			}
-		}
 	}
 }
 
@@ -424,6 +360,7 @@ func (c *Child) stderr(text []byte) {
 	if len(text) == 0 {
 		return
 	}
+	c.input.heard.Add(1)
 	c.mu.Lock()
 	c.tail.add(text)
 	c.mu.Unlock()

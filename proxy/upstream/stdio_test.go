@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -195,85 +194,6 @@ func TestChildrenAreStartedAgain(t *testing.T) {
 	wantNext(t, hear(t, c), ping)
 }
 
-func TestChildThatDoesNotRead(t *testing.T) {
-	s := role("does not read")
-	s.WriteTimeout, s.CloseGrace = 50*time.Millisecond, time.Millisecond
-	c := start(t, s)
-	big := []byte(`{"x":"` + strings.Repeat("x", 4<<20) + `"}`)
-	var senders sync.WaitGroup
-	for range 3 {
-		senders.Go(func() {
-			if _, err := c.Send(t.Context(), &Outgoing{Body: big}); !errors.Is(err, errStalled) {
-				t.Errorf("ended with %v", err)
-			}
-		})
-	}
-	senders.Wait()
-}
-
-func TestSendEndsWithItsContext(t *testing.T) {
-	s := role("does not read")
-	s.WriteTimeout, s.CloseGrace, s.TermGrace = time.Second, time.Millisecond, time.Millisecond // a large message is not taken back before
-	c := start(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	big := []byte(`{"x":"` + strings.Repeat("x", 4<<20) + `"}`)
-	for range 3 { // in the pipe, and in front of it
-		if _, err := c.Send(ctx, &Outgoing{Body: big}); err != context.DeadlineExceeded {
-			t.Errorf("ended with %v", err)
-		}
-	}
-}
-
-// TestSendOfAMessageThatIsBeingWritten: if the context ends, Send says whether the child gets the message.
-func TestSendOfAMessageThatIsBeingWritten(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	c := &Child{in: w, writeTimeout: time.Hour, queue: make(chan *line), exited: make(chan struct{})}
-	c.spare.New = func() any { return &line{done: make(chan error, 1)} }
-	c.running.Add(1)
-	go c.write()
-	send := func(ctx context.Context, body string) <-chan error {
-		ended := make(chan error, 1)
-		go func() {
-			_, err := c.Send(ctx, &Outgoing{Body: []byte(body)})
-			ended <- err
-		}()
-		return ended
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	first := send(ctx, strings.Repeat("a", keepBuffer)) // a byte more than a pipe has room for
-	if _, err := r.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	if err := <-first; err != nil {
-		t.Errorf("of a message that is being written: %v", err)
-	}
-	waits, leave := context.WithCancel(t.Context())
-	second := send(waits, "b")
-	leave()
-	if err := <-second; err != context.Canceled {
-		t.Errorf("of a message that waits: %v", err)
-	}
-	go func() {
-		_, err := c.Send(t.Context(), &Outgoing{Body: []byte("c")})
-		if err != nil {
-			t.Error(err)
-		}
-		close(c.exited)
-		c.running.Wait()
-		w.Close()
-	}()
-	rest, err := io.ReadAll(r)
-	if want := strings.Repeat("a", keepBuffer-1) + "\nc\n"; err != nil || string(rest) != want {
-		t.Errorf("%d bytes, %v, ending with %q", len(rest), err, rest[max(0, len(rest)-5):])
-	}
-}
-
 func TestChildThatClosesAPipe(t *testing.T) {
 	for name, want := range map[string]error{"closes its input": errClosedIn, "closes its output": errClosedOut} {
 		t.Run(name, func(t *testing.T) {
@@ -283,7 +203,7 @@ func TestChildThatClosesAPipe(t *testing.T) {
 			stream := hear(t, c)
 			wantNext(t, stream, "{}")
 			if name == "closes its input" {
-				if _, err := c.Send(t.Context(), &Outgoing{Body: []byte(ping)}); !errors.Is(err, want) {
+				if _, err := c.Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true}); !errors.Is(err, want) {
 					t.Errorf("sent with %v", err)
 				}
 			}
