@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 	"github.com/valyala/fasthttp"
 
@@ -23,6 +24,11 @@ func (p *Proxy) Refuse(req *downstream.Request, resp *downstream.Response, err e
 		p.ObserveRefusal(req.Body, translate.Lookup(req.Version), "http", f)
 	}
 	resp.Listen = nil
+	if req.Settle != nil {
+		if id, begun := req.Settle(); begun {
+			f = f.Late(id)
+		}
+	}
 	resp.Status, resp.Header = f.Status, append(resp.Header, f.Header...)
 	if f.Status == fasthttp.StatusAccepted {
 		return
@@ -31,6 +37,24 @@ func (p *Proxy) Refuse(req *downstream.Request, resp *downstream.Response, err e
 	if f.Status == fasthttp.StatusServiceUnavailable && !slices.ContainsFunc(resp.Header, isRetryAfter) {
 		resp.Header = append(resp.Header, mcp.Header{Name: fasthttp.HeaderRetryAfter, Value: "1"})
 	}
+}
+
+// settleStatus moves the status of a response that another replica has sent into its error, if the client has got a head already.
+func settleStatus(req *downstream.Request, resp *downstream.Response) {
+	if resp.Status < fasthttp.StatusBadRequest || req.Settle == nil {
+		return
+	}
+	id, begun := req.Settle()
+	if !begun {
+		return
+	}
+	f := mcp.Fail(mcp.PeerLost, "")
+	if said := gjson.GetBytes(resp.Body, "error"); said.IsObject() {
+		f.Code, f.Text, f.Data = int(said.Get("code").Int()), said.Get("message").String(), []byte(said.Get("data").Raw)
+	}
+	f.Status, f.Header = resp.Status, resp.Header
+	f = f.Late(id)
+	resp.Status, resp.Header, resp.Body = f.Status, nil, f.Body()
 }
 
 // IsReported reports whether err was reported, by an exchange that has observed it, too.

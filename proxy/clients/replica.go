@@ -26,12 +26,15 @@ import (
 func (p *Proxy) Forward(to sealed.ID, method string, lost mcp.Cause, req *downstream.Request, resp *downstream.Response) error {
 	r := &replicas.Request{Request: req, Method: method, Header: p.CarriedHeaders(req), Lost: lost}
 	if !p.Observer.Watched() || method == "DELETE" {
-		return p.Replicas.Forward(to, r, resp)
+		err := p.Replicas.Forward(to, r, resp)
+		settleStatus(req, resp)
+		return err
 	}
 	f := &forwarded{proxy: p, request: r, kept: p.Observer.Keep(req.Body), peers: p.peersOfForwarded(req)}
 	seen := *req
 	r.Request, seen.Client = &seen, &forwardedPeer{req.Client, f}
 	err := p.Replicas.Forward(to, r, resp)
+	settleStatus(req, resp)
 	f.answered(resp, err)
 	return err
 }

@@ -130,7 +130,7 @@ func (o *opened) Pass(req *downstream.Request, q *stateless.Request, header []up
 	x.Tally.Hold()
 	x.Session.Enter()
 	x.From = append(append(x.From[:0], header...), q.Header...)
-	x.AnswerTo(req.Client)
+	x.AnswerTo(req)
 	x.Clock.Asked, x.MaxTokens, x.Peer, x.Sender = q.Timed, q.MaxTokens, q.Address, q.Sender
 	if q.Method == wire.SubscriptionsListen { // it would never end by itself
 		x.Free = context.AfterFunc(proxy.Host.Draining, func() { stop(clienterror.ErrShutdown) })

@@ -31,7 +31,8 @@ type Config struct {
 	AllowedHosts []string `yaml:"allowed_hosts"`
 	OAuth        OAuth    `yaml:"oauth"`
 	CORS         CORS     `yaml:"cors"`
-	// Heartbeat is how often a comment is sent on a quiet stream; 0 for never.
+	// Heartbeat is how often a comment is sent on a quiet stream, and after how long a response that is still to come begins as one,
+	// for clients whose Accept names text/event-stream; 0 for never.
 	Heartbeat time.Duration `yaml:"heartbeat"`
 
 	Auth     Auth     `yaml:"auth"`

@@ -138,8 +138,24 @@ func checkGet(header *fasthttp.RequestHeader) *refusal {
 //
 // See https://www.rfc-editor.org/rfc/rfc9110#section-12.5.1.
 func admits(fields [][]byte, major, minor string) bool {
-	silent := true
-	best, good := -1, false
+	best, good := bestRange(fields, major, minor)
+	return best == noRange || good
+}
+
+// names reports whether the Accept headers admit a media type by its name. A range such as */* does not name it.
+func names(fields [][]byte, major, minor string) bool {
+	best, good := bestRange(fields, major, minor)
+	return best == named && good
+}
+
+const (
+	noRange = -2 // there is no media range at all
+	named   = 2  // the range is the media type itself
+)
+
+// bestRange returns how specific the range of the Accept headers is that decides about a media type, and whether it admits it.
+func bestRange(fields [][]byte, major, minor string) (best int, good bool) {
+	best = noRange
 	for _, field := range fields {
 		for len(field) > 0 {
 			var item []byte
@@ -149,11 +165,11 @@ func admits(fields [][]byte, major, minor string) bool {
 			if len(a) == 0 {
 				continue
 			}
-			silent = false
+			best = max(best, -1)
 			rank := -1
 			switch {
 			case bytes.EqualFold(a, []byte(major)) && bytes.EqualFold(b, []byte(minor)):
-				rank = 2
+				rank = named
 			case bytes.EqualFold(a, []byte(major)) && string(b) == "*":
 				rank = 1
 			case string(a) == "*" && string(b) == "*":
@@ -167,7 +183,7 @@ func admits(fields [][]byte, major, minor string) bool {
 			}
 		}
 	}
-	return silent || good
+	return best, good
 }
 
 // refused reports whether the parameters of a media range hold a weight of 0.

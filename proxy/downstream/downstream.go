@@ -43,7 +43,14 @@ type Request struct {
 	// Client receives the messages that come before the response to a POST. The first one makes the response an
 	// event stream, with the Status and Header that the Response has then. It is valid until the handler's method
 	// returns.
-	Client       mcp.Peer
+	Client mcp.Peer
+	// Await says that the response to a POST may take long. If none has begun after the time of a heartbeat, and the client's
+	// Accept names text/event-stream, the response becomes an event stream with status 200 and comments, of which Body is the
+	// last event. id is the request's, raw JSON, or null. Settle ends that, and returns the id and whether the head is out: then
+	// Status and Header of the Response say nothing any more. Both are nil if the transport does not offer it.
+	Await  func(id string)
+	Settle func() (id []byte, begun bool)
+
 	Body         []byte // may be rewritten in place
 	Session      string // Mcp-Session-Id, "" when absent
 	Version      string // MCP-Protocol-Version, "" when absent

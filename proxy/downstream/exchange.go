@@ -60,13 +60,17 @@ type exchange struct {
 	posted bool // the request is counted as a POST
 	events eventWriter
 	failed error // why the events ended early
+
+	streams bool   // the client says that it reads event streams
+	awaited []byte // the id of the request whose response may begin before it is known; nil for none
 }
 
 func newExchange(h *HTTP) *exchange {
 	x := &exchange{face: h}
 	x.req.Header, x.req.Headers = x.headerOf, x.headers // bound once
-	x.req.Client = x
+	x.req.Client, x.req.Await, x.req.Settle = x, x.await, x.settle
 	x.events.init(h)
+	x.events.early = func() { x.beginEvents(&Response{}) }
 	return x
 }
 
@@ -140,6 +144,7 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 type calledBy struct {
 	session, version string
 	versionTwice     bool
+	streams          bool
 	asked            *[]field // what handlers have asked for, except Content-Length; nil if no other request is expected to say the same
 }
 
@@ -150,13 +155,14 @@ type field struct{ name, value string }
 func (c *conn) calledBy(header *fasthttp.RequestHeader) (by calledBy) {
 	by.session = c.session.string(header.Peek(sessionHeader))
 	by.version = c.version.string(header.Peek(versionHeader))
+	by.streams = header.IsPost() && names(header.PeekAll(fasthttp.HeaderAccept), "text", "event-stream")
 	by.versionTwice = by.version != "" && len(header.PeekAll(versionHeader)) > 1
 	return by
 }
 
 // call calls the handler. out is nil on the fast path.
 func (x *exchange) call(header *fasthttp.RequestHeader, out *fasthttp.Response, c *conn, by calledBy, call func(Handler, *Request, *Response)) {
-	x.header, x.out, x.conn, x.asked = header, out, c, by.asked
+	x.header, x.out, x.conn, x.asked, x.streams = header, out, c, by.asked, by.streams
 	life := callctx.New()
 	x.cancel = life.End
 	x.req.Ctx, x.req.Cancel = life, x.cancel
@@ -170,35 +176,58 @@ func (x *exchange) call(header *fasthttp.RequestHeader, out *fasthttp.Response, 
 		x.req.LastEventID = string(header.Peek("Last-Event-Id"))
 	}
 	c.begin(x.cancel)
-	if !x.face.cfg.guard(func() { call(x.face.handler, &x.req, &x.resp) }) {
+	returned := x.face.cfg.guard(func() { call(x.face.handler, &x.req, &x.resp) })
+	x.settle()
+	if !returned {
 		x.fail()
 	}
 	x.header, x.out, x.asked = nil, nil, nil
 }
 
+// await is Await of the request.
+func (x *exchange) await(id string) {
+	if x.streams {
+		x.awaited = append(x.awaited[:0], id...)
+		x.events.await()
+	}
+}
+
+// settle is Settle of the request.
+func (x *exchange) settle() (id []byte, begun bool) {
+	if len(x.awaited) == 0 {
+		return nil, false
+	}
+	return x.awaited, x.events.settle()
+}
+
 // Send implements [mcp.Peer].
 func (x *exchange) Send(e sse.Event) error {
-	if !x.events.open {
-		x.startEvents()
+	if x.req.Body != nil {
+		x.req.Body = nil
+		x.dropBody()
 	}
+	x.events.mu.Lock()
+	if !x.events.open {
+		x.beginEvents(&x.resp)
+	}
+	x.events.mu.Unlock()
 	return x.events.send(e, false)
 }
 
-// startEvents makes the response an event stream. Its head goes out with the first event, in one packet.
-func (x *exchange) startEvents() {
-	x.req.Body = nil
-	x.dropBody()
+// beginEvents makes the response an event stream, with the status and headers of resp. Its head goes out with the first event, in
+// one packet. Callers hold the lock of x.events.
+func (x *exchange) beginEvents(resp *Response) {
 	x.conn.muted = true
 	if x.out == nil {
 		buf := x.face.buffers.get()
-		*buf = appendHead(*buf, &x.resp, chunked)
+		*buf = appendHead(*buf, resp, chunked)
 		x.events.begin(x.conn, *buf, false)
 		x.face.buffers.put(buf)
 		return
 	}
 	out := x.out
 	streamHead(&out.Header)
-	x.resp.fill(out)
+	resp.fill(out)
 	http11 := x.header.IsHTTP11()
 	if http11 {
 		out.Header.SetContentLength(-1) // chunks
@@ -323,6 +352,6 @@ func (x *exchange) recycle() {
 		x.face.requests.Add(-1)
 	}
 	x.conn, x.cancel, x.req.Ctx, x.req.Cancel = nil, nil, nil, nil
-	x.resp, x.posted, x.failed = Response{}, false, nil
+	x.resp, x.posted, x.failed, x.awaited = Response{}, false, nil, x.awaited[:0]
 	x.face.exchanges.Put(x)
 }

@@ -15,14 +15,15 @@ const largeData = 32 << 10
 var errPanicked = errors.New("the response's stream panicked")
 
 // eventWriter writes the head of an event stream, its events as they are sent, and a comment if none came for a while. A
-// timer starts the comments.
+// timer starts the comments, and the stream itself where its client has waited for the first event as long.
 type eventWriter struct {
 	face  *HTTP
 	conn  *conn
-	open  bool // begin was called, and finish was not
-	plain bool // the body has no chunks, and ends with the connection
+	early func() // calls begin with a head that says nothing of the response; called with mu held. nil if events were open from the start
 
 	mu    sync.Mutex // held while something is written
+	open  bool       // begin was called, and finish was not
+	plain bool       // the body has no chunks, and ends with the connection
 	head  []byte     // what is to be written before the next event
 	last  time.Time  // time of the last write
 	over  bool
@@ -40,7 +41,7 @@ func (e *eventWriter) init(h *HTTP) {
 	e.timer.Stop()
 }
 
-// begin prepares for a response with this head, of which it keeps a copy.
+// begin prepares for a response with this head, of which it keeps a copy. Callers hold mu.
 func (e *eventWriter) begin(c *conn, head []byte, plain bool) {
 	e.conn, e.plain, e.open = c, plain, true
 	e.head = append(e.head[:0], head...)
@@ -161,8 +162,37 @@ func (e *eventWriter) write(parts ...[]byte) error {
 
 // arm schedules beat. Callers hold mu.
 func (e *eventWriter) arm(after time.Duration) {
-	e.started.Add(1)
+	if !e.timer.Stop() {
+		e.started.Add(1)
+	}
 	e.timer.Reset(after)
+}
+
+// await lets the stream begin when its client has waited for the time between two comments. settle must follow.
+func (e *eventWriter) await() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if after := e.face.heartbeat.after(); after > 0 && !e.open {
+		e.over, e.err = false, nil
+		e.arm(after)
+	}
+}
+
+// settle reports whether the stream has begun. If not, it does not begin by itself any more.
+func (e *eventWriter) settle() bool {
+	e.mu.Lock()
+	open := e.open
+	if !open {
+		e.over = true
+		if e.timer.Stop() {
+			e.started.Done()
+		}
+	}
+	e.mu.Unlock()
+	if !open {
+		e.started.Wait() // for a beat that comes too late
+	}
+	return open
 }
 
 // beat writes a comment if nothing else was written for long enough. It runs in a goroutine of its own, so that a
@@ -175,16 +205,21 @@ func (e *eventWriter) beat() {
 	if e.over || e.err != nil || quiet == 0 {
 		return
 	}
-	if left := quiet - time.Since(e.last); left > 0 {
+	if !e.open {
+		e.early()
+	} else if left := quiet - time.Since(e.last); left > 0 {
 		e.arm(left)
 		return
 	}
 	buf := e.face.buffers.get()
 	defer e.face.buffers.put(buf)
+	*buf = append(*buf, e.head...)
+	e.head = e.head[:0]
 	if e.plain {
 		*buf = append(*buf, sse.Heartbeat...)
 	} else {
-		*buf = closeChunk(append(append(*buf, chunkHead...), sse.Heartbeat...), len(chunkHead))
+		from := len(*buf) + len(chunkHead)
+		*buf = closeChunk(append(append(*buf, chunkHead...), sse.Heartbeat...), from)
 	}
 	if e.write(*buf) != nil {
 		e.conn.end(ErrClientLeft)

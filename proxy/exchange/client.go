@@ -16,8 +16,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// AnswerTo makes to the client of x over HTTP.
-func (x *Exchange) AnswerTo(to mcp.Peer) { x.client = httpClient{x: x, to: to} }
+// AnswerTo makes the client of req that of x.
+func (x *Exchange) AnswerTo(req *downstream.Request) {
+	x.client = httpClient{x: x, to: req.Client, await: req.Await}
+}
 
 // Send implements [mcp.Peer].
 func (c *httpClient) Send(e sse.Event) error {

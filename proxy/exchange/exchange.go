@@ -143,6 +143,9 @@ func (x *Exchange) Post(raw []byte, resp *downstream.Response) (err error) {
 		resp.Status = fasthttp.StatusAccepted
 		return nil
 	}
+	if x.client.await != nil && x.Call != nil && x.Call.Method != wire.Initialize { // whose head names the session
+		x.client.await(x.Call.ID)
+	}
 	st, err := x.Forward(out)
 	if err != nil && !x.Unowed(err) {
 		return x.Common.Failed(x, err)

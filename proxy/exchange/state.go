@@ -177,7 +177,8 @@ type observation struct {
 // httpClient is the client of an exchange over HTTP. The first message that it receives makes the response an event
 // stream, and what it receives is kept for replay.
 type httpClient struct {
-	x    *Exchange
-	to   mcp.Peer
-	resp *downstream.Response // nil if the response is an event stream already
+	x     *Exchange
+	to    mcp.Peer
+	resp  *downstream.Response // nil if the response is an event stream already
+	await func(id string)      // as in [downstream.Request]
 }

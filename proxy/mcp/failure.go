@@ -75,6 +75,34 @@ func (f *Failure) BodyTo(r *translate.Revision) []byte {
 	return body
 }
 
+// Late returns f for a client whose response has begun as an event stream before f was known: it names the request with this id,
+// and says in its data what the head of the response could not say.
+func (f *Failure) Late(id []byte) *Failure {
+	if f.Status == http.StatusOK || f.Status == http.StatusAccepted && f.ID == nil {
+		return f
+	}
+	own := *f
+	if own.Status, own.Header = http.StatusOK, nil; own.ID == nil || string(own.ID) == "null" {
+		own.ID, own.Verbatim = bytes.Clone(id), nil
+	}
+	said := fmt.Appendf(nil, `"status":%d`, f.Status)
+	for _, h := range f.Header {
+		switch {
+		case strings.EqualFold(h.Name, "Retry-After"):
+			said = AppendString(append(said, `,"retryAfter":`...), h.Value)
+		case strings.EqualFold(h.Name, "WWW-Authenticate"):
+			said = AppendString(append(said, `,"challenge":`...), h.Value)
+		}
+	}
+	switch data := bytes.TrimSpace(f.Data); {
+	case len(data) == 0 || string(data) == "{}":
+		own.Data = append(append([]byte("{"), said...), '}')
+	case data[0] == '{':
+		own.Data = append(append(append([]byte("{"), said...), ','), data[1:]...)
+	}
+	return &own
+}
+
 // General returns the text of f without the part that comes from Err.
 func (f *Failure) General() string {
 	if is := causes[f.Cause].Text; f.Err != nil && strings.HasPrefix(f.Text, is) {

@@ -48,6 +48,9 @@ func (face *Face) postBatch(x *exchange.Exchange, req *downstream.Request, resp 
 	}
 	b := &batchReply{x: x, group: session.NewBatch(slots), started: make(chan struct{}), to: req.Client}
 	resp.Done = b.done
+	if req.Await != nil && slots > 0 {
+		req.Await("null")
+	}
 	for _, it := range items {
 		switch {
 		case it.Refusal != nil:
@@ -61,8 +64,18 @@ func (face *Face) postBatch(x *exchange.Exchange, req *downstream.Request, resp 
 	}
 	close(b.started)
 	b.legs.Wait()
+	begun := false
+	if req.Settle != nil {
+		_, begun = req.Settle()
+	}
 	switch {
 	case b.streamed:
+		return nil
+	case begun: // each response is an event of its own
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.streamed = true
+		_ = b.flush()
 		return nil
 	case x.Ctx.Err() != nil: // the client has left, or dragoman is stopping
 		return context.Cause(x.Ctx)

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/valyala/fasthttp"
 
@@ -150,15 +149,12 @@ func (face *Face) SessionOf(req *downstream.Request) (*session.Session, error) {
 	return s, nil
 }
 
-// modernMessages has the messages of requests outside a session.
-var modernMessages = sync.Pool{New: func() any { return new(wire.Message) }}
-
 func (f *Face) post(req *downstream.Request, resp *downstream.Response) error {
 	if req.Session == "" || stateless.NamesModern(req.Version) {
-		m := modernMessages.Get().(*wire.Message)
+		m := messages.Get().(*wire.Message)
 		defer func() {
 			m.Trim()
-			modernMessages.Put(m)
+			messages.Put(m)
 		}()
 		if f.isModernPost(req, m) {
 			return f.postModern(req, m, resp)
@@ -176,7 +172,7 @@ func (f *Face) post(req *downstream.Request, resp *downstream.Response) error {
 	}
 	x.Session = s
 	x.TakeHeaders(req)
-	x.AnswerTo(req.Client)
+	x.AnswerTo(req)
 	if s == nil {
 		x.Principal, x.Owner, x.RunsFor = "http "+principal.Of(req, f.Now().Config.Bridge.Principal), f.OwnerOf(req), f.RunsFor(req)
 	}

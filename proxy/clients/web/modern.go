@@ -50,6 +50,9 @@ func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *dow
 		resp.Status = 202 // no notification of a modern client needs an action
 		return nil
 	}
+	if req.Await != nil && m.Method != wire.ServerDiscover {
+		req.Await(wire.View(m.ID()))
+	}
 	if req.Version == "" {
 		face.Metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
 		return stateless.MissingVersion().About(m.ID())

@@ -2,12 +2,14 @@ package web
 
 import (
 	"errors"
+	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // forwardToOwner forwards a request to the process that its session began in, if that process has
@@ -24,6 +26,9 @@ func (f *Face) forwardToOwner(method string, req *downstream.Request, resp *down
 	if !ok || home == f.Instance {
 		return false
 	}
+	if method == "POST" {
+		awaitAnswer(req)
+	}
 	for range maxHeirs {
 		err := f.Forward(home, method, mcp.PeerLost, req, resp)
 		if !errors.Is(err, replicas.ErrNotTaken) && (err == nil || method != "GET" || clienterror.Of(err).Cause != mcp.PeerLost) {
@@ -37,6 +42,27 @@ func (f *Face) forwardToOwner(method string, req *downstream.Request, resp *down
 		}
 	}
 	return false
+}
+
+// messages has memory for messages that are read before an exchange has them.
+var messages = sync.Pool{New: func() any { return new(wire.Message) }}
+
+// awaitAnswer says that the response to a message may take long, if one is owed.
+func awaitAnswer(req *downstream.Request) {
+	if req.Await == nil {
+		return
+	}
+	m := messages.Get().(*wire.Message)
+	defer func() {
+		m.Trim()
+		messages.Put(m)
+	}()
+	switch {
+	case wire.IsArray(req.Body):
+		req.Await("null")
+	case m.Scan(req.Body, nil) == nil && m.Kind == wire.Request && m.Method != wire.Initialize && m.Method != wire.ServerDiscover:
+		req.Await(wire.View(m.ID()))
+	}
 }
 
 // maxHeirs is how many processes of a session may be gone, one after the other, before it goes on here.
