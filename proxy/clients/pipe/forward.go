@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -132,7 +133,7 @@ func (p *pipe) send(x *exchange.Exchange, out []byte) {
 		}
 	case x.Msg.Method == wire.Initialized && !p.s.Piped && !p.listens:
 		p.listens = true
-		p.listen(p.exchange())
+		p.awaitStream(p.listen(p.exchange()))
 	}
 	x.Done()
 }
@@ -206,16 +207,37 @@ func (to everything) Send(e sse.Event) error {
 }
 
 // listen keeps the server's standing stream open, and resumes it if it breaks off, as long as the
-// server offers one.
-func (p *pipe) listen(x *exchange.Exchange) {
+// server offers one. tried is closed when it was opened, or could not be.
+func (p *pipe) listen(x *exchange.Exchange) (tried <-chan struct{}) {
 	p.tasks.Add(1)
-	(&standing{pipe: p, stream: x.Stand()}).Wake()
+	first := make(chan struct{})
+	(&standing{pipe: p, stream: x.Stand(), tried: sync.OnceFunc(func() { close(first) })}).Wake()
+	return first
+}
+
+// streamTime is how long the messages behind notifications/initialized wait for the standing stream.
+const streamTime = 2 * time.Second
+
+// awaitStream waits for the standing stream of a client that the server may ask something: some servers ask there alone, and drop
+// the question while the stream is not open.
+func (p *pipe) awaitStream(tried <-chan struct{}) {
+	if !p.s.Facts.Has(wire.ClientElicitation) && !p.s.Facts.Has(wire.ClientSampling) && !p.s.Facts.Has(wire.ClientRoots) {
+		return
+	}
+	timer := time.NewTimer(streamTime)
+	defer timer.Stop()
+	select {
+	case <-tried:
+	case <-timer.C:
+	case <-p.ctx.Done():
+	}
 }
 
 // standing is the server's standing stream, and the client that gets its messages.
 type standing struct {
 	*pipe
 	stream *exchange.Standing
+	tried  func() // called when the stream was opened, or could not be
 	again  server.Reopening
 	away   bool // the stream could not be opened, or has broken off without an event after which it goes on
 }
@@ -263,6 +285,7 @@ func (s *standing) read() (parked bool) {
 // open opens the stream, unless that fails for a while. It returns false if the server offers none.
 func (s *standing) open(x *exchange.Exchange) bool {
 	st, err := x.Session.Stand(x.Ctx, upstream.ListenOptions{LastEventID: string(x.ResumeAt), Header: x.From, Parks: true})
+	s.tried()
 	switch {
 	case errors.Is(err, upstream.ErrNoStream):
 		return false
