@@ -42,8 +42,8 @@ func serveCommand() *cobra.Command {
 			return err
 		}
 		r := &reloader{
-			load:  func() (config.Config, error) { return s.config(args) },
-			files: filesOf(s.configFile(), cfg),
+			load: func() (config.Config, error) { return s.config(args) },
+			file: s.configFile(), inUse: cfg.Files(),
 		}
 		return serve(cmd, cfg, proxy.New, r, nil)
 	}

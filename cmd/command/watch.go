@@ -136,6 +136,13 @@ func (w *watcher) look(because string, eyes *eyes) {
 			c.read(because)
 		}
 	}
+	// What was read may name other files, which may have changed before their folders were watched.
+	eyes.turn(w.concerns)
+	for _, c := range w.concerns {
+		if c.changed() {
+			c.read(becauseFile)
+		}
+	}
 }
 
 // changed reports whether the list of files, or any of them by its metadata, has changed since the last call.
