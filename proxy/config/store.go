@@ -31,9 +31,11 @@ type Store struct {
 	// SentinelPassword is the password of the Sentinels; "" if they want none. It may contain ${NAME}. It is a secret
 	// and never logged.
 	SentinelPassword string `yaml:"sentinel_password"`
-	// CAFile is a PEM file of the authorities that the server's certificate is verified with; "" for the system's.
+	// CAFile is a PEM file of the authorities that the server's certificate is verified with; "" for the system's. It is read again for each
+	// connection.
 	CAFile string `yaml:"ca_file" file:"use"`
-	// ClientCert and ClientKey are PEM files of the certificate that is shown to the server; "" for none.
+	// ClientCert and ClientKey are PEM files of the certificate that is shown to the server; "" for none. They are read again for each
+	// connection.
 	ClientCert string `yaml:"client_cert" file:"use"`
 	ClientKey  string `yaml:"client_key" file:"use"`
 	// Prefix begins the names of all keys and channels, before a colon. Deployments that share a server have different ones.
