@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"reflect"
 	"strings"
@@ -96,6 +97,10 @@ func (srv *Server) Reload(cfg config.Config) error {
 	}
 	next, err := setup.New(cfg, o, was)
 	shown := false
+	var roots *x509.CertPool
+	if err == nil {
+		roots, err = srv.Adapters.Roots(&cfg.Adapters)
+	}
 	if err == nil {
 		shown, err = srv.Adapters.Show(&cfg.Adapters)
 	}
@@ -125,6 +130,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 		return err
 	}
 	srv.use(next)
+	srv.Adapters.Trust(roots)
 	if next.Config.Session.KeyFile != "" && srv.store.Shared() {
 		srv.store.Renew(next.Keys)
 	}

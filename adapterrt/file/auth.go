@@ -183,13 +183,13 @@ func (c *checker) scheme(n *node, path, kind string, more ...string) (s Scheme) 
 const authWords = "none, bearer, api_key, basic, oauth, mtls, aws-sig4"
 
 // Mutual is a client certificate, kept in files.
-type Mutual struct{ Cert, Key, ca string }
+type Mutual struct{ Cert, Key, CA string }
 
 // mutual reads the paths of the files and warns if the certificates in them cannot be used.
 func (c *checker) mutual(n *node, path string) *Mutual {
 	m := &Mutual{Cert: c.pem(n, path, "cert_file"), Key: c.pem(n, path, "key_file")}
 	if n.get("ca_file") != nil {
-		m.ca = c.pem(n, path, "ca_file")
+		m.CA = c.pem(n, path, "ca_file")
 	}
 	if m.Cert != "" && m.Key != "" && c.opt.Getenv != nil {
 		if _, err := tls.LoadX509KeyPair(m.Cert, m.Key); err != nil {
@@ -205,10 +205,10 @@ func (c *checker) mutual(n *node, path string) *Mutual {
 // Roots returns the certificates of ca_file. It returns nil if there is no ca_file, for the
 // system's certificates.
 func (m *Mutual) Roots() (*x509.CertPool, error) {
-	if m.ca == "" {
+	if m.CA == "" {
 		return nil, nil
 	}
-	pem, err := ReadFile(m.ca)
+	pem, err := ReadFile(m.CA)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (au *Auth) Credentials() []string {
 		all = append(all, w.ID, w.Secret, w.Session)
 	}
 	if m := au.Mutual; m != nil {
-		all = append(all, Credential{File: m.Cert}, Credential{File: m.Key}, Credential{File: m.ca})
+		all = append(all, Credential{File: m.Cert}, Credential{File: m.Key}, Credential{File: m.CA})
 	}
 	var out []string
 	for _, c := range all {
