@@ -70,7 +70,7 @@ func (srv *Server) use(next *setup.Setup) {
 }
 
 // Reload applies cfg, which must be valid, in one step; if that fails, nothing changes. Sessions that
-// began before keep their translation. Sessions with a server over Streamable HTTP use the new
+// began before keep their translation. Sessions with a server at a URL use the new
 // upstream settings; all others keep the old ones until their process restarts. Settings that take
 // effect only after a restart of dragoman keep their values, and a log line names them. Files that cfg
 // names are read again.
@@ -131,6 +131,9 @@ func (srv *Server) Reload(cfg config.Config) error {
 	}
 	srv.use(next)
 	srv.Adapters.Trust(roots)
+	if renewed && was.Origin.Dialer != nil && o.Dialer != nil {
+		was.Origin.Dialer.ReplacedBy(o.Dialer) // for sessions that are not resumed, since their client is on a pipe
+	}
 	if next.Config.Session.KeyFile != "" && srv.store.Shared() {
 		srv.store.Renew(next.Keys)
 	}

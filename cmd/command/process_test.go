@@ -2,6 +2,8 @@ package command
 
 import (
 	"bufio"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -17,6 +19,8 @@ import (
 type process struct {
 	*exec.Cmd
 	log   *syncBuffer
+	in    io.WriteCloser // of stdio
+	out   *bufio.Scanner // of stdio
 	ended chan struct{}
 	err   error // of Wait, after ended
 }
@@ -27,6 +31,20 @@ func startProcess(t *testing.T, prepare func(*exec.Cmd), args ...string) *proces
 	p := &process{Cmd: exec.Command(os.Args[0], args...), log: new(syncBuffer), ended: make(chan struct{})}
 	p.Env = append(os.Environ(), beDragoman+"=1", "DRAGOMAN_ADMIN_LISTEN=")
 	p.Stderr = p.log
+	if args[0] == "stdio" {
+		theirIn, in, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, theirOut, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Stdin, p.Stdout, p.in, p.out = theirIn, theirOut, in, bufio.NewScanner(out)
+		defer theirIn.Close()
+		defer theirOut.Close()
+		t.Cleanup(func() { in.Close(); out.Close() })
+	}
 	if prepare != nil {
 		prepare(p.Cmd)
 	}
@@ -44,15 +62,28 @@ func startProcess(t *testing.T, prepare func(*exec.Cmd), args ...string) *proces
 	return p
 }
 
-// says waits for the nth log line with this message, and returns it.
-func (p *process) says(t *testing.T, message string, n int) gjson.Result {
+// asks sends a request to a process on stdio, and returns the response.
+func (p *process) asks(t *testing.T, method string) gjson.Result {
+	t.Helper()
+	fmt.Fprintf(p.in, `{"jsonrpc":"2.0","id":1,"method":%q,"params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`+"\n", method)
+	for p.out.Scan() {
+		if line := gjson.Parse(p.out.Text()); line.Get("id").Int() == 1 {
+			return line
+		}
+	}
+	t.Fatalf("%s: no response: %v\n%s", method, p.out.Err(), p.log)
+	return gjson.Result{}
+}
+
+// says waits for the first log line with this message, and returns it.
+func (p *process) says(t *testing.T, message string) gjson.Result {
 	t.Helper()
 	var all []gjson.Result
 	peertest.Eventually(t, "the log says "+message, func() bool {
 		all = p.lines(message)
-		return len(all) >= n
+		return len(all) > 0
 	})
-	return all[n-1]
+	return all[0]
 }
 
 // lines returns the log lines with this message.
@@ -65,13 +96,26 @@ func (p *process) lines(message string) (all []gjson.Result) {
 	return all
 }
 
-// url waits until the process serves, and returns its endpoint.
-func (p *process) url(t *testing.T) string {
+// runs waits until the process serves: until it is ready for signals, too. It returns the endpoint of serve.
+func (p *process) runs(t *testing.T) (url string) {
 	t.Helper()
-	return p.says(t, "serving", 1).Get("url").Str
+	if p.in != nil {
+		p.asks(t, "initialize")
+		return ""
+	}
+	return p.says(t, "serving").Get("url").Str
 }
 
-// environ returns the environment of the process with further variables.
+// endsInOrder waits for the end of the process, which must be one without an error.
+func (p *process) endsInOrder(t *testing.T) {
+	t.Helper()
+	<-p.ended
+	if p.err != nil {
+		t.Errorf("%v\n%s", p.err, p.log)
+	}
+}
+
+// environ returns a change of a command's start: further variables.
 func environ(more ...string) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) { cmd.Env = slices.Concat(cmd.Env, more) }
 }

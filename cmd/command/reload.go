@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
@@ -26,6 +27,25 @@ type reloader struct {
 	inUse    []string // the files that the configuration in use names
 	rejected []string // those of the last configuration, if it could not be used: it is tried again when they change
 	sums     map[string][sha256.Size]byte
+}
+
+// newReloader returns a reloader of the configuration of s, which is cfg now. [reloader.applyTo] must be called before its use.
+func newReloader(s *settings, args []string, cfg config.Config) *reloader {
+	return &reloader{
+		load: func() (config.Config, error) { return s.config(args) },
+		file: s.configFile(), inUse: cfg.Files(),
+	}
+}
+
+// applyTo makes r apply what it reads to srv, and to the level of its log.
+func (r *reloader) applyTo(srv *proxy.Server, log *zap.Logger, level zap.AtomicLevel) {
+	r.log = log
+	r.use = func(cfg config.Config) error {
+		if err := srv.Reload(cfg); err != nil {
+			return err
+		}
+		return level.UnmarshalText([]byte(cfg.Log.Level))
+	}
 }
 
 // files returns the files that r watches.

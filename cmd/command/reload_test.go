@@ -176,7 +176,7 @@ func TestARevokedTokenOfAReloadedConfigurationIsRefused(t *testing.T) {
 	file, tokens := filepath.Join(dir, "c.yaml"), filepath.Join(mkdir(t, filepath.Join(dir, "secrets")), "tokens")
 	write(t, file, "listen: 127.0.0.1:0\nupstream: {url: http://127.0.0.1:1/mcp}\nauth: {tokens: [first]}")
 	p := startProcess(t, nil, "serve", "--config", file)
-	at := p.url(t)
+	at := p.runs(t)
 	status := func(token string) int {
 		req, _ := http.NewRequest("DELETE", at, nil)
 		req.Header.Set("Authorization", "Bearer "+token)

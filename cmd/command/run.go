@@ -41,11 +41,7 @@ func serveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r := &reloader{
-			load: func() (config.Config, error) { return s.config(args) },
-			file: s.configFile(), inUse: cfg.Files(),
-		}
-		return serve(cmd, cfg, proxy.New, r, nil)
+		return serve(cmd, cfg, proxy.New, newReloader(s, args, cfg), nil)
 	}
 	return cmd
 }
@@ -66,7 +62,7 @@ func stdioCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		log, err := logger(cfg)
+		log, level, err := adjustableLogger(cfg)
 		if err != nil {
 			return err
 		}
@@ -74,9 +70,12 @@ func stdioCommand() *cobra.Command {
 		if err != nil {
 			return withCode(exitUsage, err) // a file that the configuration names
 		}
-		if concerns := adapterConcerns(srv, cfg); len(concerns) > 0 {
-			defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
-		}
+		ctx, end := context.WithCancel(cmd.Context())
+		defer end()
+		r := newReloader(s, args, cfg)
+		r.applyTo(srv, log, level)
+		w := &watcher{log: log, concerns: append(adapterConcerns(srv, cfg), r.concern()), ends: openTerminals().endsStdio, end: end}
+		defer w.start(ctx)()
 		countDroppedLines(srv)
 		if err := srv.Record(); err != nil {
 			return withCode(exitUsage, err)
@@ -86,8 +85,8 @@ func stdioCommand() *cobra.Command {
 			return err
 		}
 		defer withdraw()
-		defer freeingMemory(cmd.Context())()
-		err = srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout)
+		defer freeingMemory(ctx)()
+		err = srv.ServePipe(ctx, os.Stdin, os.Stdout)
 		if errors.Is(err, syscall.EPIPE) {
 			log.Info("the client has closed dragoman's stdout: stopping")
 			return nil
@@ -136,19 +135,15 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	} else {
 		showPage(page)
 	}
+	ctx, end := context.WithCancel(cmd.Context())
+	defer end()
 	if r != nil {
-		r.log = log
-		r.use = func(cfg config.Config) error {
-			if err := srv.Reload(cfg); err != nil {
-				return err
-			}
-			return level.UnmarshalText([]byte(cfg.Log.Level))
-		}
-		concerns := append(adapterConcerns(srv, cfg), r.concern())
-		defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
+		r.applyTo(srv, log, level)
+		w := &watcher{log: log, concerns: append(adapterConcerns(srv, cfg), r.concern()), ends: openTerminals().endsServe, end: end}
+		defer w.start(ctx)()
 	}
-	defer freeingMemory(cmd.Context())()
-	err = srv.Serve(cmd.Context(), ln)
+	defer freeingMemory(ctx)()
+	err = srv.Serve(ctx, ln)
 	if errors.Is(err, setup.ErrLends) {
 		return withCode(exitUsage, err)
 	}
