@@ -21,6 +21,9 @@ import (
 // and they close ln.
 func (srv *Server) Admin(ln net.Listener) { srv.admin = ln }
 
+// WhenServing makes [Server.Serve] call do as soon as clients are served. It must be called before.
+func (srv *Server) WhenServing(do func()) { srv.serving = do }
+
 // Serve answers HTTP clients on ln until ctx ends or ln fails. Then it ends standing streams and begins no more sessions, lets
 // calls in flight and those that wait for their clients finish within the drain time, accepting connections as long as there are
 // any, ends the sessions and stops child processes. It returns when all it started has ended. It closes ln in any case. The error is nil if
@@ -49,6 +52,9 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	face := srv.face
 	ended := make(chan error, 1)
 	go func() { ended <- face.Serve(ln) }()
+	if srv.serving != nil {
+		srv.serving()
+	}
 	tending, stop := context.WithCancel(context.Background())
 	srv.Host.Spawn(func() { srv.tend(tending) })
 	if srv.Now().Config.Upstream.URL != "" {

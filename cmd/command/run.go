@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
@@ -137,11 +138,26 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	}
 	ctx, end := context.WithCancel(cmd.Context())
 	defer end()
+	service := managerOf(os.Getenv, log)
+	defer service.close()
 	if r != nil {
 		r.applyTo(srv, log, level)
-		w := &watcher{log: log, concerns: append(adapterConcerns(srv, cfg), r.concern()), ends: openTerminals().endsServe, end: end}
+		w := &watcher{log: log, concerns: append(adapterConcerns(srv, cfg), r.concern()), ends: openTerminals().endsServe, end: end, manager: service}
 		defer w.start(ctx)()
 	}
+	period, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("the service manager gets no signs of life", zap.Error(err))
+	}
+	alive := answers("http", ln.Addr())
+	if ops != nil {
+		alive = answers("http", ops.Addr())
+	} else if cfg.TLS.Cert != "" {
+		alive = answers("https", ln.Addr())
+	}
+	defer service.watch(period, alive)()
+	srv.WhenServing(service.ready)
+	defer context.AfterFunc(ctx, service.stopping)()
 	defer freeingMemory(ctx)()
 	err = srv.Serve(ctx, ln)
 	if errors.Is(err, setup.ErrLends) {

@@ -59,6 +59,8 @@ type watcher struct {
 	// ends reports whether SIGHUP ends the process, by a call of end; nil for never.
 	ends func(namesFile bool) bool
 	end  context.CancelFunc
+
+	manager *manager // learns when something is read again
 }
 
 // start begins to watch. stop ends it, and waits until no concern is being read.
@@ -160,18 +162,31 @@ func (w *watcher) run(ctx context.Context, hangup <-chan os.Signal, eyes *eyes) 
 
 // look reads the concerns that have changed, or all of them after a signal.
 func (w *watcher) look(because string, eyes *eyes) {
+	begun := false
+	read := func(c *concern, because string) {
+		if !begun {
+			begun = true
+			w.manager.reloading()
+		}
+		c.read(because)
+	}
+	defer func() {
+		if begun {
+			w.manager.reloaded()
+		}
+	}()
 	// The folders are watched before the files are checked, so that no change is missed.
 	eyes.turn(w.concerns)
 	for _, c := range w.concerns {
 		if c.changed() || because == becauseSignal {
-			c.read(because)
+			read(c, because)
 		}
 	}
 	// What was read may name other files, which may have changed before their folders were watched.
 	eyes.turn(w.concerns)
 	for _, c := range w.concerns {
 		if c.changed() {
-			c.read(becauseFile)
+			read(c, becauseFile)
 		}
 	}
 }

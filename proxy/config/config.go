@@ -133,7 +133,8 @@ type Upstream struct {
 	// Dir is the working directory of Command; "" for that of dragoman.
 	Dir string `yaml:"dir"`
 	// PassEnv names the variables of dragoman's environment that Command gets. A * in a name stands for
-	// any characters. DRAGOMAN_ variables are never passed by a *.
+	// any characters. DRAGOMAN_ variables are never passed by a *, and those of a service manager (NOTIFY_SOCKET,
+	// WATCHDOG_USEC, WATCHDOG_PID) not at all.
 	PassEnv []string `yaml:"pass_env"`
 	// Env are further variables for Command. Values may contain ${NAME}.
 	Env map[string]string `yaml:"env"`
