@@ -1,10 +1,13 @@
 package adapterrt
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -72,4 +75,36 @@ func TestRotatedAuthorities(t *testing.T) {
 		t.Errorf("an invalid file: %v", err)
 	}
 	check("the adapter's, invalid", rt, true)
+}
+
+// TestByteOrderMarksInCredentials checks that a secret, a certificate and its key may be in files that an editor of Windows has written.
+func TestByteOrderMarksInCredentials(t *testing.T) {
+	dir := t.TempDir()
+	cert, key, c := pemFiles(t, dir)
+	for _, file := range []string{cert, key} {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(file, append([]byte("\ufeff"), text...), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `"%s, %d certificate"`, r.Header.Get("Authorization"), len(r.TLS.PeerCertificates))
+	}))
+	s.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool()}
+	s.TLS.ClientCAs.AddCert(c)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	ca, token := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "token")
+	for file, text := range map[string]string{ca: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})), token: "t0ken\r\n"} {
+		if err := os.WriteFile(file, []byte("\ufeff"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rt := one(t, fromEnv("T", "x"), s.URL, status, "auth: {type: bearer, token_file: "+token+", mtls: {cert_file: "+cert+", key_file: "+key+", ca_file: "+ca+"}}")
+	if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); got != `{"success":true,"data":"Bearer t0ken, 1 certificate"}` {
+		t.Error(got)
+	}
 }

@@ -12,7 +12,7 @@ import (
 // for each connection, so that a renewed one is used.
 func PresentCertificate(m *file.Mutual, t *tls.Config) error {
 	t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		c, err := tls.LoadX509KeyPair(m.Cert, m.Key)
+		c, err := m.Pair()
 		return &c, err
 	}
 	pool, err := m.Roots()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/plaintext"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -192,7 +193,7 @@ func (c *checker) mutual(n *node, path string) *Mutual {
 		m.CA = c.pem(n, path, "ca_file")
 	}
 	if m.Cert != "" && m.Key != "" && c.opt.Getenv != nil {
-		if _, err := tls.LoadX509KeyPair(m.Cert, m.Key); err != nil {
+		if _, err := m.Pair(); err != nil {
 			c.warn(AuthConfigInvalid, path, "the client certificate cannot be used", n.line)
 		}
 		if _, err := m.Roots(); err != nil {
@@ -200,6 +201,19 @@ func (c *checker) mutual(n *node, path string) *Mutual {
 		}
 	}
 	return m
+}
+
+// Pair returns the client certificate and its key as the files have them now.
+func (m *Mutual) Pair() (tls.Certificate, error) {
+	cert, err := ReadFile(m.Cert)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := ReadFile(m.Key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(plaintext.Of(cert), plaintext.Of(key))
 }
 
 // Roots returns the certificates of ca_file. It returns nil if there is no ca_file, for the
@@ -213,7 +227,7 @@ func (m *Mutual) Roots() (*x509.CertPool, error) {
 		return nil, err
 	}
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
+	if !pool.AppendCertsFromPEM(plaintext.Of(pem)) {
 		return nil, fmt.Errorf("it contains no certificate")
 	}
 	return pool, nil

@@ -59,7 +59,7 @@ func secured(s *config.Store) (c *tls.Config, err error) {
 		}
 	}
 	if s.ClientCert != "" {
-		pair, err := tls.LoadX509KeyPair(s.ClientCert, s.ClientKey)
+		pair, err := config.KeyPair(s.ClientCert, s.ClientKey)
 		if err != nil {
 			return nil, fmt.Errorf("store.client_cert: %w", err)
 		}
