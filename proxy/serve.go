@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clients/pipe"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/rawio"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 )
 
@@ -115,17 +117,25 @@ func (srv *Server) awaitServer(ctx context.Context) {
 }
 
 // ServePipe serves one client that writes to in and reads from out, one message a line, until in
-// ends, ctx ends or the server is lost. It returns when all it started has ended. When in or ctx
-// ends, open calls may still be answered within the drain time; after it they get an error response.
+// ends, ctx ends, the server is lost or, on Linux, the client has closed its end of out. It returns when all it started has ended.
+// When in, out or ctx ends, open calls may still be answered within the drain time; after it they get an error response.
 // Questions of the server are refused in that time, since the client cannot answer any more. The
-// error is nil if in or ctx has ended.
+// error is nil if one of these has ended.
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
 	srv.Personal.Store(true)
 	srv.Connected()
 	endAdmin := srv.serveAdmin()
 	tending, stop := context.WithCancel(context.Background())
 	srv.Host.Spawn(func() { srv.tend(tending) })
-	err := pipe.Serve(ctx, srv.Proxy, in, out)
+	present, left := context.WithCancel(ctx)
+	defer left()
+	if c, ok := out.(syscall.Conn); ok { // in may stay open, since another process holds it
+		defer rawio.WhenHungUp(c, func() {
+			srv.Host.Log.Info("the client has closed dragoman's stdout: stopping")
+			left()
+		})()
+	}
+	err := pipe.Serve(present, srv.Proxy, in, out)
 	stop()
 	if ctx.Err() == nil && err == nil { // a sign-in that was begun is not lost
 		srv.Now().Origin.Credential.Linger(ctx)

@@ -176,3 +176,15 @@ func TestAnIgnoredHangupStaysIgnored(t *testing.T) {
 		})
 	}
 }
+
+// TestAShimEndsWithItsClient checks that a process on stdio whose client was killed ends though another process holds its stdin.
+func TestAShimEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, nil, "stdio", "--", "sh", "-c", chatty)
+	p.runs(t)
+	p.closeOut() // p.in stays open
+	p.endsInOrder(t)
+	if len(p.lines("the client has closed dragoman's stdout: stopping")) != 1 {
+		t.Errorf("the log does not say why:\n%s", p.log)
+	}
+}

@@ -18,11 +18,12 @@ import (
 // A process is the command itself, which runs apart from the test.
 type process struct {
 	*exec.Cmd
-	log   *syncBuffer
-	in    io.WriteCloser // of stdio
-	out   *bufio.Scanner // of stdio
-	ended chan struct{}
-	err   error // of Wait, after ended
+	log      *syncBuffer
+	in       io.WriteCloser // of stdio
+	out      *bufio.Scanner // of stdio
+	closeOut func()         // closes the other end of its stdout
+	ended    chan struct{}
+	err      error // of Wait, after ended
 }
 
 // startProcess starts the command with these arguments. prepare may change how it starts.
@@ -40,7 +41,7 @@ func startProcess(t *testing.T, prepare func(*exec.Cmd), args ...string) *proces
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Stdin, p.Stdout, p.in, p.out = theirIn, theirOut, in, bufio.NewScanner(out)
+		p.Stdin, p.Stdout, p.in, p.out, p.closeOut = theirIn, theirOut, in, bufio.NewScanner(out), func() { out.Close() }
 		defer theirIn.Close()
 		defer theirOut.Close()
 		t.Cleanup(func() { in.Close(); out.Close() })
