@@ -128,7 +128,8 @@ type Upstream struct {
 	URL string `yaml:"url"`
 	// Transport is the transport of the server at URL: http, sse, or auto to find out.
 	Transport string `yaml:"transport"`
-	// Command starts the server, which reads its stdin and writes its stdout.
+	// Command starts the server, which reads its stdin and writes its stdout. It must stay in the foreground: when the process that
+	// it has started ends, the server counts as ended, also if that process has put another one into the background.
 	Command []string `yaml:"command"`
 	// Dir is the working directory of Command; "" for that of dragoman.
 	Dir string `yaml:"dir"`
