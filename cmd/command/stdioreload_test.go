@@ -21,6 +21,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/oauth/oauthtest"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
@@ -142,5 +143,24 @@ func TestStdioReadsItsFilesAgain(t *testing.T) {
 	p.endsInOrder(t)
 	if strings.Contains(p.log.String(), "Bearer one") {
 		t.Error("the log has the secret")
+	}
+}
+
+// TestStdioReadsASecretAgain checks that a client secret is used that was put right while the process runs.
+func TestStdioReadsASecretAgain(t *testing.T) {
+	t.Parallel()
+	server := oauthtest.New(t, oauthtest.Options{Clients: map[string]string{"service": "r1ght-secret"}})
+	dir := t.TempDir()
+	file, secret := filepath.Join(dir, "c.yaml"), filepath.Join(mkdir(t, filepath.Join(dir, "secrets")), "secret")
+	write(t, secret, "wr0ng-secret")
+	write(t, file, fmt.Sprintf("upstream: {url: %q, auth: {type: client_credentials, client_id: service, client_secret_file: %s}}", server.URL, secret))
+	p := startProcess(t, nil, "stdio", "--config", file)
+	if got := p.asks(t, "initialize"); !got.Get("error").Exists() {
+		t.Fatalf("with the wrong secret: %s", got.Raw)
+	}
+	replace(t, secret, "r1ght-secret\n")
+	peertest.Eventually(t, "the right secret is used", func() bool { return p.asks(t, "initialize").Get("result").Exists() })
+	if log := p.log.String(); strings.Contains(log, "r1ght") || strings.Contains(log, "wr0ng") {
+		t.Errorf("the log has a secret:\n%s", log)
 	}
 }
