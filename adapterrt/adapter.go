@@ -19,6 +19,7 @@ type adapter struct {
 	signer *credential.Signer
 	login  chan struct{}    // full while a caller is asked to log in
 	client *httpcall.Client // set when the adapter goes live; its next version may use the same one
+	tokens *httpcall.Client // the signer's
 }
 
 // Parse checks and compiles one adapter file. path is the file name that the problems

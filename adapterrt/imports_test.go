@@ -12,18 +12,19 @@ import (
 // package imports one that comes later in the list, and none imports adapterrt.
 var rooms = []struct{ name, may string }{
 	{"pattern", ""},
+	{"plaintext", ""},
 	{"clean", "pattern"},
 	{"escape", ""},
 	{"failure", ""},
 	{"near", ""},
 	{"find", ""},
 	{"gate", "pattern clean"},
-	{"file", "pattern clean escape near gate"},
-	{"httpcall", "pattern clean escape failure near gate file"},
-	{"credential", "pattern clean escape failure near gate file httpcall"},
-	{"guard", "pattern clean escape failure near gate file httpcall"},
-	{"present", "pattern clean escape failure near find gate file httpcall guard"},
-	{"openapi", "pattern clean escape near gate file"},
+	{"file", "pattern plaintext clean escape near gate"},
+	{"httpcall", "pattern plaintext clean escape failure near gate file"},
+	{"credential", "pattern plaintext clean escape failure near gate file httpcall"},
+	{"guard", "pattern plaintext clean escape failure near gate file httpcall"},
+	{"present", "pattern plaintext clean escape failure near find gate file httpcall guard"},
+	{"openapi", "pattern plaintext clean escape near gate file"},
 }
 
 func TestPackagesImportDownwards(t *testing.T) {

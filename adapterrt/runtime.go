@@ -3,7 +3,9 @@ package adapterrt
 import (
 	"context"
 	"crypto/tls"
-	"net/http"
+	"crypto/x509"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -25,6 +27,7 @@ type Runtime struct {
 	opt     Options
 	live    atomic.Pointer[snapshot]
 	loading sync.Mutex
+	roots   *x509.CertPool // that connections to APIs trust; nil for the system's. loading guards it
 	calls   sync.Pool
 	keeper  *credential.Keeper
 	cache   *guard.Cache
@@ -43,7 +46,7 @@ func New(opt Options) (*Runtime, error) {
 	if err := opt.setDefaults(); err != nil {
 		return nil, err
 	}
-	rt := &Runtime{opt: opt}
+	rt := &Runtime{opt: opt, roots: opt.RootCAs}
 	rt.calls.New = func() any { return new(call) }
 	rt.send = func(ctx context.Context, a *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
 		return a.client.Exchange(ctx, &a.Target, o)
@@ -126,6 +129,34 @@ func (rt *Runtime) Refresh(sources []file.Source) (problems []file.Problem, chan
 	return append(problems, more...), changed, err
 }
 
+// Trust makes connections to APIs that are opened from now on trust roots, nil for the system's, or the ca_file of their adapter
+// as it is now. If such a file is invalid, its adapter trusts what it did before.
+func (rt *Runtime) Trust(roots *x509.CertPool) error {
+	rt.loading.Lock()
+	defer rt.loading.Unlock()
+	rt.roots = roots
+	var all []error
+	for _, a := range rt.live.Load().adapters {
+		for _, c := range []*httpcall.Client{a.client, a.tokens} {
+			if err := c.Trust(rt.roots); err != nil {
+				all = append(all, fmt.Errorf("%s: auth: ca_file: %w", a.File, err))
+				break
+			}
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Authorities returns the files with trusted certificates that the adapters name.
+func (rt *Runtime) Authorities() (files []string) {
+	for _, a := range rt.live.Load().adapters {
+		if m := a.Auth.Mutual; m != nil && m.CA != "" {
+			files = append(files, m.CA)
+		}
+	}
+	return files
+}
+
 // within reports whether file is path or is in the directory path.
 func within(file, path string) bool {
 	rest, err := filepath.Rel(path, file)
@@ -199,7 +230,8 @@ func (rt *Runtime) connect(adapters []*adapter, before map[string]*adapter) {
 		} else {
 			a.client = rt.newClient(a)
 		}
-		a.signer.UseClient(rt.tokenClient(a))
+		a.tokens = rt.tokenClient(a)
+		a.signer.UseClient(a.tokens)
 		if old != nil {
 			a.guard.Carry(old.guard)
 			a.signer.Carry(old.signer)
@@ -211,10 +243,10 @@ func (rt *Runtime) connect(adapters []*adapter, before map[string]*adapter) {
 func (rt *Runtime) newClient(a *adapter) *httpcall.Client {
 	o := httpcall.Options{
 		UserAgent: rt.opt.UserAgent, MaxResponse: rt.opt.MaxResponseBytes, Now: rt.opt.Now, PublicOnly: rt.opt.PublicOnly,
-		SameOriginRedirects: rt.opt.SameOriginRedirects, Proxy: rt.opt.Proxy, RootCAs: rt.opt.RootCAs,
+		SameOriginRedirects: rt.opt.SameOriginRedirects, Proxy: rt.opt.Proxy, RootCAs: rt.roots,
 	}
 	if m := a.Auth.Mutual; m != nil {
-		o.Configure = func(t *tls.Config) { credential.PresentCertificate(m, t) }
+		o.Configure = func(t *tls.Config) error { return credential.PresentCertificate(m, t) }
 	}
 	return httpcall.NewClient(o)
 }
@@ -224,7 +256,7 @@ func (rt *Runtime) newClient(a *adapter) *httpcall.Client {
 // unknown whether it had processed the request.
 func (rt *Runtime) tokenClient(a *adapter) *httpcall.Client {
 	c := rt.newClient(a)
-	c.Transport.(*http.Transport).DisableKeepAlives = true
+	c.WithoutKeepAlives()
 	return c
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"reflect"
 	"strings"
@@ -69,7 +70,7 @@ func (srv *Server) use(next *setup.Setup) {
 }
 
 // Reload applies cfg, which must be valid, in one step; if that fails, nothing changes. Sessions that
-// began before keep their translation. Sessions with a server over Streamable HTTP use the new
+// began before keep their translation. Sessions with a server at a URL use the new
 // upstream settings; all others keep the old ones until their process restarts. Settings that take
 // effect only after a restart of dragoman keep their values, and a log line names them. Files that cfg
 // names are read again.
@@ -96,6 +97,10 @@ func (srv *Server) Reload(cfg config.Config) error {
 	}
 	next, err := setup.New(cfg, o, was)
 	shown := false
+	var roots *x509.CertPool
+	if err == nil {
+		roots, err = srv.Adapters.Roots(&cfg.Adapters)
+	}
 	if err == nil {
 		shown, err = srv.Adapters.Show(&cfg.Adapters)
 	}
@@ -125,6 +130,10 @@ func (srv *Server) Reload(cfg config.Config) error {
 		return err
 	}
 	srv.use(next)
+	srv.Adapters.Trust(roots)
+	if renewed && was.Origin.Dialer != nil && o.Dialer != nil {
+		was.Origin.Dialer.ReplacedBy(o.Dialer) // for sessions that are not resumed, since their client is on a pipe
+	}
 	if next.Config.Session.KeyFile != "" && srv.store.Shared() {
 		srv.store.Renew(next.Keys)
 	}

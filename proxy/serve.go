@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,12 +15,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clients/pipe"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/rawio"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 )
 
 // Admin makes [Server.Serve] and [Server.ServePipe] also serve probes, metrics and the page, on ln. It must be called before,
 // and they close ln.
 func (srv *Server) Admin(ln net.Listener) { srv.admin = ln }
+
+// WhenServing makes [Server.Serve] call do as soon as clients are served. It must be called before.
+func (srv *Server) WhenServing(do func()) { srv.serving = do }
 
 // Serve answers HTTP clients on ln until ctx ends or ln fails. Then it ends standing streams and begins no more sessions, lets
 // calls in flight and those that wait for their clients finish within the drain time, accepting connections as long as there are
@@ -49,6 +54,9 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	face := srv.face
 	ended := make(chan error, 1)
 	go func() { ended <- face.Serve(ln) }()
+	if srv.serving != nil {
+		srv.serving()
+	}
 	tending, stop := context.WithCancel(context.Background())
 	srv.Host.Spawn(func() { srv.tend(tending) })
 	if srv.Now().Config.Upstream.URL != "" {
@@ -109,17 +117,25 @@ func (srv *Server) awaitServer(ctx context.Context) {
 }
 
 // ServePipe serves one client that writes to in and reads from out, one message a line, until in
-// ends, ctx ends or the server is lost. It returns when all it started has ended. When in or ctx
-// ends, open calls may still be answered within the drain time; after it they get an error response.
+// ends, ctx ends, the server is lost or, on Linux, the client has closed its end of out. It returns when all it started has ended.
+// When in, out or ctx ends, open calls may still be answered within the drain time; after it they get an error response.
 // Questions of the server are refused in that time, since the client cannot answer any more. The
-// error is nil if in or ctx has ended.
+// error is nil if one of these has ended.
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
 	srv.Personal.Store(true)
 	srv.Connected()
 	endAdmin := srv.serveAdmin()
 	tending, stop := context.WithCancel(context.Background())
 	srv.Host.Spawn(func() { srv.tend(tending) })
-	err := pipe.Serve(ctx, srv.Proxy, in, out)
+	present, left := context.WithCancel(ctx)
+	defer left()
+	if c, ok := out.(syscall.Conn); ok { // in may stay open, since another process holds it
+		defer rawio.WhenHungUp(c, func() {
+			srv.Host.Log.Info("the client has closed dragoman's stdout: stopping")
+			left()
+		})()
+	}
+	err := pipe.Serve(present, srv.Proxy, in, out)
 	stop()
 	if ctx.Err() == nil && err == nil { // a sign-in that was begun is not lost
 		srv.Now().Origin.Credential.Linger(ctx)

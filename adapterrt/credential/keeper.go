@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/plaintext"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -141,6 +142,7 @@ func (s *secretFiles) get(path string) (string, error) {
 	if s.read == nil {
 		s.read = map[string]secretFile{}
 	}
-	s.read[path] = secretFile{st.ModTime(), st.Size(), string(b)}
-	return string(b), nil
+	value := string(plaintext.Of(b))
+	s.read[path] = secretFile{st.ModTime(), st.Size(), value}
+	return value, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/plaintext"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -183,16 +184,16 @@ func (c *checker) scheme(n *node, path, kind string, more ...string) (s Scheme) 
 const authWords = "none, bearer, api_key, basic, oauth, mtls, aws-sig4"
 
 // Mutual is a client certificate, kept in files.
-type Mutual struct{ Cert, Key, ca string }
+type Mutual struct{ Cert, Key, CA string }
 
 // mutual reads the paths of the files and warns if the certificates in them cannot be used.
 func (c *checker) mutual(n *node, path string) *Mutual {
 	m := &Mutual{Cert: c.pem(n, path, "cert_file"), Key: c.pem(n, path, "key_file")}
 	if n.get("ca_file") != nil {
-		m.ca = c.pem(n, path, "ca_file")
+		m.CA = c.pem(n, path, "ca_file")
 	}
 	if m.Cert != "" && m.Key != "" && c.opt.Getenv != nil {
-		if _, err := tls.LoadX509KeyPair(m.Cert, m.Key); err != nil {
+		if _, err := m.Pair(); err != nil {
 			c.warn(AuthConfigInvalid, path, "the client certificate cannot be used", n.line)
 		}
 		if _, err := m.Roots(); err != nil {
@@ -202,18 +203,31 @@ func (c *checker) mutual(n *node, path string) *Mutual {
 	return m
 }
 
+// Pair returns the client certificate and its key as the files have them now.
+func (m *Mutual) Pair() (tls.Certificate, error) {
+	cert, err := ReadFile(m.Cert)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := ReadFile(m.Key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(plaintext.Of(cert), plaintext.Of(key))
+}
+
 // Roots returns the certificates of ca_file. It returns nil if there is no ca_file, for the
 // system's certificates.
 func (m *Mutual) Roots() (*x509.CertPool, error) {
-	if m.ca == "" {
+	if m.CA == "" {
 		return nil, nil
 	}
-	pem, err := ReadFile(m.ca)
+	pem, err := ReadFile(m.CA)
 	if err != nil {
 		return nil, err
 	}
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
+	if !pool.AppendCertsFromPEM(plaintext.Of(pem)) {
 		return nil, fmt.Errorf("it contains no certificate")
 	}
 	return pool, nil
@@ -232,7 +246,7 @@ func (au *Auth) Credentials() []string {
 		all = append(all, w.ID, w.Secret, w.Session)
 	}
 	if m := au.Mutual; m != nil {
-		all = append(all, Credential{File: m.Cert}, Credential{File: m.Key}, Credential{File: m.ca})
+		all = append(all, Credential{File: m.Cert}, Credential{File: m.Key}, Credential{File: m.CA})
 	}
 	var out []string
 	for _, c := range all {

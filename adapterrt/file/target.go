@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
+	"github.com/dragoman-proxy/dragoman/adapterrt/plaintext"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -123,7 +124,7 @@ func (c *checker) base(n *node, t *Target) {
 func (c *checker) outside(from Credential) (string, error) {
 	if from.File != "" {
 		b, err := ReadFile(from.File)
-		return strings.TrimSpace(string(b)), err
+		return strings.TrimSpace(string(plaintext.Of(b))), err
 	}
 	if c.opt.Getenv == nil {
 		return "", nil

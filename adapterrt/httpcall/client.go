@@ -34,15 +34,27 @@ type Options struct {
 	SameOriginRedirects bool                                  // follow a GET's redirects within its origin
 	Proxy               func(*http.Request) (*url.URL, error) // nil for none; addresses behind a proxy are not checked
 	RootCAs             *x509.CertPool                        // nil for the system's
-	Configure           func(*tls.Config)                     // sets the adapter's own TLS options; may be nil
+	Configure           func(*tls.Config) error               // sets the adapter's own TLS options from its files; may be nil
 }
 
 // Client is an adapter's pool of connections.
 type Client struct {
 	http.Client
 	opt     Options
+	pool    *connections
 	retired atomic.Bool
 }
+
+// connections are those of a transport, which is replaced when the trusted certificates change.
+type connections struct {
+	now atomic.Pointer[http.Transport]
+}
+
+func (p *connections) RoundTrip(r *http.Request) (*http.Response, error) {
+	return p.now.Load().RoundTrip(r)
+}
+
+func (p *connections) CloseIdleConnections() { p.now.Load().CloseIdleConnections() }
 
 // Retire closes idle connections, now and after each call that is still running.
 func (c *Client) Retire() {
@@ -50,8 +62,35 @@ func (c *Client) Retire() {
 	c.CloseIdleConnections()
 }
 
+// Trust makes connections that are opened from now on trust roots, nil for the system's, or what Configure reads. If Configure fails,
+// nothing changes. Calls of Trust must not overlap.
+func (c *Client) Trust(roots *x509.CertPool) error {
+	c.opt.RootCAs = roots
+	next, err := newTransport(c.opt)
+	was := c.pool.now.Load()
+	if err != nil || next.TLSClientConfig.RootCAs.Equal(was.TLSClientConfig.RootCAs) {
+		return err
+	}
+	next.DisableKeepAlives = was.DisableKeepAlives
+	c.pool.now.Store(next)
+	was.CloseIdleConnections()
+	return nil
+}
+
+// WithoutKeepAlives makes c open a connection for each request. It must be called before the first one.
+func (c *Client) WithoutKeepAlives() { c.pool.now.Load().DisableKeepAlives = true }
+
 // NewClient returns a client for one adapter.
 func NewClient(opt Options) *Client {
+	t, _ := newTransport(opt) // Configure lets t trust nothing if it fails
+	pool := new(connections)
+	pool.now.Store(t)
+	// follow decides about redirects, and sends no credential to another host.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{opt: opt, pool: pool, Client: http.Client{Transport: pool, CheckRedirect: stay}}
+}
+
+func newTransport(opt Options) (t *http.Transport, err error) {
 	dialer := &net.Dialer{
 		Timeout: connectTimeout,
 		// The address is checked when it is dialled, because a name that resolved to an
@@ -64,7 +103,7 @@ func NewClient(opt Options) *Client {
 			return nil
 		},
 	}
-	t := &http.Transport{
+	t = &http.Transport{
 		Proxy:                  opt.Proxy,
 		DialContext:            dialer.DialContext,
 		ForceAttemptHTTP2:      true,
@@ -75,11 +114,9 @@ func NewClient(opt Options) *Client {
 		MaxResponseHeaderBytes: maxResponseHeader,
 	}
 	if opt.Configure != nil {
-		opt.Configure(t.TLSClientConfig)
+		err = opt.Configure(t.TLSClientConfig)
 	}
-	// follow decides about redirects, and sends no credential to another host.
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{opt: opt, Client: http.Client{Transport: t, CheckRedirect: stay}}
+	return t, err
 }
 
 var errDenied = errors.New("address not allowed")

@@ -15,7 +15,13 @@ func adapterConcerns(srv *proxy.Server, cfg config.Config) []*concern {
 	if len(cfg.Adapters.Sources) == 0 {
 		return nil
 	}
-	return []*concern{adapterConcern(cfg.Adapters.List, srv.ReloadAdapters)}
+	c := adapterConcern(cfg.Adapters.List, srv.ReloadAdapters)
+	find := c.files
+	c.files = func() (files, folders []string) {
+		files, folders = find()
+		return append(files, srv.Adapters.Authorities()...), folders
+	}
+	return []*concern{c}
 }
 
 // adapterConcern returns a concern for the files of sources. reload reads them again.

@@ -3,11 +3,13 @@ package command
 import (
 	"crypto/sha256"
 	"io"
+	"maps"
 	"os"
 	"slices"
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
@@ -21,24 +23,44 @@ type reloader struct {
 	load func() (config.Config, error)
 	use  func(config.Config) error // keeps the old configuration if it fails
 
-	files []string
-	sums  map[string][sha256.Size]byte
+	file     string   // that the configuration is read from; "" for none
+	inUse    []string // the files that the configuration in use names
+	rejected []string // those of the last configuration, if it could not be used: it is tried again when they change
+	sums     map[string][sha256.Size]byte
 }
 
-// filesOf returns the files that a configuration is read from, and those that it names.
-func filesOf(config string, cfg config.Config) []string {
-	all := []string{
-		config, cfg.Session.KeyFile, cfg.Auth.TokenFile, cfg.TLS.Cert, cfg.TLS.Key,
-		cfg.Upstream.CAFile, cfg.Upstream.ClientCert, cfg.Upstream.ClientKey,
+// newReloader returns a reloader of the configuration of s, which is cfg now. [reloader.applyTo] must be called before its use.
+func newReloader(s *settings, args []string, cfg config.Config) *reloader {
+	return &reloader{
+		load: func() (config.Config, error) { return s.config(args) },
+		file: s.configFile(), inUse: cfg.Files(),
 	}
-	return slices.DeleteFunc(all, func(file string) bool { return file == "" })
+}
+
+// applyTo makes r apply what it reads to srv, and to the level of its log.
+func (r *reloader) applyTo(srv *proxy.Server, log *zap.Logger, level zap.AtomicLevel) {
+	r.log = log
+	r.use = func(cfg config.Config) error {
+		if err := srv.Reload(cfg); err != nil {
+			return err
+		}
+		return level.UnmarshalText([]byte(cfg.Log.Level))
+	}
+}
+
+// files returns the files that r watches.
+func (r *reloader) files() (all []string) {
+	if r.file != "" {
+		all = append(all, r.file)
+	}
+	return slices.Concat(all, r.inUse, r.rejected)
 }
 
 // concern returns the files that r watches, as a concern.
 func (r *reloader) concern() *concern {
 	r.changed()
 	return &concern{
-		files: func() (files, folders []string) { return r.files, nil },
+		files: func() (files, folders []string) { return r.files(), nil },
 		read: func(because string) {
 			if r.changed() || because != becauseFile {
 				r.reload(because)
@@ -50,7 +72,7 @@ func (r *reloader) concern() *concern {
 // changed reports whether the content of any file has changed since the last call.
 func (r *reloader) changed() bool {
 	now := make(map[string][sha256.Size]byte)
-	for _, file := range r.files {
+	for _, file := range r.files() {
 		h := sha256.New()
 		if f, err := os.Open(file); err == nil {
 			_, _ = io.Copy(h, io.LimitReader(f, maxWatched)) // load reports the error
@@ -69,7 +91,12 @@ func (r *reloader) changed() bool {
 func (r *reloader) reload(because string) {
 	cfg, err := r.load()
 	if err == nil {
-		err = r.use(cfg)
+		r.rejected = cfg.Files()
+		r.changed() // before the files are read, so that a later change is noticed
+		if err = r.use(cfg); err == nil {
+			r.inUse, r.rejected = r.rejected, nil
+			maps.DeleteFunc(r.sums, func(file string, _ [sha256.Size]byte) bool { return !slices.Contains(r.files(), file) })
+		}
 	}
 	if err != nil {
 		r.log.Error("configuration is invalid: the last valid one stays in use", zap.String("because", because), zap.Error(err))

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
@@ -41,11 +42,7 @@ func serveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r := &reloader{
-			load:  func() (config.Config, error) { return s.config(args) },
-			files: filesOf(s.configFile(), cfg),
-		}
-		return serve(cmd, cfg, proxy.New, r, nil)
+		return serve(cmd, cfg, proxy.New, newReloader(s, args, cfg), nil)
 	}
 	return cmd
 }
@@ -66,7 +63,7 @@ func stdioCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		log, err := logger(cfg)
+		log, level, err := adjustableLogger(cfg)
 		if err != nil {
 			return err
 		}
@@ -75,9 +72,12 @@ func stdioCommand() *cobra.Command {
 			return withCode(exitUsage, err) // a file that the configuration names
 		}
 		srv.RememberServer()
-		if concerns := adapterConcerns(srv, cfg); len(concerns) > 0 {
-			defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
-		}
+		ctx, end := context.WithCancel(cmd.Context())
+		defer end()
+		r := newReloader(s, args, cfg)
+		r.applyTo(srv, log, level)
+		w := &watcher{log: log, concerns: append(adapterConcerns(srv, cfg), r.concern()), ends: openTerminals().endsStdio, end: end}
+		defer w.start(ctx)()
 		countDroppedLines(srv)
 		if err := srv.Record(); err != nil {
 			return withCode(exitUsage, err)
@@ -87,8 +87,8 @@ func stdioCommand() *cobra.Command {
 			return err
 		}
 		defer withdraw()
-		defer freeingMemory(cmd.Context())()
-		err = srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout)
+		defer freeingMemory(ctx)()
+		err = srv.ServePipe(ctx, os.Stdin, os.Stdout)
 		if errors.Is(err, syscall.EPIPE) {
 			log.Info("the client has closed dragoman's stdout: stopping")
 			return nil
@@ -137,19 +137,30 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	} else {
 		showPage(page)
 	}
+	ctx, end := context.WithCancel(cmd.Context())
+	defer end()
+	service := managerOf(os.Getenv, log)
+	defer service.close()
 	if r != nil {
-		r.log = log
-		r.use = func(cfg config.Config) error {
-			if err := srv.Reload(cfg); err != nil {
-				return err
-			}
-			return level.UnmarshalText([]byte(cfg.Log.Level))
-		}
-		concerns := append(adapterConcerns(srv, cfg), r.concern())
-		defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
+		r.applyTo(srv, log, level)
+		w := &watcher{log: log, concerns: append(adapterConcerns(srv, cfg), r.concern()), ends: openTerminals().endsServe, end: end, manager: service}
+		defer w.start(ctx)()
 	}
-	defer freeingMemory(cmd.Context())()
-	err = srv.Serve(cmd.Context(), ln)
+	period, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("the service manager gets no signs of life", zap.Error(err))
+	}
+	alive := answers("http", ln.Addr())
+	if ops != nil {
+		alive = answers("http", ops.Addr())
+	} else if cfg.TLS.Cert != "" {
+		alive = answers("https", ln.Addr())
+	}
+	defer service.watch(period, alive)()
+	srv.WhenServing(service.ready)
+	defer context.AfterFunc(ctx, service.stopping)()
+	defer freeingMemory(ctx)()
+	err = srv.Serve(ctx, ln)
 	if errors.Is(err, setup.ErrLends) {
 		return withCode(exitUsage, err)
 	}

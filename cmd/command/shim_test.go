@@ -37,7 +37,7 @@ func TestShimPassesItsEnvironment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "env")
 	for args, want := range map[string]bool{"stdio": true, "stdio --pass-env X": true} {
 		cmd := exec.Command(os.Args[0], append(strings.Fields(args), "--", "sh", "-c", `env > "$0.part" && mv "$0.part" "$0"; cat >/dev/null`, file)...)
-		cmd.Env = append(os.Environ(), beDragoman+"=1", "GITHUB_TOKEN=of-the-entry", "DRAGOMAN_LOG_LEVEL=error", "DRAGOMAN_AUTH_TOKENS=not-for-the-server")
+		cmd.Env = append(os.Environ(), beDragoman+"=1", "GITHUB_TOKEN=of-the-entry", "DRAGOMAN_LOG_LEVEL=error", "DRAGOMAN_AUTH_TOKENS=not-for-the-server", "NOTIFY_SOCKET=/run/none", "WATCHDOG_USEC=1000", "WATCHDOG_PID=1")
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func TestShimPassesItsEnvironment(t *testing.T) {
 		})
 		cmd.Process.Kill() // the server never answers
 		cmd.Wait()
-		if got := strings.Contains(string(env), "GITHUB_TOKEN=of-the-entry"); got != want || strings.Contains(string(env), "DRAGOMAN_") {
+		if got := strings.Contains(string(env), "GITHUB_TOKEN=of-the-entry"); got != want || strings.Contains(string(env), "DRAGOMAN_") || strings.Contains(string(env), "NOTIFY_") || strings.Contains(string(env), "WATCHDOG_") {
 			t.Errorf("%s: the server's environment is %q", args, env)
 		}
 		os.Remove(file)

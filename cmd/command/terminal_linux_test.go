@@ -13,28 +13,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal opens a pseudo terminal with this many columns. read returns what was written to it.
-func openTerminal(t *testing.T, columns uint16) (tty *os.File, read func() string) {
+// openPTY opens a pseudo terminal with this many columns.
+func openPTY(t *testing.T, columns uint16) (master, tty *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
 		t.Skip("no pseudo terminals here: ", err)
 	}
 	t.Cleanup(func() { master.Close() })
-	fd := int(master.Fd())
-	n, err := unix.IoctlGetUint32(fd, unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
-	}
-	if err == nil {
-		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
-	}
+	raw, err := master.SyscallConn() // with os.File.Fd, Close would wait for a read
 	if err != nil {
 		t.Fatal(err)
+	}
+	var n uint32
+	if failed := raw.Control(func(fd uintptr) {
+		if n, err = unix.IoctlGetUint32(int(fd), unix.TIOCGPTN); err == nil {
+			err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0)
+		}
+		if err == nil {
+			err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
+		}
+	}); failed != nil || err != nil {
+		t.Fatal(failed, err)
 	}
 	if tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		t.Fatal(err)
 	}
+	return master, tty
+}
+
+// openTerminal opens a pseudo terminal with this many columns. read returns what was written to it.
+func openTerminal(t *testing.T, columns uint16) (tty *os.File, read func() string) {
+	t.Helper()
+	master, tty := openPTY(t, columns)
 	text := make(chan string)
 	go func() {
 		all, _ := io.ReadAll(master) // ends with an error once the other side is closed

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -48,22 +50,33 @@ type concern struct {
 	seen map[string]fs.FileInfo
 }
 
-// watcher reads concerns again: all of them when the process gets SIGHUP, and each one when its files
-// change.
+// watcher reads concerns again: each one when its files change, and all of them when the process gets SIGHUP, unless that
+// ends the process.
 type watcher struct {
 	log      *zap.Logger
 	concerns []*concern
+
+	// ends reports whether SIGHUP ends the process, by a call of end; nil for never.
+	ends func(namesFile bool) bool
+	end  context.CancelFunc
+
+	manager *manager // learns when something is read again
 }
 
 // start begins to watch. stop ends it, and waits until no concern is being read.
 func (w *watcher) start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	notify, err := fsnotify.NewWatcher()
-	if err != nil {
-		w.log.Warn("cannot watch files: they are read again at intervals", zap.Error(err))
-		notify = nil
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it; Notify would undo that
+		signal.Notify(hangup, syscall.SIGHUP)
+	}
+	var notify *fsnotify.Watcher
+	if w.namesFile() {
+		var err error
+		if notify, err = fsnotify.NewWatcher(); err != nil {
+			w.log.Warn("cannot watch files: they are read again at intervals", zap.Error(err))
+			notify = nil
+		}
 	}
 	for _, c := range w.concerns {
 		c.changed()
@@ -82,6 +95,14 @@ func (w *watcher) start(ctx context.Context) (stop func()) {
 	}
 }
 
+// namesFile reports whether there is a file, or a folder of files, that could change.
+func (w *watcher) namesFile() bool {
+	return slices.ContainsFunc(w.concerns, func(c *concern) bool {
+		files, folders := c.files()
+		return len(files)+len(folders) > 0
+	})
+}
+
 func (w *watcher) run(ctx context.Context, hangup <-chan os.Signal, eyes *eyes) {
 	var events <-chan fsnotify.Event
 	var errs <-chan error
@@ -92,14 +113,26 @@ func (w *watcher) run(ctx context.Context, hangup <-chan os.Signal, eyes *eyes) 
 	quiet := time.NewTimer(settled)
 	defer quiet.Stop()
 	var first time.Time // of the first event since the last look
+	pause := eyes.pause
+	if !w.namesFile() {
+		pause = func() time.Duration { return math.MaxInt64 }
+	}
 	for {
-		look := time.NewTimer(eyes.pause())
+		look := time.NewTimer(pause())
 		select {
 		case <-ctx.Done():
 			look.Stop()
 			return
 		case <-hangup:
-			w.look(becauseSignal, eyes)
+			if w.ends == nil || !w.ends(w.namesFile()) {
+				w.look(becauseSignal, eyes)
+				break
+			}
+			w.log.Info("stopping on SIGHUP")
+			// A second SIGHUP changes nothing: a shell repeats the one that its terminal sent.
+			signal.Reset(os.Interrupt, syscall.SIGTERM)
+			w.end()
+			return
 		case _, ok := <-events:
 			if !ok {
 				events = nil
@@ -129,11 +162,31 @@ func (w *watcher) run(ctx context.Context, hangup <-chan os.Signal, eyes *eyes) 
 
 // look reads the concerns that have changed, or all of them after a signal.
 func (w *watcher) look(because string, eyes *eyes) {
+	begun := false
+	read := func(c *concern, because string) {
+		if !begun {
+			begun = true
+			w.manager.reloading()
+		}
+		c.read(because)
+	}
+	defer func() {
+		if begun {
+			w.manager.reloaded()
+		}
+	}()
 	// The folders are watched before the files are checked, so that no change is missed.
 	eyes.turn(w.concerns)
 	for _, c := range w.concerns {
 		if c.changed() || because == becauseSignal {
-			c.read(because)
+			read(c, because)
+		}
+	}
+	// What was read may name other files, which may have changed before their folders were watched.
+	eyes.turn(w.concerns)
+	for _, c := range w.concerns {
+		if c.changed() {
+			read(c, becauseFile)
 		}
 	}
 }

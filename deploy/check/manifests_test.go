@@ -168,7 +168,12 @@ func TestUnitParses(t *testing.T) {
 	for _, o := range options {
 		has[o.Section+"."+o.Name] = o.Value
 	}
-	for _, want := range []string{"Service.ExecStart", "Service.Restart", "Service.DynamicUser", "Install.WantedBy"} {
+	for name, want := range map[string]string{"Service.KillMode": "mixed", "Service.Type": "notify"} { // calls in flight end before the server
+		if has[name] != want {
+			t.Errorf("%s is %q, want %q", name, has[name], want)
+		}
+	}
+	for _, want := range []string{"Service.WatchdogSec", "Service.ExecStart", "Service.Restart", "Service.DynamicUser", "Install.WantedBy"} {
 		if has[want] == "" {
 			t.Errorf("no %s", want)
 		}

@@ -7,6 +7,7 @@ package adapters
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"errors"
 	"maps"
 	"os"
@@ -37,6 +38,7 @@ type Adapters struct {
 	sources []adapterrt.Source
 	log     *zap.Logger
 	given   []transform.Rule // the rules in the adapter files; srv.reloading guards changes
+	roots   *x509.CertPool   // that connections to APIs trust; srv.reloading guards it
 	metrics *metrics.Metrics
 	shaping func() *shape.Shaping // returns the current shaping
 
@@ -61,7 +63,7 @@ func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.S
 		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))
 		opt.CursorKey = sum[:]
 	}
-	a := &Adapters{sources: cfg.List(), shaping: shaping, metrics: m, log: log, callerHeaders: cfg.CallerHeaders()}
+	a := &Adapters{sources: cfg.List(), roots: opt.RootCAs, shaping: shaping, metrics: m, log: log, callerHeaders: cfg.CallerHeaders()}
 	rt, err := adapterrt.New(opt)
 	if err != nil {
 		return nil, err
@@ -101,6 +103,33 @@ func (a *Adapters) CallerHeaders() []string {
 		return nil
 	}
 	return a.callerHeaders
+}
+
+// Roots returns the certificates that adapters.network.ca_file has now; nil for the system's. a may be nil.
+func (a *Adapters) Roots(cfg *config.Adapters) (*x509.CertPool, error) {
+	if a == nil {
+		return nil, nil
+	}
+	return rootsOf(cfg)
+}
+
+// Trust makes connections to APIs trust roots. Their adapters' own files with certificates are read again. a may be nil.
+func (a *Adapters) Trust(roots *x509.CertPool) {
+	if a == nil {
+		return
+	}
+	a.roots = roots
+	if err := a.runtime.Trust(roots); err != nil {
+		a.log.Error("cannot read the certificates that an adapter trusts: it trusts those from before", zap.Error(err))
+	}
+}
+
+// Authorities returns the files with certificates that adapters name, and trust. a may be nil.
+func (a *Adapters) Authorities() []string {
+	if a == nil {
+		return nil
+	}
+	return a.runtime.Authorities()
 }
 
 // Show changes the mode, the pinned operations and the grants to those of cfg. It reports whether
@@ -164,12 +193,13 @@ func callback(redirect string) (adapterrt.Callback, error) {
 // Close releases what ended calls have left in the runtime.
 func (a *Adapters) Close() { a.runtime.Close() }
 
-// Refresh reads the files again, and calls apply if the adapters have changed. wrong reports that a file is
+// Refresh reads the files and those of Authorities again, and calls apply if the adapters have changed. wrong reports that a file is
 // invalid. err joins the errors of reading the files and of apply. Only one goroutine at a time may call
 // Refresh.
 func (a *Adapters) Refresh(apply func() error) (changed, wrong bool, err error) {
 	problems, changed, err := a.runtime.Refresh(a.sources)
 	a.logProblems(problems)
+	a.Trust(a.roots)
 	if err == nil && changed {
 		err = errors.Join(a.readRules(), apply())
 	}

@@ -1,6 +1,7 @@
 package adapters
 
 import (
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -49,12 +50,22 @@ func Options(a *config.Adapters, getenv func(string) (string, bool)) (adapterrt.
 	if a.Network.WebProxy {
 		o.Proxy = webProxyOf
 	}
-	if a.Network.CAFile != "" {
-		if o.RootCAs, err = config.Certificates(a.Network.CAFile); err != nil {
-			return o, fmt.Errorf("adapters.network.ca_file: %w", err)
-		}
+	if o.RootCAs, err = rootsOf(a); err != nil {
+		return o, err
 	}
 	return o, o.LoadEnv(getenv)
+}
+
+// rootsOf returns the certificates in adapters.network.ca_file; nil for the system's.
+func rootsOf(a *config.Adapters) (*x509.CertPool, error) {
+	if a.Network.CAFile == "" {
+		return nil, nil
+	}
+	roots, err := config.Certificates(a.Network.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("adapters.network.ca_file: %w", err)
+	}
+	return roots, nil
 }
 
 // webProxyOf returns the HTTP proxy that the environment names for a request, as

@@ -130,7 +130,7 @@ type AdapterNetwork struct {
 	WebProxy bool `yaml:"web_proxy"`
 	// CAFile is a PEM file of the authorities that certificates of APIs are verified with; "" for the
 	// system's.
-	CAFile string `yaml:"ca_file"`
+	CAFile string `yaml:"ca_file" file:"reload"`
 }
 
 func defaultAdapters() Adapters {

@@ -102,7 +102,7 @@ type Auth struct {
 	// secrets and never logged.
 	NamedTokens map[string]string `yaml:"named_tokens"`
 	// TokenFile is a file with further tokens, one per line.
-	TokenFile string `yaml:"token_file"`
+	TokenFile string `yaml:"token_file" file:"reload"`
 	// TrustNetwork allows every client that reaches the listener to use dragoman's credentials for the
 	// server.
 	TrustNetwork bool `yaml:"trust_network"`
@@ -113,8 +113,8 @@ type Auth struct {
 
 // TLS names the PEM files of the listener's certificate and key; "" for plain HTTP.
 type TLS struct {
-	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
+	Cert string `yaml:"cert" file:"reload"`
+	Key  string `yaml:"key" file:"reload"`
 }
 
 // Admin is the listener of probes and metrics.
@@ -129,12 +129,14 @@ type Upstream struct {
 	URL string `yaml:"url"`
 	// Transport is the transport of the server at URL: http, sse, or auto to find out.
 	Transport string `yaml:"transport"`
-	// Command starts the server, which reads its stdin and writes its stdout.
+	// Command starts the server, which reads its stdin and writes its stdout. It must stay in the foreground: when the process that
+	// it has started ends, the server counts as ended, also if that process has put another one into the background.
 	Command []string `yaml:"command"`
 	// Dir is the working directory of Command; "" for that of dragoman.
 	Dir string `yaml:"dir"`
 	// PassEnv names the variables of dragoman's environment that Command gets. A * in a name stands for
-	// any characters. DRAGOMAN_ variables are never passed by a *.
+	// any characters. DRAGOMAN_ variables are never passed by a *, and those of a service manager (NOTIFY_SOCKET,
+	// WATCHDOG_USEC, WATCHDOG_PID) not at all.
 	PassEnv []string `yaml:"pass_env"`
 	// Env are further variables for Command. Values may contain ${NAME}.
 	Env map[string]string `yaml:"env"`
@@ -144,11 +146,11 @@ type Upstream struct {
 	Auth    UpstreamAuth      `yaml:"auth"`
 	// CAFile is a PEM file of the authorities that the server's certificate is verified with; "" for the
 	// system's.
-	CAFile string `yaml:"ca_file"`
+	CAFile string `yaml:"ca_file" file:"reload"`
 	// ClientCert and ClientKey are PEM files of the certificate that dragoman presents to the server; ""
 	// for none.
-	ClientCert string `yaml:"client_cert"`
-	ClientKey  string `yaml:"client_key"`
+	ClientCert string `yaml:"client_cert" file:"reload"`
+	ClientKey  string `yaml:"client_key" file:"reload"`
 	// Version is the protocol revision that the server speaks. If it is "", dragoman finds out whether the server has
 	// a handshake, and then proposes the newest revision with one, or an older one if the server refuses that.
 	Version string `yaml:"version"`
@@ -194,7 +196,7 @@ type Session struct {
 	MaxAge time.Duration `yaml:"max_age"`
 	// KeyFile is a file with the key that seals session ids: 32 bytes in base64 or hex. A second line may
 	// have a second key: the first seals, both open. "" makes a key that ends with the process.
-	KeyFile string `yaml:"key_file"`
+	KeyFile string `yaml:"key_file" file:"reload"`
 }
 
 // Bridge sets how clients without sessions use a server with sessions, and the other way round.
@@ -226,7 +228,7 @@ type Bridge struct {
 	Peers []string `yaml:"peers"`
 	// PeerCAFile holds the certificates that those of other replicas are verified with if the listener speaks TLS; ""
 	// for the system's. A replica that shows the same certificate as this one needs no verification.
-	PeerCAFile string `yaml:"peer_ca_file"`
+	PeerCAFile string `yaml:"peer_ca_file" file:"reload"`
 	// Coalesce is how long dragoman waits for further questions of the server before it asks a client. It is a
 	// constant, because servers ask several things at once or none.
 	Coalesce time.Duration `yaml:"-"`

@@ -1,17 +1,20 @@
 package config
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/plaintext"
 )
 
 // maxSmall is the largest size of a file with a secret, a certificate or the configuration.
 const maxSmall = 1 << 20
 
 // ReadSmall returns the content of a file that holds a secret, a certificate or the configuration. A file of more than 1 MiB is
-// an error.
+// an error. A byte order mark is left out.
 func ReadSmall(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -22,7 +25,20 @@ func ReadSmall(file string) ([]byte, error) {
 	if err == nil && len(text) > maxSmall {
 		err = fmt.Errorf("%s is larger than %d bytes", file, maxSmall)
 	}
-	return text, err
+	return plaintext.Of(text), err
+}
+
+// KeyPair returns the certificate and its key in two PEM files.
+func KeyPair(cert, key string) (tls.Certificate, error) {
+	first, err := ReadSmall(cert)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	second, err := ReadSmall(key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(first, second)
 }
 
 // Certificates returns the certificates in a PEM file.

@@ -95,10 +95,11 @@ func join(path, key string) string {
 // EachSetting calls do with the path of every setting of c ("session.max") and the
 // place it is kept in.
 func (c *Config) EachSetting(do func(path string, v reflect.Value) error) error {
-	return keysOf(reflect.ValueOf(c).Elem(), "", do)
+	return fieldsOf(reflect.ValueOf(c).Elem(), "", func(path string, _ reflect.StructField, v reflect.Value) error { return do(path, v) })
 }
 
-func keysOf(v reflect.Value, path string, do func(string, reflect.Value) error) error {
+// fieldsOf is [Config.EachSetting] for the struct at path. do also gets the field of the setting.
+func fieldsOf(v reflect.Value, path string, do func(path string, field reflect.StructField, v reflect.Value) error) error {
 	for field, f := range v.Fields() {
 		key := field.Tag.Get("yaml")
 		if key == "-" {
@@ -107,9 +108,9 @@ func keysOf(v reflect.Value, path string, do func(string, reflect.Value) error) 
 		var err error
 		p := join(path, key)
 		if f.Kind() == reflect.Struct {
-			err = keysOf(f, p, do)
+			err = fieldsOf(f, p, do)
 		} else {
-			err = do(p, f)
+			err = do(p, field, f)
 		}
 		if err != nil {
 			return err

@@ -26,8 +26,9 @@ const referenceHead = `# Configuration
 
 Every setting, with its default. A file has them as YAML (` + "`--config FILE`, or `DRAGOMAN_CONFIG`" + `), the environment as
 variables: ` + "`session.max` is `DRAGOMAN_SESSION_MAX`" + `, and a list may be ` + "`a,b`" + `. Flags stand above variables, those above
-the file, the file above the defaults. A mistake is told with its place, and all of them at once; ` + "`SIGHUP`" + ` or a change
-of the file takes new settings into use. [config.example.yaml](../deploy/config.example.yaml) has the same settings to copy from.
+the file, the file above the defaults. A mistake is told with its place, and all of them at once.
+A change of the file, or of a file that a setting names, takes the new content into use; so does ` + "`SIGHUP`" + `
+([when](operations.md#files-that-change-and-sighup)). [config.example.yaml](../deploy/config.example.yaml) has the same settings to copy from.
 Editors with a YAML language server complete and check a file whose first line is ` + "`# yaml-language-server: $schema=config.schema.json`" + `, with
 [config.schema.json](../deploy/config.schema.json) beside it; ` + "`dragoman config check FILE`" + ` reports every mistake.
 `

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"strings"
 
@@ -85,7 +84,7 @@ func (e *exam) exposed() {
 
 // ownCertificate checks the certificate of the listener.
 func (e *exam) ownCertificate() {
-	pair, err := tls.LoadX509KeyPair(e.cfg.TLS.Cert, e.cfg.TLS.Key)
+	pair, err := config.KeyPair(e.cfg.TLS.Cert, e.cfg.TLS.Key)
 	if err != nil {
 		e.fail("the certificate and its key cannot be used: "+cause(err), "tls", "tls.cert and tls.key must be PEM files that belong together")
 		return

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -75,7 +74,7 @@ func (e *exam) toReplicas() (func(name string) *http.Transport, error) {
 	if e.cfg.TLS.Cert == "" {
 		return func(string) *http.Transport { return &http.Transport{} }, nil
 	}
-	pair, err := tls.LoadX509KeyPair(e.cfg.TLS.Cert, e.cfg.TLS.Key)
+	pair, err := config.KeyPair(e.cfg.TLS.Cert, e.cfg.TLS.Key)
 	if err != nil {
 		return nil, err
 	}

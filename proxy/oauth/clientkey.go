@@ -11,6 +11,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/plaintext"
 	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
 
@@ -70,7 +71,7 @@ func (k *Key) assertion(id string, m *serverMetadata, now time.Time) (string, er
 // maxTokenFile is the size of a token file that is read.
 const maxTokenFile = 64 << 10
 
-// readSmall reads a file of at most maxTokenFile bytes.
+// readSmall reads a file of at most maxTokenFile bytes, without a byte order mark.
 func readSmall(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -81,5 +82,5 @@ func readSmall(path string) ([]byte, error) {
 	if err == nil && len(text) > maxTokenFile {
 		err = fmt.Errorf("%s is larger than %d bytes", path, maxTokenFile)
 	}
-	return text, err
+	return plaintext.Of(text), err
 }

@@ -30,7 +30,7 @@ func TLS(u config.Upstream) (*tls.Config, error) {
 		}
 	}
 	if u.ClientCert != "" {
-		pair, err := tls.LoadX509KeyPair(u.ClientCert, u.ClientKey)
+		pair, err := config.KeyPair(u.ClientCert, u.ClientKey)
 		if err != nil {
 			return nil, fmt.Errorf("upstream.client_cert: %w", err)
 		}

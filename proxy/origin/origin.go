@@ -38,6 +38,8 @@ type Origin struct {
 	Ready func(ctx context.Context) error
 	// Renew makes an origin for the same server from another configuration. It may be nil.
 	Renew func(cfg config.Config, log *zap.Logger) (Origin, error)
+	// Dialer has the connections to a server at a URL; nil for others.
+	Dialer *upstream.Dialer
 	// Certificates are those of connections to the server; nil if there are none.
 	Certificates *Certificates
 	// Credential is what requests to the server carry; nil for none.

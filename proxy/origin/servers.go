@@ -80,7 +80,7 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 		return Origin{}, err
 	}
 	return Origin{
-		Credential: own, Credentials: in, Certificates: shown,
+		Dialer: d, Credential: own, Credentials: in, Certificates: shown,
 		Ready:  reachable(at),
 		Memory: memory,
 		Renew: func(cfg config.Config, log *zap.Logger) (Origin, error) {

@@ -1,5 +1,5 @@
 // Package rawio reads and writes TCP connections at less cost for the scheduler, and watches them without a goroutine for each
-// ([Watch]).
+// ([Watch]). [WhenHungUp] does the latter for a pipe or a socket that is only written to.
 //
 // The standard library tells the scheduler of each system call, so that one that blocks keeps no other goroutine from running. If
 // the call takes longer than usual, another thread takes over, and one of the two has to sleep soon. That costs more than most

@@ -41,7 +41,7 @@ func NewListener(cfg config.Config) (l Listener, err error) {
 		l.tokens = append(l.tokens, found...)
 	}
 	if cfg.TLS.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
+		pair, err := config.KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
 		if err != nil {
 			return l, fmt.Errorf("tls: %w", err)
 		}

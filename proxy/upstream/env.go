@@ -22,10 +22,14 @@ func DefaultEnv() []string {
 // ownEnv begins the names of dragoman's own settings.
 const ownEnv = "DRAGOMAN_"
 
+// managers are variables of the service manager that has started dragoman. Another process that spoke to the manager would change
+// what it believes of dragoman.
+var managers = []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}
+
 // AllowEnv returns the entries of environ ("NAME=value") that one of names allows, in
 // their order. A * in a name stands for any number of characters. The case of letters
 // does not matter, as on Windows. dragoman's own settings, which may hold secrets, are
-// allowed only by a name without a *.
+// allowed only by a name without a *. Those of the service manager never are.
 func AllowEnv(environ, names []string) []string {
 	var allowed []string
 	for _, entry := range environ {
@@ -35,6 +39,9 @@ func AllowEnv(environ, names []string) []string {
 			continue
 		}
 		name = strings.ToUpper(name)
+		if slices.Contains(managers, name) {
+			continue
+		}
 		if slices.ContainsFunc(names, func(pattern string) bool { return allows(strings.ToUpper(pattern), name) }) {
 			allowed = append(allowed, entry)
 		}

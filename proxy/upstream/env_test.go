@@ -10,6 +10,7 @@ func TestAllowEnv(t *testing.T) {
 	environ := []string{
 		"PATH=/bin", "Path=C:\\", "LC_ALL=C", "LC_=", "LANG=de=at", "XDG_DATA_HOME=/d", "XDG_HOME=/h", "XDG_DATA_DIRS=/e",
 		"AWS_SECRET_ACCESS_KEY=s3cr3t", "DRAGOMAN_AUTH=s3cr3t", "dragoman_key=s3cr3t", "=C:=C:\\x", "broken", "EMPTY=",
+		"NOTIFY_SOCKET=/run/systemd/notify", "WATCHDOG_USEC=1", "watchdog_pid=1",
 	}
 	for _, c := range []struct{ names, want string }{
 		{"", ""},
@@ -25,6 +26,7 @@ func TestAllowEnv(t *testing.T) {
 		{"DRAGOMAN_* D*", ""},
 		{"DRAGOMAN_AUTH", "DRAGOMAN_AUTH"},
 		{"EMPTY BROKEN", "EMPTY"},
+		{"NOTIFY_SOCKET WATCHDOG_* WATCHDOG_PID", ""},
 		{strings.Join(DefaultEnv(), " "), "PATH Path LC_ALL LC_ LANG XDG_DATA_HOME"},
 	} {
 		var got []string

@@ -57,6 +57,7 @@ func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	h = h.latest()
 	asked := time.Now()
 	carried, err := h.carry(ctx, &r)
 	if err != nil {

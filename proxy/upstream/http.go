@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -69,6 +70,7 @@ type HTTP struct {
 	credential Credential // nil for none
 	explain    func(*StatusError) error
 	pool       pool
+	successor  atomic.Pointer[HTTP]
 
 	buffers sync.Pool // of *buffer
 	readers sync.Pool // of *sse.Reader
@@ -146,6 +148,18 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	h.parsed.New = func() any { return new(fasthttp.ResponseHeader) }
 	h.spare.New = func() any { return new(carried) }
 	return h, nil
+}
+
+// ReplacedBy makes the exchanges that begin from now on those of next, also in sessions of h: they have the settings, the credential
+// and the connections of next.
+func (h *HTTP) ReplacedBy(next *HTTP) { h.successor.Store(next) }
+
+// latest returns what has replaced h, or h.
+func (h *HTTP) latest() *HTTP {
+	for next := h.successor.Load(); next != nil; next = h.successor.Load() {
+		h = next
+	}
+	return h
 }
 
 // Close closes all connections. Exchanges under way fail with ErrClosed, and so do all

@@ -72,6 +72,9 @@ func (d *Dialer) Transport() Transport {
 	return Auto
 }
 
+// ReplacedBy is [HTTP.ReplacedBy] for the connections of d and next, which must lead to the same server.
+func (d *Dialer) ReplacedBy(next *Dialer) { d.http.ReplacedBy(next.http) }
+
 // Close closes all connections, as [HTTP.Close] does.
 func (d *Dialer) Close() error { return d.http.Close() }
 

@@ -29,10 +29,11 @@ type Options struct {
 	Network   string   // "tcp" or "unix"
 	Addresses []string // host:port, or a socket's path; several for a Cluster, or of Sentinels
 	Database  int
-	TLS       *tls.Config // nil for none
-	Sentinel  string      // the name of the server at the Sentinels; "" if the addresses are those of servers
+	Sentinel  string // the name of the server at the Sentinels; "" if the addresses are those of servers
 
-	// Credentials are asked for at each connection.
+	// TLS and credentials are asked for at each connection.
+
+	TLS              func() (*tls.Config, error) // nil for none
 	Username         string
 	Password         func() (string, error) // nil for none
 	SentinelPassword string
@@ -67,10 +68,14 @@ func New(o Options) *Engine {
 		if o.Network == "unix" {
 			return d.DialContext(ctx, "unix", address)
 		}
-		if secure != nil {
-			return (&tls.Dialer{NetDialer: d, Config: secure}).DialContext(ctx, "tcp", address)
+		if secure == nil {
+			return d.DialContext(ctx, "tcp", address)
 		}
-		return d.DialContext(ctx, "tcp", address)
+		secure, err := o.TLS()
+		if err != nil {
+			return nil, err
+		}
+		return (&tls.Dialer{NetDialer: d, Config: secure}).DialContext(ctx, "tcp", address)
 	}
 	credentials := func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 		if o.Password == nil {
@@ -79,8 +84,12 @@ func New(o Options) *Engine {
 		secret, err := o.Password()
 		return rueidis.AuthCredentials{Username: o.Username, Password: secret}, err
 	}
+	var secure *tls.Config // says only whether to use TLS
+	if o.TLS != nil {
+		secure = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
 	e.options = rueidis.ClientOption{
-		InitAddress: o.Addresses, SelectDB: o.Database, TLSConfig: o.TLS, DialCtxFn: dial,
+		InitAddress: o.Addresses, SelectDB: o.Database, TLSConfig: secure, DialCtxFn: dial,
 		AuthCredentialsFn: credentials, ClientName: "dragoman",
 		Dialer: net.Dialer{Timeout: dialTimeout, KeepAlive: silence / 2}, ConnWriteTimeout: silence,
 		ReadBufferEachConn: buffers, WriteBufferEachConn: buffers,
@@ -89,7 +98,7 @@ func New(o Options) *Engine {
 	}
 	if o.Sentinel != "" {
 		e.options.Sentinel = rueidis.SentinelOption{
-			MasterSet: o.Sentinel, TLSConfig: o.TLS, Dialer: e.options.Dialer, ClientName: "dragoman",
+			MasterSet: o.Sentinel, TLSConfig: secure, Dialer: e.options.Dialer, ClientName: "dragoman",
 			Password: o.SentinelPassword,
 		}
 	}

@@ -41,21 +41,29 @@ func Engine(s *config.Store) (*redisstore.Engine, error) {
 		}
 	}
 	o.SentinelPassword = s.SentinelPassword
-	if !at.TLS {
-		return redisstore.New(o), nil
+	if at.TLS {
+		o.TLS = func() (*tls.Config, error) { return secured(s) }
+		if _, err := secured(s); err != nil {
+			return nil, err
+		}
 	}
-	o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	return redisstore.New(o), nil
+}
+
+// secured returns the settings of a connection with TLS to the server at s.URL, from the files as they are now.
+func secured(s *config.Store) (c *tls.Config, err error) {
+	c = &tls.Config{MinVersion: tls.VersionTLS12}
 	if s.CAFile != "" {
-		if o.TLS.RootCAs, err = config.Certificates(s.CAFile); err != nil {
+		if c.RootCAs, err = config.Certificates(s.CAFile); err != nil {
 			return nil, fmt.Errorf("store.ca_file: %w", err)
 		}
 	}
 	if s.ClientCert != "" {
-		pair, err := tls.LoadX509KeyPair(s.ClientCert, s.ClientKey)
+		pair, err := config.KeyPair(s.ClientCert, s.ClientKey)
 		if err != nil {
 			return nil, fmt.Errorf("store.client_cert: %w", err)
 		}
-		o.TLS.Certificates = []tls.Certificate{pair}
+		c.Certificates = []tls.Certificate{pair}
 	}
-	return redisstore.New(o), nil
+	return c, nil
 }

@@ -1,6 +1,7 @@
 package storeconfig
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -81,6 +82,52 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		s.Close()
+	}
+}
+
+// TestRotatedFiles checks that the next connection uses the files as they are then.
+func TestRotatedFiles(t *testing.T) {
+	cert, key := certificate(t)
+	otherCert, otherKey := certificate(t)
+	_, port, _ := net.SplitHostPort(peertest.Port(t))
+	storetest.StartRedis(t, "tls-port "+port, "tls-cert-file "+cert, "tls-key-file "+key, "tls-ca-cert-file "+cert)
+	dir := t.TempDir()
+	replace := func(name, by string) {
+		t.Helper()
+		text, err := os.ReadFile(by)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace("ca", otherCert)
+	replace("cert", otherCert)
+	replace("key", otherKey)
+	s := config.Default().Store
+	s.URL, s.CAFile, s.ClientCert, s.ClientKey = "rediss://127.0.0.1:"+port, filepath.Join(dir, "ca"), filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	engine, err := Engine(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	ping := func() error {
+		ctx, stop := context.WithTimeout(t.Context(), peertest.Patience)
+		defer stop()
+		return engine.Ping(ctx)
+	}
+	if ping() == nil {
+		t.Fatal("it connects to a server that it does not trust")
+	}
+	replace("ca", cert)
+	if ping() == nil {
+		t.Fatal("it connects with a certificate that the server does not trust")
+	}
+	replace("cert", cert)
+	replace("key", key)
+	if err := ping(); err != nil {
+		t.Errorf("after the rotation: %v", err)
 	}
 }
 
