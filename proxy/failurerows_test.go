@@ -268,6 +268,7 @@ func brokenRows(t *testing.T) []failureRow {
 			logged: "response with unknown request id", uncounted: true, play: fails(fault{says: jsonHead + ofLength(wrongAnswer)}, "tools/call")},
 		tools("timeout_first_byte", failures.TimeoutFirstByte, "upstream timed out", "", fault{hangs: true}),
 		tools("timeout_silence", failures.TimeoutSilence, "upstream timed out", "", fault{says: eventHead + "data: " + logLine + "\n\n", hangs: true}),
+		tools("connection_dead", failures.ConnectionDead, "upstream request failed: the connection was dead (no acknowledgement for 1 s); the server may have done what was asked", "no acknowledgement for 1 s", fault{deaf: true}),
 		tools("stream_closed", failures.StreamClosed, "upstream closed the stream without answering", "", fault{says: eventHead}),
 	}
 }

@@ -132,6 +132,8 @@ func unreached(err error) string {
 		return "server name not found"
 	case failures.TLSUnknownCA, failures.TLSName, failures.TLSExpired:
 		return "server certificate not trusted"
+	case failures.ConnectionDead:
+		return Reason(err) + "; the server may have done what was asked"
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) && !upstream.NeverSent(err) {
 		return "the connection ended before the answer was complete; the server may have done what was asked"

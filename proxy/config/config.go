@@ -153,6 +153,9 @@ type Upstream struct {
 	Version string `yaml:"version"`
 	// ConnectTimeout bounds dialling and the TLS handshake. It is a constant: a client whose call fails repeats it.
 	ConnectTimeout time.Duration `yaml:"-"`
+	// DeadAfter is how long the server's machine may acknowledge nothing of what was sent. It is a constant, from which that of the
+	// system's probes follows.
+	DeadAfter time.Duration `yaml:"-"`
 	// HandshakeTimeout bounds the wait for the answer to initialize.
 	HandshakeTimeout time.Duration `yaml:"handshake_timeout"`
 	// SilenceTimeout bounds the wait for the first byte of an answer, and for each next one. limits.time
@@ -368,6 +371,7 @@ func Default() Config {
 			PassEnv:          upstream.DefaultEnv(),
 			Transport:        string(upstream.Auto),
 			ConnectTimeout:   5 * time.Second,
+			DeadAfter:        25 * time.Second,
 			HandshakeTimeout: time.Minute,
 			SilenceTimeout:   5 * time.Minute,
 			Auth:             UpstreamAuth{KeyAudience: KeyForIssuer, Wait: 25 * time.Second},

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -49,6 +50,7 @@ const (
 	TimeoutFirstByte Cause = "timeout_first_byte"
 	TimeoutSilence   Cause = "timeout_silence"
 	StreamClosed     Cause = "stream_closed"
+	ConnectionDead   Cause = "connection_dead"
 	CommandNotFound  Cause = "command_not_found"
 	CommandExit      Cause = "command_exit"
 	CommandMute      Cause = "command_mute"
@@ -98,6 +100,7 @@ var about = map[Cause]struct {
 	TimeoutFirstByte: {zapcore.WarnLevel, "raise limits.time for this method (upstream.handshake_timeout for initialize) if the server needs longer"},
 	TimeoutSilence:   {zapcore.WarnLevel, "raise limits.time for this method if the server needs longer between two messages"},
 	StreamClosed:     {zapcore.WarnLevel, "the connection ended before the answer: idle timeout of a load balancer, or a crash of the server?"},
+	ConnectionDead:   {zapcore.WarnLevel, "the network lost the connection without a word: did this machine sleep or change its network? does a NAT, VPN or firewall forget quiet connections?"},
 	CommandNotFound:  {zapcore.ErrorLevel, "check upstream.command and PATH: is it a program that this user may run? a script needs #! in its first line"},
 	CommandExit:      {zapcore.WarnLevel, "the last lines of the server's stderr say why; upstream.restart bounds how often it is started again"},
 	CommandMute:      {zapcore.WarnLevel, "is this command an MCP server on stdio? its stdout must hold JSON-RPC alone"},
@@ -156,6 +159,8 @@ func Of(err error) Cause {
 		return CommandExit
 	case errors.Is(err, upstream.ErrLost):
 		return SessionLost
+	case dial.IsDead(err):
+		return ConnectionDead
 	case NotStartable(err):
 		return CommandNotFound
 	case errors.As(err, &dns):

@@ -14,6 +14,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/dial"
 )
 
 // exporter sends spans to a collector. See https://opentelemetry.io/docs/specs/otlp/#otlphttp. Only one goroutine at a
@@ -42,6 +44,7 @@ const (
 func newExporter(s settings, log *zap.Logger) *exporter {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = s.tls
+	t.DialContext = (&dial.Dialer{Timeout: s.timeout}).DialContext
 	x := &exporter{
 		endpoint: s.endpoint, header: s.header, timeout: s.timeout, log: log,
 		client: &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},

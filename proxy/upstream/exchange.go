@@ -25,6 +25,7 @@ type exchange struct {
 	firstByte, silence time.Duration
 	deadline           time.Time // of the response's head; zero for none
 	carried            *carried  // until the head is read; nil if the request carries no credential
+	again              *buffer   // the request as it was written, until the head is read; nil if it must not be sent twice
 
 	mu     sync.Mutex
 	conn   *conn // nil once it was given back or closed
@@ -78,7 +79,12 @@ func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
 		carried:   carried,
 	}
 	x.memory = h.memory.Lender(ctx, r.kind.patience(x.silence))
+	if r.repeats && len(buf.b)+len(r.content) <= keepBuffer {
+		x.again = h.buffer()
+		x.again.b = append(append(x.again.b, buf.b...), r.content...)
+	}
 	if err := x.write(buf.b, r.content); err != nil {
+		x.forget()
 		return nil, err
 	}
 	return x, nil
@@ -302,10 +308,19 @@ func (x *exchange) ContextEnded() { x.abort() }
 // unwatch ends the watch of ctx.
 func (x *exchange) unwatch() { x.end.Stop() }
 
+// forget gives back the copy of the request.
+func (x *exchange) forget() {
+	if x.again != nil {
+		x.http.release(x.again)
+		x.again = nil
+	}
+}
+
 // free gives back the memory of Events, except what is lent: that stays with the caller
 // that may still read it.
 func (x *exchange) free() {
 	x.unwatch()
+	x.forget()
 	if x.lent {
 		x.abandon()
 		return

@@ -76,7 +76,7 @@ func (s *SSESession) join(ctx context.Context, header []Header, deadline time.Ti
 		return nil, fmt.Errorf("upstream %s: %w", s.http.addr, errJoined)
 	}
 	x, err := s.http.exchange(ctx, request{
-		kind: join, header: header, firstByte: limit, silence: limit, deadline: deadline,
+		kind: join, header: header, repeats: true, firstByte: limit, silence: limit, deadline: deadline,
 	})
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (s *SSESession) post(ctx context.Context, m *Outgoing, deadline time.Time) 
 		return err
 	}
 	x, err := s.http.exchange(ctx, request{
-		kind: post, target: target, header: m.Header, content: m.Body,
+		kind: post, target: target, header: m.Header, content: m.Body, repeats: m.Repeats,
 		firstByte: m.FirstByte, silence: m.Silence, deadline: deadline,
 	})
 	if err != nil {

@@ -1,0 +1,228 @@
+package upstream
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dragoman-proxy/dragoman/dial"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+)
+
+// deadAfter is long enough for the system's timers, and short enough for a test.
+const deadAfter = time.Second
+
+// forgetful is a server whose connections can be forgotten by what lies between.
+type forgetful struct {
+	*server
+	http *HTTP
+	got  atomic.Int32 // requests
+	ends chan net.Conn
+}
+
+// forget serves every request by reply, and connects nothing yet.
+func forget(t *testing.T, reply string) *forgetful {
+	f := &forgetful{ends: make(chan net.Conn, 10)}
+	f.server = serve(t, func(c net.Conn, in *bufio.Reader) {
+		f.ends <- c
+		for {
+			if _, ok := take(in); !ok {
+				return
+			}
+			f.got.Add(1)
+			io.WriteString(c, reply)
+		}
+	})
+	f.http = newHTTP(t, HTTPConfig{URL: f.url(), Watch: dial.NewWatch(deadAfter), FirstByteTimeout: patience})
+	return f
+}
+
+// idle opens n connections and leaves them idle.
+func (f *forgetful) idle(t *testing.T, n int) {
+	t.Helper()
+	var all []Stream
+	for range n {
+		all = append(all, send(t, t.Context(), f.http.Session("", "")))
+	}
+	for _, st := range all {
+		if _, err := First(st); err != nil {
+			t.Fatal(err)
+		}
+		st.Close()
+	}
+	if len(f.http.pool.idle) != n {
+		t.Fatalf("%d connections are idle, want %d", len(f.http.pool.idle), n)
+	}
+}
+
+// forgetAll makes the connections that are open now look as if a NAT had forgotten them.
+func (f *forgetful) forgetAll(t *testing.T) {
+	t.Helper()
+	for range len(f.ends) {
+		peertest.Deafen(t, <-f.ends)
+	}
+}
+
+func (f *forgetful) call(t *testing.T, repeats bool) error {
+	t.Helper()
+	st, err := f.http.Session("", "").Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true, Repeats: repeats})
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	_, err = First(st)
+	return err
+}
+
+// TestCallOnADeadConnection fails and says why, because the server may have it. What may be repeated is sent once more. In both
+// cases no other idle connection of that time costs a call.
+func TestCallOnADeadConnection(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		repeats bool
+		got     int32 // requests of the server, with the three before and the one after
+	}{{"a call", false, 4}, {"a list", true, 5}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := forget(t, jsonReply(answer))
+			f.idle(t, 3)
+			f.forgetAll(t)
+			err := f.call(t, c.repeats)
+			switch {
+			case c.repeats && err != nil:
+				t.Errorf("%v", err)
+			case !c.repeats && (!dial.IsDead(err) || !strings.HasSuffix(err.Error(), "the connection was dead (no acknowledgement for 1 s)")):
+				t.Errorf("%v", err)
+			}
+			if err := f.call(t, false); err != nil {
+				t.Errorf("the next one: %v", err)
+			}
+			if got, conns := f.got.Load(), f.conns.Load(); got != c.got || conns != 4 {
+				t.Errorf("the server got %d requests, want %d, on %d connections", got, c.got, conns)
+			}
+		})
+	}
+}
+
+// TestIdleConnectionThatDied is not used: the system's probes were not answered. Older ones go with it.
+func TestIdleConnectionThatDied(t *testing.T) {
+	t.Parallel()
+	f := forget(t, jsonReply(answer))
+	f.idle(t, 2)
+	f.forgetAll(t)
+	peertest.Eventually(t, "the system has given the connection up", func() (over bool) {
+		raw, err := f.http.pool.idle[1].socket.(syscall.Conn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw.Control(func(fd uintptr) {
+			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+			over = err == nil && info.State == unix.BPF_TCP_CLOSE
+		})
+		return over
+	})
+	if err := f.call(t, false); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.got.Load(); n != 3 || len(f.http.pool.idle) != 1 {
+		t.Errorf("the server got %d requests, %d connections are idle", n, len(f.http.pool.idle))
+	}
+	if !f.http.pool.learned.IsZero() {
+		t.Error("the pool has learnt that the server closes connections")
+	}
+}
+
+// TestServerThatIsBusyIsNotDead: it reads nothing of a large request for a long time, and is silent for as long before it answers.
+func TestServerThatIsBusyIsNotDead(t *testing.T) {
+	t.Parallel()
+	srv := serve(t, func(c net.Conn, in *bufio.Reader) {
+		<-time.After(4 * deadAfter)
+		if _, ok := take(in); ok {
+			<-time.After(4 * deadAfter)
+			io.WriteString(c, jsonReply(answer))
+		}
+	})
+	h := newHTTP(t, HTTPConfig{URL: srv.url(), Watch: dial.NewWatch(deadAfter), FirstByteTimeout: patience})
+	st, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: make([]byte, 8<<20), Request: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if e, err := First(st); err != nil || string(e.Data) != answer {
+		t.Errorf("%q, %v", e.Data, err)
+	}
+}
+
+// TestStandingStreamOfADeadConnectionEnds, whether it is parked or not.
+func TestStandingStreamOfADeadConnectionEnds(t *testing.T) {
+	for _, parks := range []bool{false, true} {
+		t.Run(map[bool]string{false: "read", true: "parked"}[parks], func(t *testing.T) {
+			t.Parallel()
+			f := forget(t, eventHead+"\r\n")
+			st, err := f.http.Session("", "").Listen(t.Context(), ListenOptions{Parks: parks})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+			f.forgetAll(t)
+			p := &parking{Stream: st, woken: make(wakes, 1)}
+			if _, err := p.next(t); !dial.IsDead(err) || (p.parks > 0) != parks {
+				t.Errorf("%v, parked %d times", err, p.parks)
+			}
+		})
+	}
+}
+
+// TestSSESessionOnADeadConnectionIsLost, and says why.
+func TestSSESessionOnADeadConnectionIsLost(t *testing.T) {
+	t.Parallel()
+	f := forget(t, eventHead+"\r\nevent: endpoint\ndata: /post\n\n")
+	st, err := f.http.SSESession().Listen(t.Context(), ListenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	f.forgetAll(t)
+	if _, err := First(st); !errors.Is(err, ErrLost) || !dial.IsDead(err) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestConnectionsAgeByTheWallClock too: the other one stands still while the machine sleeps.
+func TestConnectionsAgeByTheWallClock(t *testing.T) {
+	for name, age := range map[string]func(*conn){
+		"idle": func(c *conn) { c.since.wall -= int64(2 * time.Minute) },
+		"old":  func(c *conn) { c.born.wall -= int64(11 * time.Minute) },
+	} {
+		f := forget(t, jsonReply(answer))
+		f.idle(t, 1)
+		age(f.http.pool.idle[0])
+		if err := f.call(t, false); err != nil {
+			t.Error(err)
+		}
+		if n := f.conns.Load(); n != 2 {
+			t.Errorf("%s: %d connections, want a new one", name, n)
+		}
+	}
+}
+
+// TestOldConnectionFinishesItsExchange: the greatest age of a connection does not count while a call is in flight.
+func TestOldConnectionFinishesItsExchange(t *testing.T) {
+	f := forget(t, jsonReply(answer))
+	st := send(t, t.Context(), f.http.Session("", ""))
+	defer st.Close()
+	x := st.(*exchange)
+	x.conn.born.wall -= int64(time.Hour)
+	x.conn.born.at = x.conn.born.at.Add(-time.Hour)
+	if _, err := First(st); err != nil {
+		t.Error(err)
+	}
+}
