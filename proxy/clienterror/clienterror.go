@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -129,6 +130,9 @@ func Reason(err error) string {
 func unreached(err error) string {
 	switch failures.Of(err) {
 	case failures.DNS:
+		if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsNotFound {
+			return "server name cannot be looked up now"
+		}
 		return "server name not found"
 	case failures.TLSUnknownCA, failures.TLSName, failures.TLSExpired:
 		return "server certificate not trusted"

@@ -151,8 +151,9 @@ type Upstream struct {
 	// Version is the protocol revision that the server speaks. If it is "", dragoman finds out whether the server has
 	// a handshake, and then proposes the newest revision with one, or an older one if the server refuses that.
 	Version string `yaml:"version"`
-	// ConnectTimeout bounds dialling and the TLS handshake. It is a constant: a client whose call fails repeats it.
-	ConnectTimeout time.Duration `yaml:"-"`
+	// ConnectTimeout bounds the wait for a connection to one of the server's addresses, and again for TLS. The search for
+	// the name has 20 seconds of its own.
+	ConnectTimeout time.Duration `yaml:"connect_timeout"`
 	// DeadAfter is how long the server's machine may acknowledge nothing of what was sent. It is a constant, from which that of the
 	// system's probes follows.
 	DeadAfter time.Duration `yaml:"-"`

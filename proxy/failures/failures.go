@@ -81,7 +81,7 @@ var about = map[Cause]struct {
 }{
 	DNS:              {zapcore.WarnLevel, "check the host in upstream.url, and the resolver of this machine"},
 	Refused:          {zapcore.WarnLevel, "is the server running at this host and port? check upstream.url"},
-	ConnectTimeout:   {zapcore.WarnLevel, "nothing answers at this host and port: check upstream.url and firewalls"},
+	ConnectTimeout:   {zapcore.WarnLevel, "nothing answers at this host and port: check upstream.url and firewalls, and raise upstream.connect_timeout if the way is slow"},
 	TLSUnknownCA:     {zapcore.WarnLevel, "put the certificate of the authority that signed the server's into upstream.ca_file"},
 	TLSName:          {zapcore.WarnLevel, "use a name in upstream.url that the certificate is for, or renew the certificate for this one"},
 	TLSExpired:       {zapcore.WarnLevel, "renew the server's certificate, or correct the clock of this machine"},
