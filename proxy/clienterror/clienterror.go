@@ -12,7 +12,6 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -150,7 +149,7 @@ func unreached(err error) string {
 func refusedWith(e *upstream.StatusError, err error) *mcp.Failure {
 	f := mcp.Fail(mcp.UpstreamRefused, "")
 	f.Status = e.Code
-	f.Text = "upstream answered " + strconv.Itoa(e.Code) + " " + http.StatusText(e.Code)
+	f.Text = "upstream answered " + upstream.Status(e.Code)
 	if e.Code < 400 || e.Code > 599 {
 		f.Status = http.StatusBadGateway
 	}

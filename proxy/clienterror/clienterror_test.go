@@ -46,6 +46,7 @@ func TestErrorsForClients(t *testing.T) {
 		{plainRefusal("text/plain", strings.Repeat("é", 1000)), -32603, 400, "upstream answered 400 Bad Request: " + strings.Repeat("é", 150) + "…"},
 		{plainRefusal("text/plain", " \n"), -32603, 400, "upstream answered 400 Bad Request"},
 		{plainRefusal("text/html", "<h1>no</h1>"), -32603, 400, "upstream answered 400 Bad Request"},
+		{&upstream.StatusError{Code: 524}, -32603, 524, "upstream answered 524"},
 		{plainRefusal("", "no"), -32603, 400, "upstream answered 400 Bad Request"},
 		{plainRefusal("text/plain", `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"m"}}`), -32001, 400, "m"},
 		{&upstream.TransportError{Post: plainRefusal("", ""), Get: plainRefusal("", "")}, -32603, 400, "upstream answered 400 Bad Request"},

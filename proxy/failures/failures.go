@@ -37,6 +37,7 @@ const (
 	TLSExpired       Cause = "tls_expired"
 	TLSPlain         Cause = "tls_plain"
 	TLSRefused       Cause = "tls_refused"
+	WebProxy         Cause = "web_proxy"
 	Unauthorized     Cause = "unauthorized"
 	Forbidden        Cause = "forbidden"
 	HostRefused      Cause = "host_refused"
@@ -86,7 +87,8 @@ var about = map[Cause]struct {
 	TLSName:          {zapcore.WarnLevel, "use a name in upstream.url that the certificate is for, or renew the certificate for this one"},
 	TLSExpired:       {zapcore.WarnLevel, "renew the server's certificate, or correct the clock of this machine"},
 	TLSPlain:         {zapcore.WarnLevel, "one side speaks TLS and the other does not: change http:// to https:// in upstream.url, or https:// to http://"},
-	TLSRefused:       {zapcore.WarnLevel, "the TLS handshake failed: check the server's TLS versions and whether it requires a client certificate"},
+	TLSRefused:       {zapcore.WarnLevel, "the TLS handshake failed: check the server's TLS versions, and the client certificate (upstream.client_cert) if it requires one"},
+	WebProxy:         {zapcore.WarnLevel, "the web proxy (HTTPS_PROXY, HTTP_PROXY) does not let the request through: with 407 it wants user and password in its URL, with 403 it must allow the server's host and port; NO_PROXY names servers that are reached without it"},
 	Unauthorized:     {zapcore.WarnLevel, "give the server's token with --header 'Authorization: …' (upstream.headers), or let clients send theirs"},
 	Forbidden:        {zapcore.WarnLevel, "the server refuses these credentials: check what they are allowed to do, or give others with --header 'Authorization: …'"},
 	HostRefused:      {zapcore.WarnLevel, "the server takes requests for certain host names only: use one of them in upstream.url, or let the server allow this one"},
@@ -145,6 +147,7 @@ func Of(err error) Cause {
 		late   interface{ Timeout() bool }
 		header *upstream.HeaderError
 		lacks  *upstream.CredentialError
+		hop    *upstream.ProxyError
 	)
 	switch {
 	case errors.As(err, &lacks):
@@ -171,7 +174,9 @@ func Of(err error) Cause {
 		return Malformed
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &late) && late.Timeout():
 		return ofTimeout(err)
-	case errors.As(err, &at) && strings.HasPrefix(at.Op, "tls"):
+	case errors.As(err, &hop):
+		return WebProxy
+	case errors.As(err, &at) && strings.HasPrefix(at.Op, "tls"), upstream.IsAlert(err):
 		return ofTLS(err)
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &at) && at.Op == "connect":
 		return Refused

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -176,7 +177,7 @@ type StatusError struct {
 
 // Error implements error. It quotes nothing of the answer.
 func (e *StatusError) Error() string {
-	said := fmt.Sprintf("the collector answers %d %s", e.Code, http.StatusText(e.Code))
+	said := strings.TrimSpace(fmt.Sprintf("the collector answers %d %s", e.Code, http.StatusText(e.Code)))
 	if e.Code == http.StatusNotFound {
 		said += ": OTEL_EXPORTER_OTLP_ENDPOINT is the address without /v1/traces, which is added"
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -118,7 +117,7 @@ type ProxyError struct {
 }
 
 func (e *ProxyError) Error() string {
-	return fmt.Sprintf("the web proxy answered %d %s", e.Code, http.StatusText(e.Code))
+	return "the web proxy answered " + Status(e.Code)
 }
 
 // findProxy returns the proxy on the way to u that find names, or nil if there is none. server is the configuration of

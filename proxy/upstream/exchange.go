@@ -119,13 +119,13 @@ func (x *exchange) write(head, content []byte) error {
 	if err == nil {
 		return nil
 	}
-	if n == 0 || isTimeout(err) || x.ctx.Err() != nil {
+	if n == 0 && c.gate == nil || isTimeout(err) || x.ctx.Err() != nil {
 		x.abort()
 		x.unwatch()
 		return x.failure("write", err)
 	}
 	// The server may have refused before it had read everything, and its
-	// answer says more than a broken pipe.
+	// answer says more than a broken pipe. So does its alert if it refuses TLS.
 	x.writeErr = err
 	return nil
 }
@@ -389,7 +389,7 @@ func (x *exchange) failure(op string, err error) error {
 		err = &silence{what: "no answer", after: x.firstByte}
 	case isTimeout(err):
 		err = &silence{what: "no further data", after: x.silence, midway: true}
-	case x.writeErr != nil && x.phase == awaiting:
+	case x.writeErr != nil && x.phase == awaiting && !IsAlert(err):
 		op, err = "write", x.writeErr
 	}
 	return &Error{Op: op, Addr: x.http.addr, Err: err}
