@@ -20,20 +20,47 @@ import (
 // deadAfter is long enough for the system's timers, and short enough for a test.
 const deadAfter = time.Second
 
+// network is what lies between a server and its clients.
+type network struct {
+	watch  *dial.Watch
+	says   string // of a dead connection
+	listen func(t *testing.T) net.Listener
+	forget func(t *testing.T, end net.Conn) // what comes for the server's end of a connection, and what it sends
+}
+
+// loopback forgets by dropping what comes.
+var loopback = &network{
+	watch: dial.NewWatch(deadAfter),
+	says:  "the connection was dead (no acknowledgement for 1 s)",
+	listen: func(t *testing.T) net.Listener {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ln
+	},
+	forget: func(t *testing.T, end net.Conn) { peertest.Deafen(t, end) },
+}
+
 // forgetful is a server whose connections can be forgotten by what lies between.
 type forgetful struct {
-	*server
+	server
+	by   *network
 	http *HTTP
 	got  atomic.Int32 // requests
 	ends chan net.Conn
 }
 
-// forget serves every request by reply, and connects nothing yet.
-func forget(t *testing.T, reply string) *forgetful {
-	f := &forgetful{ends: make(chan net.Conn, 10)}
-	f.server = serve(t, func(c net.Conn, in *bufio.Reader) {
+// serve serves every request by reply, and connects nothing yet.
+func (n *network) serve(t *testing.T, reply string) *forgetful {
+	t.Helper()
+	f := &forgetful{by: n, ends: make(chan net.Conn, 10)}
+	ln := n.listen(t)
+	f.address = ln.Addr().String()
+	peertest.AcceptOn(t, ln, func(c net.Conn) {
+		f.conns.Add(1)
 		f.ends <- c
-		for {
+		for in := bufio.NewReader(c); ; {
 			if _, ok := take(in); !ok {
 				return
 			}
@@ -41,7 +68,7 @@ func forget(t *testing.T, reply string) *forgetful {
 			io.WriteString(c, reply)
 		}
 	})
-	f.http = newHTTP(t, HTTPConfig{URL: f.url(), Watch: dial.NewWatch(deadAfter), FirstByteTimeout: patience})
+	f.http = newHTTP(t, HTTPConfig{URL: f.url(), Watch: n.watch, FirstByteTimeout: patience})
 	return f
 }
 
@@ -67,7 +94,7 @@ func (f *forgetful) idle(t *testing.T, n int) {
 func (f *forgetful) forgetAll(t *testing.T) {
 	t.Helper()
 	for range len(f.ends) {
-		peertest.Deafen(t, <-f.ends)
+		f.by.forget(t, <-f.ends)
 	}
 }
 
@@ -82,40 +109,50 @@ func (f *forgetful) call(t *testing.T, repeats bool) error {
 	return err
 }
 
-// TestCallOnADeadConnection fails and says why, because the server may have it. What may be repeated is sent once more. In both
-// cases no other idle connection of that time costs a call.
-func TestCallOnADeadConnection(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		repeats bool
-		got     int32 // requests of the server, with the three before and the one after
-	}{{"a call", false, 4}, {"a list", true, 5}} {
-		t.Run(c.name, func(t *testing.T) {
+// TestDeadConnections on a network that forgets.
+func TestDeadConnections(t *testing.T) { forgets(t, loopback) }
+
+func forgets(t *testing.T, n *network) {
+	for name, test := range map[string]func(*testing.T){
+		"a call":            func(t *testing.T) { deadCall(t, n, false, 4) },
+		"a list":            func(t *testing.T) { deadCall(t, n, true, 5) },
+		"an idle one":       func(t *testing.T) { deadIdle(t, n) },
+		"a standing stream": func(t *testing.T) { deadStream(t, n, false) },
+		"a parked stream":   func(t *testing.T) { deadStream(t, n, true) },
+		"HTTP+SSE":          func(t *testing.T) { deadSession(t, n) },
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := forget(t, jsonReply(answer))
-			f.idle(t, 3)
-			f.forgetAll(t)
-			err := f.call(t, c.repeats)
-			switch {
-			case c.repeats && err != nil:
-				t.Errorf("%v", err)
-			case !c.repeats && (!dial.IsDead(err) || !strings.HasSuffix(err.Error(), "the connection was dead (no acknowledgement for 1 s)")):
-				t.Errorf("%v", err)
-			}
-			if err := f.call(t, false); err != nil {
-				t.Errorf("the next one: %v", err)
-			}
-			if got, conns := f.got.Load(), f.conns.Load(); got != c.got || conns != 4 {
-				t.Errorf("the server got %d requests, want %d, on %d connections", got, c.got, conns)
-			}
+			test(t)
 		})
 	}
 }
 
-// TestIdleConnectionThatDied is not used: the system's probes were not answered. Older ones go with it.
-func TestIdleConnectionThatDied(t *testing.T) {
-	t.Parallel()
-	f := forget(t, jsonReply(answer))
+// deadCall: a call on a dead connection fails and says why, because the server may have it. What may be repeated is sent once more. In
+// both cases no other idle connection of that time costs a call. got is how many requests the server gets, with the three before
+// and the one after.
+func deadCall(t *testing.T, n *network, repeats bool, got int32) {
+	f := n.serve(t, jsonReply(answer))
+	f.idle(t, 3)
+	f.forgetAll(t)
+	err := f.call(t, repeats)
+	switch {
+	case repeats && err != nil:
+		t.Errorf("%v", err)
+	case !repeats && (!dial.IsDead(err) || !strings.HasSuffix(err.Error(), n.says)):
+		t.Errorf("%v", err)
+	}
+	if err := f.call(t, false); err != nil {
+		t.Errorf("the next one: %v", err)
+	}
+	if is, conns := f.got.Load(), f.conns.Load(); is != got || conns != 4 {
+		t.Errorf("the server got %d requests, want %d, on %d connections", is, got, conns)
+	}
+}
+
+// deadIdle: an idle connection that died is not used, after the system's probes were not answered. Older ones go with it.
+func deadIdle(t *testing.T, n *network) {
+	f := n.serve(t, jsonReply(answer))
 	f.idle(t, 2)
 	f.forgetAll(t)
 	peertest.Eventually(t, "the system has given the connection up", func() (over bool) {
@@ -140,6 +177,35 @@ func TestIdleConnectionThatDied(t *testing.T) {
 	}
 }
 
+// deadStream: a standing stream of a dead connection ends, whether it is parked or not.
+func deadStream(t *testing.T, n *network, parks bool) {
+	f := n.serve(t, eventHead+"\r\n")
+	st, err := f.http.Session("", "").Listen(t.Context(), ListenOptions{Parks: parks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	f.forgetAll(t)
+	p := &parking{Stream: st, woken: make(wakes, 1)}
+	if _, err := p.next(t); !dial.IsDead(err) || (p.parks > 0) != parks {
+		t.Errorf("%v, parked %d times", err, p.parks)
+	}
+}
+
+// deadSession: a session over HTTP+SSE is lost with its stream.
+func deadSession(t *testing.T, n *network) {
+	f := n.serve(t, eventHead+"\r\nevent: endpoint\ndata: /post\n\n")
+	st, err := f.http.SSESession().Listen(t.Context(), ListenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	f.forgetAll(t)
+	if _, err := First(st); !errors.Is(err, ErrLost) || !dial.IsDead(err) {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestServerThatIsBusyIsNotDead: it reads nothing of a large request for a long time, and is silent for as long before it answers.
 func TestServerThatIsBusyIsNotDead(t *testing.T) {
 	t.Parallel()
@@ -161,48 +227,13 @@ func TestServerThatIsBusyIsNotDead(t *testing.T) {
 	}
 }
 
-// TestStandingStreamOfADeadConnectionEnds, whether it is parked or not.
-func TestStandingStreamOfADeadConnectionEnds(t *testing.T) {
-	for _, parks := range []bool{false, true} {
-		t.Run(map[bool]string{false: "read", true: "parked"}[parks], func(t *testing.T) {
-			t.Parallel()
-			f := forget(t, eventHead+"\r\n")
-			st, err := f.http.Session("", "").Listen(t.Context(), ListenOptions{Parks: parks})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer st.Close()
-			f.forgetAll(t)
-			p := &parking{Stream: st, woken: make(wakes, 1)}
-			if _, err := p.next(t); !dial.IsDead(err) || (p.parks > 0) != parks {
-				t.Errorf("%v, parked %d times", err, p.parks)
-			}
-		})
-	}
-}
-
-// TestSSESessionOnADeadConnectionIsLost, and says why.
-func TestSSESessionOnADeadConnectionIsLost(t *testing.T) {
-	t.Parallel()
-	f := forget(t, eventHead+"\r\nevent: endpoint\ndata: /post\n\n")
-	st, err := f.http.SSESession().Listen(t.Context(), ListenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	f.forgetAll(t)
-	if _, err := First(st); !errors.Is(err, ErrLost) || !dial.IsDead(err) {
-		t.Errorf("%v", err)
-	}
-}
-
 // TestConnectionsAgeByTheWallClock too: the other one stands still while the machine sleeps.
 func TestConnectionsAgeByTheWallClock(t *testing.T) {
 	for name, age := range map[string]func(*conn){
 		"idle": func(c *conn) { c.since.wall -= int64(2 * time.Minute) },
 		"old":  func(c *conn) { c.born.wall -= int64(11 * time.Minute) },
 	} {
-		f := forget(t, jsonReply(answer))
+		f := loopback.serve(t, jsonReply(answer))
 		f.idle(t, 1)
 		age(f.http.pool.idle[0])
 		if err := f.call(t, false); err != nil {
@@ -216,7 +247,7 @@ func TestConnectionsAgeByTheWallClock(t *testing.T) {
 
 // TestOldConnectionFinishesItsExchange: the greatest age of a connection does not count while a call is in flight.
 func TestOldConnectionFinishesItsExchange(t *testing.T) {
-	f := forget(t, jsonReply(answer))
+	f := loopback.serve(t, jsonReply(answer))
 	st := send(t, t.Context(), f.http.Session("", ""))
 	defer st.Close()
 	x := st.(*exchange)
