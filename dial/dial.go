@@ -89,13 +89,11 @@ func (d *Dialer) addresses(ctx context.Context, host string) ([]netip.Addr, erro
 	return inTurn(found), nil
 }
 
-// unknown returns the error for a name that was not found because of err. It is no timeout, since that is not the server's.
+// unknown returns the error for a name that was not found because of err. It is a timeout only if the time of ctx is over: that of
+// the search is none of the server's.
 func unknown(ctx context.Context, host string, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
-		return context.DeadlineExceeded // package net sees the deadline of ctx before ctx ends
+	if end, ok := ctx.Deadline(); ctx.Err() != nil || ok && !time.Now().Before(end) { // package net may see it before ctx ends
+		return err
 	}
 	dns, ok := errors.AsType[*net.DNSError](err)
 	if !ok {

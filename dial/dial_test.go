@@ -123,7 +123,7 @@ func TestNamesHaveATimeOfTheirOwn(t *testing.T) {
 		}
 		d.lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
 			<-ctx.Done()
-			return nil, &net.DNSError{Err: ctx.Err().Error(), Name: host, IsTimeout: true}
+			return nil, &net.DNSError{Err: ctx.Err().Error(), Name: host, IsTimeout: true, UnwrapErr: ctx.Err()}
 		}
 		_, err := d.DialContext(t.Context(), "tcp", "server.example:80")
 		dns, ok := errors.AsType[*net.DNSError](err)
