@@ -95,7 +95,7 @@ func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
 func (x *exchange) write(head, content []byte) error {
 	dialing, cancel := x.dialing()
 	defer cancel()
-	c, reused, err := x.http.pool.get(dialing)
+	c, reused, err := x.take(dialing)
 	if err != nil {
 		return x.unreached(err)
 	}
@@ -128,6 +128,16 @@ func (x *exchange) write(head, content []byte) error {
 	// answer says more than a broken pipe. So does its alert if it refuses TLS.
 	x.writeErr = err
 	return nil
+}
+
+// take returns a connection for the request. A standing stream gets a new one: it keeps it, and is to begin at once also while idle
+// ones are dead, and not known to be.
+func (x *exchange) take(dialing context.Context) (c *conn, reused bool, err error) {
+	if x.kind.standing() {
+		c, err = x.http.pool.fresh(dialing)
+		return c, false, err
+	}
+	return x.http.pool.get(dialing)
 }
 
 // dialing bounds how long the exchange may wait for a connection.
