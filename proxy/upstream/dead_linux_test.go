@@ -51,7 +51,7 @@ type forgetful struct {
 	ends chan net.Conn
 }
 
-// serve serves every request by reply, and connects nothing yet.
+// serve serves every request by reply, and connects nothing yet. If that is a stream, a POST is accepted.
 func (n *network) serve(t *testing.T, reply string) *forgetful {
 	t.Helper()
 	f := &forgetful{by: n, ends: make(chan net.Conn, 10)}
@@ -61,11 +61,16 @@ func (n *network) serve(t *testing.T, reply string) *forgetful {
 		f.conns.Add(1)
 		f.ends <- c
 		for in := bufio.NewReader(c); ; {
-			if _, ok := take(in); !ok {
+			r, ok := take(in)
+			if !ok {
 				return
 			}
 			f.got.Add(1)
-			io.WriteString(c, reply)
+			if r.Method == "POST" && strings.HasPrefix(reply, eventHead) {
+				io.WriteString(c, accepted)
+			} else {
+				io.WriteString(c, reply)
+			}
 		}
 	})
 	f.http = newHTTP(t, HTTPConfig{URL: f.url(), Watch: n.watch, FirstByteTimeout: patience})
@@ -192,15 +197,27 @@ func deadStream(t *testing.T, n *network, parks bool) {
 	}
 }
 
-// deadSession: a session over HTTP+SSE is lost with its stream.
+// deadSession: a session over HTTP+SSE is lost with its stream. What is posted meanwhile fails for that reason, and not for its own
+// connection, so that it can be sent in the next session.
 func deadSession(t *testing.T, n *network) {
 	f := n.serve(t, eventHead+"\r\nevent: endpoint\ndata: /post\n\n")
-	st, err := f.http.SSESession().Listen(t.Context(), ListenOptions{})
+	s := f.http.SSESession()
+	st, err := s.Listen(t.Context(), ListenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer st.Close()
+	posts := func() error {
+		_, err := s.Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true, Repeats: true})
+		return err
+	}
+	if err := posts(); err != nil {
+		t.Fatal(err)
+	}
 	f.forgetAll(t)
+	if err := posts(); !errors.Is(err, ErrLost) || !dial.IsDead(err) {
+		t.Errorf("a message: %v", err)
+	}
 	if _, err := First(st); !errors.Is(err, ErrLost) || !dial.IsDead(err) {
 		t.Errorf("%v", err)
 	}
