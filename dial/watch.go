@@ -54,8 +54,10 @@ type Guard struct {
 	socket socket
 	waits  atomic.Bool // the watch has it
 	dead   atomic.Bool
-	since  time.Time // since when sent bytes are known not to be acknowledged; for the watch only
+	since  time.Duration // after started: since when sent bytes are known not to be acknowledged; 0 for never. For the watch only
 }
+
+var started = time.Now().Add(-time.Second) // so that no moment is 0
 
 // Guard makes w watch nc, if it is a socket. It is called once, before anything else of g.
 func (g *Guard) Guard(w *Watch, nc net.Conn) {
@@ -129,7 +131,7 @@ func (g *Guard) look(now time.Time) bool {
 	g.waits.Store(false) // first: what is sent from now on is said again
 	s, ok := stateOf(g.socket)
 	if !ok || !s.unacked && !s.unsent {
-		g.since = time.Time{}
+		g.since = 0
 		return false
 	}
 	if g.isDead(s, now) {
@@ -144,13 +146,13 @@ func (g *Guard) look(now time.Time) bool {
 // than they are.
 func (g *Guard) isDead(s state, now time.Time) bool {
 	if !s.unacked { // the peer does not read, and answers probes, each of which may be two minutes after the last one
-		g.since = time.Time{}
+		g.since = 0
 		return s.probes >= 3 && s.quiet >= g.watch.limit
 	}
-	if heard := now.Add(-s.quiet); g.since.IsZero() {
-		g.since = now
-	} else if heard.After(g.since) {
-		g.since = heard
+	at := now.Sub(started)
+	if g.since == 0 {
+		g.since = at
 	}
-	return now.Sub(g.since) >= g.watch.limit-g.watch.limit/10
+	g.since = max(g.since, at-s.quiet)
+	return at-g.since >= g.watch.limit-g.watch.limit/10
 }

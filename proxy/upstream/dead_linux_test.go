@@ -269,7 +269,7 @@ func TestOldConnectionFinishesItsExchange(t *testing.T) {
 	defer st.Close()
 	x := st.(*exchange)
 	x.conn.born.wall -= int64(time.Hour)
-	x.conn.born.at = x.conn.born.at.Add(-time.Hour)
+	x.conn.born.at -= time.Hour
 	if _, err := First(st); err != nil {
 		t.Error(err)
 	}

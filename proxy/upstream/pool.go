@@ -220,15 +220,18 @@ func (c *conn) write(head, content []byte, timeout time.Duration) (int, error) {
 
 // moment is a point in time by two clocks. That of Go stands still while the machine sleeps, and that on the wall can be set.
 type moment struct {
-	at   time.Time
-	wall int64 // in nanoseconds
+	at   time.Duration // since the program has started
+	wall int64         // in nanoseconds
 }
 
-func momentOf(at time.Time) moment { return moment{at, at.UnixNano()} }
+var started = time.Now()
+
+func momentOf(at time.Time) moment { return moment{at.Sub(started), at.UnixNano()} }
 
 // age returns how much time has passed until now, by the clock that says more.
 func (m moment) age(now time.Time) time.Duration {
-	return max(now.Sub(m.at), time.Duration(now.UnixNano()-m.wall))
+	n := momentOf(now)
+	return max(n.at-m.at, time.Duration(n.wall-m.wall))
 }
 
 // lesson is the time after which an idle connection is trusted four times as long
@@ -388,7 +391,8 @@ func (p *pool) discard(c *conn) {
 	defer p.mu.Unlock()
 	delete(p.open, c)
 	if c.guard.Dead() {
-		p.closeIdle(func(older *conn) bool { return !older.since.at.After(c.taken) })
+		taken := momentOf(c.taken)
+		p.closeIdle(func(older *conn) bool { return older.since.at <= taken.at })
 	}
 }
 
