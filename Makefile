@@ -29,7 +29,8 @@ test-browsers: ## the live page in Chromium
 test-redis: ## replicas that share a store; needs redis-server
 	TEST_SETS=redis $(TEST) ./proxy ./proxy/adapters ./proxy/doctor ./proxy/store/...
 
-test-measurements: ## that the programs that measure work, and that memory stays within its limit; with redis-server also what replicas do when their store fails
+test-measurements: ## that the programs that measure work, and that memory stays within its limit; on Linux also that a router forgets connections; with redis-server also what replicas do when their store fails
+	TEST_SETS=measurements $(TEST) ./proxy/upstream -run BehindARouter
 	TEST_SETS=measurements $(TEST) ./bench ./bench/capper ./bench/compare ./bench/fleet ./bench/latency
 
 test-judges: ## requests and the shipped adapters against the vendors' own API documents; npm unpacks 450 MB for it

@@ -45,6 +45,7 @@
 //   - owntools, adapters, shape, footprint, gate, dialect and results are features: tools of dragoman's own, adapter files,
 //     shorter results, smaller lists, checks before calls, newer schemas, cached results. replay keeps events for a client
 //     that reconnects. Each sees a session only by a small interface of its own.
+//   - dial, beside proxy, opens the TCP connections of all of them, and notices those that are dead.
 //   - oauth and oauthrelay are for logins (oauthclient sends the requests, those of adapters too), principal and quota say
 //     which client it is and how much it may have.
 //   - mcp, mcpheader and toolindex have what the protocol names; requests and outbox what is open and what waits.

@@ -217,6 +217,15 @@ func unreachableRows(t *testing.T) []failureRow {
 			t.Cleanup(s.Close)
 			return begins(s.URL)(t)
 		}},
+		{name: "tls_refused for lack of a client certificate", cause: failures.TLSRefused, status: 502, code: -32603, text: "upstream request failed: tls: certificate required",
+			says: "certificate required", play: func(t *testing.T) failurePlayed {
+				s := httptest.NewUnstartedServer(http.NotFoundHandler())
+				s.Config.ErrorLog = zap.NewStdLog(zap.NewNop())
+				s.TLS = &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAnyClientCert} // whose refusal comes behind the handshake
+				s.StartTLS()
+				t.Cleanup(s.Close)
+				return begins(s.URL, trusting(writePEM(t, s.Certificate().Raw)))(t)
+			}},
 	}
 }
 
@@ -241,6 +250,9 @@ func refusedRows() []failureRow {
 		{name: "http_status 302", cause: failures.HTTPStatus, status: 502, code: -32603, text: "upstream answered 302 Found",
 			says: "the target is https://login.example/start", play: fails(refusal(302, "Location: https://u:c4n4ry@login.example/start?key=c4n4ry\r\n"), "initialize")},
 		{name: "http_status 418", cause: failures.HTTPStatus, status: 418, code: -32603, text: "upstream answered 418", says: "the first line", play: fails(refusal(418, ""), "initialize")},
+		{name: "http_status 524", cause: failures.HTTPStatus, status: 524, code: -32603, text: "upstream answered 524", says: "upstream answered 524: the first line", play: fails(refusal(524, ""), "initialize")},
+		{name: "web_proxy", cause: failures.WebProxy, status: 502, code: -32603, text: "upstream request failed: the web proxy answered 407 Proxy Authentication Required",
+			says: "407", play: fails(refusal(407, "Proxy-Authenticate: Basic\r\n"), "initialize")},
 		{name: "http_status 500", cause: failures.HTTPStatus, status: 500, code: -32603, text: "upstream answered 500", says: "the first line", play: fails(refusal(500, ""), "initialize")},
 		{name: "http_status 500 in a session", cause: failures.HTTPStatus, status: 200, code: -32603, text: "upstream answered 500", method: "tools/call", says: "the first line", play: fails(refusal(500, ""), "tools/call")},
 		{name: "rate_limited", cause: failures.RateLimited, status: 429, code: -32603, text: "upstream answered 429", header: "Retry-After", method: "tools/call",
@@ -268,6 +280,7 @@ func brokenRows(t *testing.T) []failureRow {
 			logged: "response with unknown request id", uncounted: true, play: fails(fault{says: jsonHead + ofLength(wrongAnswer)}, "tools/call")},
 		tools("timeout_first_byte", failures.TimeoutFirstByte, "upstream timed out", "", fault{hangs: true}),
 		tools("timeout_silence", failures.TimeoutSilence, "upstream timed out", "", fault{says: eventHead + "data: " + logLine + "\n\n", hangs: true}),
+		tools("connection_dead", failures.ConnectionDead, "upstream request failed: the connection was dead (no acknowledgement for 1 s); the server may have done what was asked", "no acknowledgement for 1 s", fault{deaf: true}),
 		tools("stream_closed", failures.StreamClosed, "upstream closed the stream without answering", "", fault{says: eventHead}),
 	}
 }

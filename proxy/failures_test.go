@@ -21,6 +21,7 @@ type fault struct {
 	down    bool   // the server has stopped listening
 	says    string // the response, after which the connection is closed
 	hangs   bool   // the connection stays open instead
+	deaf    bool   // the network forgets the connection instead
 	status  int    // the status for initialize and for modern clients
 	session int    // the status within a session; 0 for 200
 	text    string // the text of the error
@@ -94,6 +95,11 @@ func newFaultyServer(t *testing.T, method string, modern bool) *faultyServer {
 		switch {
 		case f != nil && u.Method == s.method:
 			c := u.Hijack()
+			if f.deaf {
+				peertest.Deafen(t, c)
+				t.Cleanup(func() { c.Close() })
+				return
+			}
 			defer c.Close()
 			_, _ = io.WriteString(c, f.says)
 			if f.hangs {
@@ -140,6 +146,9 @@ func (s *faultyServer) proxyOf(t *testing.T, f fault) *webClient {
 	return serving(t, func(cfg *config.Config) {
 		cfg.Upstream.URL, cfg.Upstream.Transport = s.URL, "http"
 		cfg.Limits.UpstreamMessage = 64 << 10
+		if f.deaf {
+			cfg.Upstream.DeadAfter = time.Second
+		}
 		limit := config.TimeLimit{FirstByte: patience, Silence: patience}
 		switch {
 		case !f.hangs:

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -13,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/dial"
 )
 
 const (
@@ -91,11 +92,11 @@ func NewClient(opt Options) *Client {
 }
 
 func newTransport(opt Options) (t *http.Transport, err error) {
-	dialer := &net.Dialer{
+	dialer := &dial.Dialer{
 		Timeout: connectTimeout,
 		// The address is checked when it is dialled, because a name that resolved to an
 		// allowed address before may now resolve to another one.
-		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		Control: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			a, err := netip.ParseAddrPort(address)
 			if err != nil || !allowedAddress(a.Addr(), opt.PublicOnly) {
 				return errDenied

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
@@ -53,7 +54,7 @@ func (c *Call) redirected(r *Reply, z clean.Sanitizer) *failure.Failure {
 	status := "HTTP " + strconv.Itoa(r.Status) + ": "
 	f := &failure.Failure{Code: failure.InternalError, Message: status + "redirect not followed"}
 	if r.Status < 300 || r.Status == 304 {
-		f.Message = status + http.StatusText(r.Status)
+		f.Message = strings.TrimSuffix(status+http.StatusText(r.Status), ": ")
 	}
 	d := wire.Members(nil).Int("http_status", int64(r.Status)).Str("operation", c.Op.Name)
 	if u, err := url.Parse(r.Header.Get("Location")); err == nil && u.Host != "" {

@@ -10,8 +10,8 @@ import (
 	"errors"
 	"io"
 	"mime"
+	"net"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -129,9 +129,14 @@ func Reason(err error) string {
 func unreached(err error) string {
 	switch failures.Of(err) {
 	case failures.DNS:
+		if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsNotFound {
+			return "server name cannot be looked up now"
+		}
 		return "server name not found"
 	case failures.TLSUnknownCA, failures.TLSName, failures.TLSExpired:
 		return "server certificate not trusted"
+	case failures.ConnectionDead:
+		return Reason(err) + "; the server may have done what was asked"
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) && !upstream.NeverSent(err) {
 		return "the connection ended before the answer was complete; the server may have done what was asked"
@@ -144,7 +149,7 @@ func unreached(err error) string {
 func refusedWith(e *upstream.StatusError, err error) *mcp.Failure {
 	f := mcp.Fail(mcp.UpstreamRefused, "")
 	f.Status = e.Code
-	f.Text = "upstream answered " + strconv.Itoa(e.Code) + " " + http.StatusText(e.Code)
+	f.Text = "upstream answered " + upstream.Status(e.Code)
 	if e.Code < 400 || e.Code > 599 {
 		f.Status = http.StatusBadGateway
 	}

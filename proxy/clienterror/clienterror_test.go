@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
@@ -33,6 +36,9 @@ func TestErrorsForClients(t *testing.T) {
 		{&upstream.Error{Op: "connect", Addr: "127.0.0.1:1", Err: syscall.ECONNREFUSED}, -32603, 502, "upstream request failed: " + syscall.ECONNREFUSED.Error()},
 		{&upstream.Error{Op: "read", Addr: "127.0.0.1:1", Err: io.ErrUnexpectedEOF}, -32603, 502, "upstream request failed: the connection ended before the answer was complete; the server may have done what was asked"},
 		{&upstream.Error{Op: "tls", Addr: "127.0.0.1:1", Err: io.ErrUnexpectedEOF}, -32603, 502, "upstream request failed: unexpected EOF"},
+		{&upstream.Error{Op: "connect", Addr: "h:1", Err: &net.DNSError{Err: "no such host", Name: "h", IsNotFound: true}}, -32603, 502, "upstream request failed: server name not found"},
+		{&upstream.Error{Op: "connect", Addr: "h:1", Err: &net.DNSError{Err: "no answer", Name: "h", Server: "10.0.0.1:53"}}, -32603, 502, "upstream request failed: server name cannot be looked up now"},
+		{&upstream.Error{Op: "read", Addr: "h:1", Err: &dial.DeadError{After: 25 * time.Second}}, -32603, 502, "upstream request failed: the connection was dead (no acknowledgement for 25 s); the server may have done what was asked"},
 		{fmt.Errorf("x: %w", context.DeadlineExceeded), -32603, 504, "upstream timed out"},
 		{&upstream.ContentTypeError{Type: "text/html"}, -32603, 502, `upstream request failed: response of type "text/html", expected application/json or text/event-stream`},
 		{&upstream.ExitError{Command: "c", Status: "exit status 1"}, -32603, 502, `upstream process ended: upstream "c" ended (exit status 1)`},
@@ -40,6 +46,7 @@ func TestErrorsForClients(t *testing.T) {
 		{plainRefusal("text/plain", strings.Repeat("é", 1000)), -32603, 400, "upstream answered 400 Bad Request: " + strings.Repeat("é", 150) + "…"},
 		{plainRefusal("text/plain", " \n"), -32603, 400, "upstream answered 400 Bad Request"},
 		{plainRefusal("text/html", "<h1>no</h1>"), -32603, 400, "upstream answered 400 Bad Request"},
+		{&upstream.StatusError{Code: 524}, -32603, 524, "upstream answered 524"},
 		{plainRefusal("", "no"), -32603, 400, "upstream answered 400 Bad Request"},
 		{plainRefusal("text/plain", `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"m"}}`), -32001, 400, "m"},
 		{&upstream.TransportError{Post: plainRefusal("", ""), Get: plainRefusal("", "")}, -32603, 400, "upstream answered 400 Bad Request"},

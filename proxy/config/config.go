@@ -154,8 +154,12 @@ type Upstream struct {
 	// Version is the protocol revision that the server speaks. If it is "", dragoman finds out whether the server has
 	// a handshake, and then proposes the newest revision with one, or an older one if the server refuses that.
 	Version string `yaml:"version"`
-	// ConnectTimeout bounds dialling and the TLS handshake. It is a constant: a client whose call fails repeats it.
-	ConnectTimeout time.Duration `yaml:"-"`
+	// ConnectTimeout bounds the wait for a connection to one of the server's addresses, and again for TLS. The search for
+	// the name has 20 seconds of its own.
+	ConnectTimeout time.Duration `yaml:"connect_timeout"`
+	// DeadAfter is how long the server's machine may acknowledge nothing of what was sent. It is a constant, from which that of the
+	// system's probes follows.
+	DeadAfter time.Duration `yaml:"-"`
 	// HandshakeTimeout bounds the wait for the answer to initialize.
 	HandshakeTimeout time.Duration `yaml:"handshake_timeout"`
 	// SilenceTimeout bounds the wait for the first byte of an answer, and for each next one. limits.time
@@ -374,6 +378,7 @@ func Default() Config {
 			PassEnv:          upstream.DefaultEnv(),
 			Transport:        string(upstream.Auto),
 			ConnectTimeout:   5 * time.Second,
+			DeadAfter:        25 * time.Second,
 			HandshakeTimeout: time.Minute,
 			SilenceTimeout:   5 * time.Minute,
 			UnreadTimeout:    5 * time.Minute,

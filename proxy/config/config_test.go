@@ -347,6 +347,7 @@ func TestValidateNamesThePath(t *testing.T) {
 		"upstream.restart.max:":               func(c *Config) { c.Upstream.Restart.Max = -1 },
 		"bridge.ttl:":                         func(c *Config) { c.Bridge.TTL = -1 },
 		"limits.replay:":                      func(c *Config) { c.Limits.Replay = -1 },
+		"upstream.connect_timeout:":           func(c *Config) { c.Upstream.ConnectTimeout = 0 },
 		"upstream.silence_timeout:":           func(c *Config) { c.Upstream.SilenceTimeout = -1 },
 		"upstream.unread_timeout:":            func(c *Config) { c.Upstream.UnreadTimeout = -1 },
 		"shutdown.drain:":                     func(c *Config) { c.Shutdown.Drain = -1 },

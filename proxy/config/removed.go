@@ -4,7 +4,6 @@ package config
 var removed = map[string]string{
 	"sse_path":                          "it is always " + SSEPath,
 	"messages_path":                     "it is always " + MessagesPath,
-	"upstream.connect_timeout":          "it is always 5s",
 	"upstream.restart.wait":             "it is always 1s",
 	"upstream.restart.max_wait":         "it is always 30s",
 	"adapters.strict_files":             "dragoman adapter validate --strict reports what is doubtful",

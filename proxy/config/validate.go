@@ -97,6 +97,7 @@ func (c *Config) Validate() error {
 		{"limits.replay", int64(c.Limits.Replay), 0},
 		{"session.max_age", int64(c.Session.MaxAge), 1},
 		{"session.idle_timeout", int64(c.Session.IdleTimeout), 1},
+		{"upstream.connect_timeout", int64(c.Upstream.ConnectTimeout), 1},
 		{"upstream.handshake_timeout", int64(c.Upstream.HandshakeTimeout), 1},
 		{"upstream.silence_timeout", int64(c.Upstream.SilenceTimeout), 1},
 		{"upstream.unread_timeout", int64(c.Upstream.UnreadTimeout), 0},

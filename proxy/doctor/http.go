@@ -150,7 +150,7 @@ func (e *exam) plainToTLS(at *url.URL, where string) {
 
 // status reports a refusal by its HTTP status.
 func (e *exam) status(ctx context.Context, s *upstream.StatusError, at *url.URL, where string) {
-	name := strings.TrimSpace(fmt.Sprintf("%d %s", s.Code, http.StatusText(s.Code)))
+	name := upstream.Status(s.Code)
 	switch {
 	case failures.Of(s) == failures.TLSPlain:
 		e.plainToTLS(at, where)

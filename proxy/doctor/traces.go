@@ -84,7 +84,7 @@ func unreachable(err error, at *url.URL) (what, do string) {
 
 // collectorRefuses says what an HTTP status of the collector means.
 func (e *exam) collectorRefuses(r *telemetry.StatusError, place string) {
-	what := fmt.Sprintf("%d %s", r.Code, http.StatusText(r.Code))
+	what := strings.TrimSpace(fmt.Sprintf("%d %s", r.Code, http.StatusText(r.Code)))
 	if wanted := r.Header.Get("WWW-Authenticate"); wanted != "" {
 		what += ", WWW-Authenticate: " + e.quote(wanted)
 	}

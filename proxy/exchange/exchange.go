@@ -200,6 +200,7 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 	x.observeForward(marked)
 	x.Outgoing = upstream.Outgoing{Body: marked, Request: x.Call != nil, Header: header, Stale: x.isStale, Logs: x.Crossing.WantsLogs()}
 	if x.Call != nil {
+		x.Outgoing.Repeats = x.Call.Method.Reads()
 		limit := x.Common.Now().Silence[x.Call.Method]
 		x.Outgoing.FirstByte, x.Outgoing.Silence = limit.FirstByte, limit.Silence
 		if x.Call.Method == wire.SubscriptionsListen {

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -36,6 +37,7 @@ const (
 	TLSExpired       Cause = "tls_expired"
 	TLSPlain         Cause = "tls_plain"
 	TLSRefused       Cause = "tls_refused"
+	WebProxy         Cause = "web_proxy"
 	Unauthorized     Cause = "unauthorized"
 	Forbidden        Cause = "forbidden"
 	HostRefused      Cause = "host_refused"
@@ -49,6 +51,7 @@ const (
 	TimeoutFirstByte Cause = "timeout_first_byte"
 	TimeoutSilence   Cause = "timeout_silence"
 	StreamClosed     Cause = "stream_closed"
+	ConnectionDead   Cause = "connection_dead"
 	CommandNotFound  Cause = "command_not_found"
 	CommandExit      Cause = "command_exit"
 	CommandMute      Cause = "command_mute"
@@ -80,12 +83,13 @@ var about = map[Cause]struct {
 }{
 	DNS:              {zapcore.WarnLevel, "check the host in upstream.url, and the resolver of this machine"},
 	Refused:          {zapcore.WarnLevel, "is the server running at this host and port? check upstream.url"},
-	ConnectTimeout:   {zapcore.WarnLevel, "nothing answers at this host and port: check upstream.url and firewalls"},
+	ConnectTimeout:   {zapcore.WarnLevel, "nothing answers at this host and port: check upstream.url and firewalls, and raise upstream.connect_timeout if the way is slow"},
 	TLSUnknownCA:     {zapcore.WarnLevel, "put the certificate of the authority that signed the server's into upstream.ca_file"},
 	TLSName:          {zapcore.WarnLevel, "use a name in upstream.url that the certificate is for, or renew the certificate for this one"},
 	TLSExpired:       {zapcore.WarnLevel, "renew the server's certificate, or correct the clock of this machine"},
 	TLSPlain:         {zapcore.WarnLevel, "one side speaks TLS and the other does not: change http:// to https:// in upstream.url, or https:// to http://"},
-	TLSRefused:       {zapcore.WarnLevel, "the TLS handshake failed: check the server's TLS versions and whether it requires a client certificate"},
+	TLSRefused:       {zapcore.WarnLevel, "the TLS handshake failed: check the server's TLS versions, and the client certificate (upstream.client_cert) if it requires one"},
+	WebProxy:         {zapcore.WarnLevel, "the web proxy (HTTPS_PROXY, HTTP_PROXY) does not let the request through: with 407 it wants user and password in its URL, with 403 it must allow the server's host and port; NO_PROXY names servers that are reached without it"},
 	Unauthorized:     {zapcore.WarnLevel, "give the server's token with --header 'Authorization: …' (upstream.headers), or let clients send theirs"},
 	Forbidden:        {zapcore.WarnLevel, "the server refuses these credentials: check what they are allowed to do, or give others with --header 'Authorization: …'"},
 	HostRefused:      {zapcore.WarnLevel, "the server takes requests for certain host names only: use one of them in upstream.url, or let the server allow this one"},
@@ -99,6 +103,7 @@ var about = map[Cause]struct {
 	TimeoutFirstByte: {zapcore.WarnLevel, "raise limits.time for this method (upstream.handshake_timeout for initialize) if the server needs longer"},
 	TimeoutSilence:   {zapcore.WarnLevel, "raise limits.time for this method if the server needs longer between two messages"},
 	StreamClosed:     {zapcore.WarnLevel, "the connection ended before the answer: idle timeout of a load balancer, or a crash of the server?"},
+	ConnectionDead:   {zapcore.WarnLevel, "the network lost the connection without a word: did this machine sleep or change its network? does a NAT, VPN or firewall forget quiet connections?"},
 	CommandNotFound:  {zapcore.ErrorLevel, "check upstream.command and PATH: is it a program that this user may run? a script needs #! in its first line"},
 	CommandExit:      {zapcore.WarnLevel, "the last lines of the server's stderr say why; upstream.restart bounds how often it is started again"},
 	CommandMute:      {zapcore.WarnLevel, "is this command an MCP server on stdio? its stdout must hold JSON-RPC alone"},
@@ -145,6 +150,7 @@ func Of(err error) Cause {
 		late   interface{ Timeout() bool }
 		header *upstream.HeaderError
 		lacks  *upstream.CredentialError
+		hop    *upstream.ProxyError
 	)
 	switch {
 	case errors.As(err, &lacks):
@@ -161,6 +167,8 @@ func Of(err error) Cause {
 		return CommandExit
 	case errors.Is(err, upstream.ErrLost):
 		return SessionLost
+	case dial.IsDead(err):
+		return ConnectionDead
 	case NotStartable(err):
 		return CommandNotFound
 	case errors.As(err, &dns):
@@ -171,7 +179,9 @@ func Of(err error) Cause {
 		return Malformed
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &late) && late.Timeout():
 		return ofTimeout(err)
-	case errors.As(err, &at) && strings.HasPrefix(at.Op, "tls"):
+	case errors.As(err, &hop):
+		return WebProxy
+	case errors.As(err, &at) && strings.HasPrefix(at.Op, "tls"), upstream.IsAlert(err):
 		return ofTLS(err)
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &at) && at.Op == "connect":
 		return Refused

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"go.uber.org/zap/zapcore"
 
+	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -30,6 +32,11 @@ func TestCauses(t *testing.T) {
 		{at("tls", x509.CertificateInvalidError{Reason: x509.Expired}), TLSExpired},
 		{at("tls", x509.UnknownAuthorityError{}), TLSUnknownCA},
 		{at("tls", errors.New("remote error: tls: protocol version not supported")), TLSRefused},
+		{at("read", &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}), TLSRefused},
+		{at("connect", &upstream.ProxyError{Code: 407}), WebProxy},
+		{at("connect", &upstream.ProxyError{Code: 403}), WebProxy},
+		{at("read", &dial.DeadError{}), ConnectionDead},
+		{at("read", fmt.Errorf("%w: %w", upstream.ErrLost, &dial.DeadError{})), SessionLost},
 		{at("start", fs.ErrPermission), CommandNotFound},
 		{at("start", syscall.ENOEXEC), CommandNotFound},
 		{at("read", upstream.ErrLost), SessionLost},

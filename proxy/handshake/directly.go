@@ -57,7 +57,7 @@ func (h *Handshake) Directly(ctx context.Context, q *stateless.Request, known *e
 
 // discover sends server/discover. The caller owns the result.
 func (h *Handshake) discover(ctx context.Context, d *session.Direct) (result []byte, err error) {
-	o := &upstream.Outgoing{Body: h.Sent, Request: true, Header: d.Headers(h.Header, wire.ServerDiscover.String(), "")}
+	o := &upstream.Outgoing{Body: h.Sent, Request: true, Repeats: true, Header: d.Headers(h.Header, wire.ServerDiscover.String(), "")}
 	span := telemetry.Ask(ctx, o, translate.Modern())
 	defer func() { span.Done(err) }()
 	st, err := h.Conn.Send(ctx, o)

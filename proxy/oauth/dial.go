@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
 
@@ -143,9 +144,9 @@ func (w *web) proxyFor(r *http.Request) (*url.URL, error) {
 // dial connects to an address that the server may name, judged after DNS, or to the web
 // proxy.
 func (w *web) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{Timeout: documentTime}
+	d := dial.Dialer{Timeout: documentTime}
 	if _, viaProxy := w.proxies.Load(address); !viaProxy {
-		d.ControlContext = func(ctx context.Context, _, at string, _ syscall.RawConn) error {
+		d.Control = func(ctx context.Context, _, at string, _ syscall.RawConn) error {
 			a, err := netip.ParseAddrPort(at)
 			if err != nil {
 				return err

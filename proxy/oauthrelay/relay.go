@@ -14,7 +14,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -24,6 +23,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
@@ -72,7 +72,7 @@ type Relay struct {
 // New returns a Relay. It sends nothing yet.
 func New(c Config) *Relay {
 	t := &http.Transport{
-		DialContext:        (&net.Dialer{Timeout: c.DialTimeout}).DialContext,
+		DialContext:        (&dial.Dialer{Timeout: c.DialTimeout}).DialContext,
 		TLSClientConfig:    c.TLS,
 		DisableCompression: true, // answers pass as they are
 		MaxIdleConns:       16, MaxConnsPerHost: maxInHand, IdleConnTimeout: time.Minute,

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
@@ -57,7 +58,7 @@ func reachable(u *url.URL) func(context.Context) error {
 	}
 	at := net.JoinHostPort(u.Hostname(), port)
 	return func(ctx context.Context) error {
-		c, err := new(net.Dialer).DialContext(ctx, "tcp", at)
+		c, err := new(dial.Dialer).DialContext(ctx, "tcp", at)
 		if err != nil {
 			return &upstream.Error{Op: "connect", Addr: at, Err: err}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
@@ -38,6 +39,7 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 	c := upstream.HTTPConfig{
 		URL:              u.URL,
 		DialTimeout:      u.ConnectTimeout,
+		Watch:            dial.NewWatch(u.DeadAfter),
 		FirstByteTimeout: u.SilenceTimeout,
 		IdleTimeout:      u.SilenceTimeout,
 		MaxMessage:       int(cfg.Limits.UpstreamMessage),

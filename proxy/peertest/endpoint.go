@@ -102,6 +102,13 @@ func Accept(t *testing.T, serve func(net.Conn)) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	AcceptOn(t, ln, serve)
+	return ln.Addr().String()
+}
+
+// AcceptOn is Accept for a listener of the test's, which it closes.
+func AcceptOn(t *testing.T, ln net.Listener, serve func(net.Conn)) {
+	t.Helper()
 	var mu sync.Mutex
 	var open []net.Conn
 	var all sync.WaitGroup
@@ -129,5 +136,4 @@ func Accept(t *testing.T, serve func(net.Conn)) (address string) {
 		mu.Unlock()
 		all.Wait()
 	})
-	return ln.Addr().String()
 }

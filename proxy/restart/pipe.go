@@ -2,6 +2,7 @@ package restart
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -99,15 +100,23 @@ func (r *Pipe) Bind(s Session) { r.session = s }
 func (r *Pipe) Stream() upstream.Stream { return pipeStream{Pipe: r} }
 
 // Send sends one message to the running process. While the process is being restarted, Send waits, at
-// most for the time that a handshake may take.
+// most for the time that a handshake may take. If a server that is remote loses the session meanwhile, it gets in the next one what it
+// cannot have had, and what it may get twice.
 func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	conn, err := r.current(ctx, m)
 	if err != nil {
 		return nil, err
 	}
+	release := func() {}
+	repeats := r.remote && m.Repeats
+	if repeats {
+		release = r.exempt(m)
+	}
 	st, err := conn.Send(ctx, m)
-	if err != nil && r.remote && (IsLost(err) || upstream.NeverSent(err) && errors.Is(err, upstream.ErrLost)) {
-		release := r.exempt(m)
+	if err != nil && r.remote && (IsLost(err) || errors.Is(err, upstream.ErrLost) && (upstream.NeverSent(err) || repeats)) {
+		if !repeats {
+			release = r.exempt(m)
+		}
 		r.refuse(conn, err)
 		conn, err = r.current(ctx, m)
 		release() // from here on the server may have it
@@ -115,6 +124,8 @@ func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 			return nil, err
 		}
 		st, err = conn.Send(ctx, m)
+	} else if release(); repeats && err == nil {
+		return st, r.lostAfter(conn)
 	}
 	if err == nil || r.life.Err() != nil {
 		return st, err
@@ -131,6 +142,16 @@ func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 		err = &server.RestartError{Err: err}
 	}
 	return nil, err
+}
+
+// lostAfter returns the error for a request that conn has sent, if its session was lost before the request was no more exempt.
+func (r *Pipe) lostAfter(conn upstream.Conn) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conn == conn && r.state == processRuns {
+		return nil
+	}
+	return &server.RestartError{Err: cmp.Or(r.why, r.refused)}
 }
 
 // exempt excludes the request m from the failure of all open requests at a restart, until release is

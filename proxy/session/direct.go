@@ -65,10 +65,10 @@ func (d *Direct) Status(body []byte) int {
 // request passes on.
 func (d *Direct) Own(id []byte, method wire.Method, params string, from []upstream.Header) *upstream.Outgoing {
 	if d == nil {
-		return &upstream.Outgoing{Body: mcp.Request(id, method, "{"+params+"}"), Request: true, Header: from}
+		return &upstream.Outgoing{Body: mcp.Request(id, method, "{"+params+"}"), Request: true, Repeats: method.Reads(), Header: from}
 	}
 	header := d.Headers(from, method.String(), gjson.Get("{"+params+"}", "name").String())
-	return &upstream.Outgoing{Body: d.Request(id, method, params), Request: true, Header: header}
+	return &upstream.Outgoing{Body: d.Request(id, method, params), Request: true, Repeats: method.Reads(), Header: header}
 }
 
 // Request returns one of dragoman's own requests. params are its members besides _meta, without the

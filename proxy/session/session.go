@@ -239,7 +239,7 @@ func (s *Session) Inquire(ctx context.Context, method wire.Method, params string
 	defer cancel()
 	d := s.Direct
 	id := append(strconv.AppendInt([]byte(`"dragoman:`), d.last.Add(1), 10), '"')
-	o := &upstream.Outgoing{Body: d.Request(id, method, params), Request: true, Header: d.Headers(from, method.String(), "")}
+	o := &upstream.Outgoing{Body: d.Request(id, method, params), Request: true, Repeats: method.Reads(), Header: d.Headers(from, method.String(), "")}
 	span := telemetry.Ask(ctx, o, s.ServerRevision.Name)
 	defer func() { span.Done(err) }()
 	st, err := cmp.Or(s.Bare, s.Conn).Send(ctx, o)

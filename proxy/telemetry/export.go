@@ -10,10 +10,13 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/dial"
 )
 
 // exporter sends spans to a collector. See https://opentelemetry.io/docs/specs/otlp/#otlphttp. Only one goroutine at a
@@ -42,6 +45,7 @@ const (
 func newExporter(s settings, log *zap.Logger) *exporter {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = s.tls
+	t.DialContext = (&dial.Dialer{Timeout: s.timeout}).DialContext
 	x := &exporter{
 		endpoint: s.endpoint, header: s.header, timeout: s.timeout, log: log,
 		client: &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
@@ -173,7 +177,7 @@ type StatusError struct {
 
 // Error implements error. It quotes nothing of the answer.
 func (e *StatusError) Error() string {
-	said := fmt.Sprintf("the collector answers %d %s", e.Code, http.StatusText(e.Code))
+	said := strings.TrimSpace(fmt.Sprintf("the collector answers %d %s", e.Code, http.StatusText(e.Code)))
 	if e.Code == http.StatusNotFound {
 		said += ": OTEL_EXPORTER_OTLP_ENDPOINT is the address without /v1/traces, which is added"
 	}

@@ -31,7 +31,7 @@ func newAgain(t testing.TB, reply string) Conn {
 	h.pool.dial = func(context.Context) (*conn, error) {
 		a := &again{reply: []byte(reply)}
 		c := newConn(a, a)
-		c.probe = func() bool { return true }
+		c.probe = func() error { return nil }
 		return c, nil
 	}
 	return h.Session("6b1c", "2025-06-18")

@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/rawio"
 )
@@ -22,26 +22,27 @@ import (
 // dialer opens connections to one server.
 type dialer struct {
 	addr    string
-	via     *webProxy   // the proxy on the way; nil for none
-	tls     *tls.Config // nil for plain HTTP
-	timeout time.Duration
+	via     *webProxy     // the proxy on the way; nil for none
+	tls     *tls.Config   // nil for plain HTTP
+	timeout time.Duration // until connected, and then for TLS and the tunnel; not for the search for the name
+	watch   *dial.Watch
 }
 
 func (d *dialer) dial(ctx context.Context) (*conn, error) {
 	own := callctx.Under(ctx) // what is derived from ctx itself would leave something there
 	defer own.End(nil)
-	limited, cancel := context.WithTimeout(own, d.timeout)
-	defer cancel()
 	next := d.addr
 	if d.via != nil {
 		next = d.via.addr
 	}
-	var nd net.Dialer
-	socket, err := nd.DialContext(limited, "tcp", next)
+	by := dial.Dialer{Timeout: d.timeout, Watch: d.watch}
+	socket, err := by.Open(own, "tcp", next)
 	if err != nil {
 		return nil, d.failure(ctx, "connect", err)
 	}
 	socket = rawio.Wrap(socket)
+	limited, cancel := context.WithTimeout(own, d.timeout)
+	defer cancel()
 	under := &gate{Conn: socket}
 	nc, op, err := d.reach(limited, under)
 	if err != nil {
@@ -49,10 +50,13 @@ func (d *dialer) dial(ctx context.Context) (*conn, error) {
 		return nil, d.failure(ctx, op, err)
 	}
 	if nc == under {
-		return newConn(socket, socket), nil
+		nc = socket
 	}
 	c := newConn(nc, socket)
-	c.gate = under
+	c.guard.Guard(d.watch, socket)
+	if nc != socket {
+		c.gate = under
+	}
 	return c, nil
 }
 
@@ -113,7 +117,7 @@ type ProxyError struct {
 }
 
 func (e *ProxyError) Error() string {
-	return fmt.Sprintf("the web proxy answered %d %s", e.Code, http.StatusText(e.Code))
+	return "the web proxy answered " + Status(e.Code)
 }
 
 // findProxy returns the proxy on the way to u that find names, or nil if there is none. server is the configuration of

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,6 +52,13 @@ func NeverSent(err error) bool {
 	return ok && (e.Op == "connect" || strings.HasPrefix(e.Op, "tls") || e.Op == "start" || e.Op == opWait)
 }
 
+// IsAlert reports whether the peer has ended TLS by an alert. In TLS 1.3 that comes behind the handshake if a server refuses the
+// certificate of a client.
+func IsAlert(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error" // the type of the alert is not exported
+}
+
 func isTimeout(err error) bool {
 	var t interface{ Timeout() bool } // os.ErrDeadlineExceeded and context.DeadlineExceeded have it
 	return errors.As(err, &t) && t.Timeout()
@@ -78,14 +86,16 @@ type StatusError struct {
 }
 
 func (e *StatusError) Error() string {
-	s := fmt.Sprintf("upstream answered %d", e.Code)
-	if text := http.StatusText(e.Code); text != "" {
-		s += " " + text
-	}
+	s := "upstream answered " + Status(e.Code)
 	if e.Code >= 300 && e.Code < 400 {
 		s += "; redirects are not followed"
 	}
 	return s
+}
+
+// Status returns an HTTP status with its text, if it has one: CDNs have statuses of their own.
+func Status(code int) string {
+	return strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code))
 }
 
 // IsConflict reports whether err is the status 409, with which a server refuses a second stream where it has one already.

@@ -1,8 +1,12 @@
 package upstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
+	"syscall"
 	"testing"
 )
 
@@ -14,5 +18,32 @@ func TestNeverSent(t *testing.T) {
 	}
 	if NeverSent(errors.New("x")) || NeverSent(nil) {
 		t.Error("other errors")
+	}
+}
+
+// refusing is a connection whose peer has refused TLS, and closed it.
+type refusing struct{ net.Conn }
+
+func (refusing) Write([]byte) (int, error) {
+	return 0, &net.OpError{Op: "write", Err: os.NewSyscallError("write", syscall.EPIPE)}
+}
+
+func (refusing) Read([]byte) (int, error) {
+	return 0, &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}
+}
+
+// TestAlertIsReadAfterAFailedWrite: a server of TLS 1.3 refuses a client's certificate behind the handshake, when the request may
+// already fail.
+func TestAlertIsReadAfterAFailedWrite(t *testing.T) {
+	h := newHTTP(t, HTTPConfig{URL: "https://server"})
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	h.pool.dial = func(context.Context) (*conn, error) {
+		c := newConn(refusing{ours}, ours)
+		c.gate = &gate{Conn: ours}
+		return c, nil
+	}
+	if _, err := said(t.Context(), h.Session("", "")); !IsAlert(err) || err.Error() != "upstream server:443: read: tls: certificate required" {
+		t.Errorf("%v", err)
 	}
 }

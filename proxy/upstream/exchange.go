@@ -25,6 +25,7 @@ type exchange struct {
 	firstByte, silence time.Duration
 	deadline           time.Time // of the response's head; zero for none
 	carried            *carried  // until the head is read; nil if the request carries no credential
+	again              *buffer   // the request as it was written, until the head is read; nil if it must not be sent twice
 
 	mu     sync.Mutex
 	conn   *conn // nil once it was given back or closed
@@ -79,7 +80,12 @@ func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
 		carried:   carried,
 	}
 	x.memory = h.memory.Lender(ctx, r.kind.patience(x.silence))
+	if r.repeats && len(buf.b)+len(r.content) <= keepBuffer {
+		x.again = h.buffer()
+		x.again.b = append(append(x.again.b, buf.b...), r.content...)
+	}
 	if err := x.write(buf.b, r.content); err != nil {
+		x.forget()
 		return nil, err
 	}
 	return x, nil
@@ -90,7 +96,7 @@ func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
 func (x *exchange) write(head, content []byte) error {
 	dialing, cancel := x.dialing()
 	defer cancel()
-	c, reused, err := x.http.pool.get(dialing)
+	c, reused, err := x.take(dialing)
 	if err != nil {
 		return x.unreached(err)
 	}
@@ -114,15 +120,25 @@ func (x *exchange) write(head, content []byte) error {
 	if err == nil {
 		return nil
 	}
-	if n == 0 || isTimeout(err) || x.ctx.Err() != nil {
+	if n == 0 && c.gate == nil || isTimeout(err) || x.ctx.Err() != nil {
 		x.abort()
 		x.unwatch()
 		return x.failure("write", err)
 	}
 	// The server may have refused before it had read everything, and its
-	// answer says more than a broken pipe.
+	// answer says more than a broken pipe. So does its alert if it refuses TLS.
 	x.writeErr = err
 	return nil
+}
+
+// take returns a connection for the request. A standing stream gets a new one: it keeps it, and is to begin at once also while idle
+// ones are dead, and not known to be.
+func (x *exchange) take(dialing context.Context) (c *conn, reused bool, err error) {
+	if x.kind.standing() {
+		c, err = x.http.pool.fresh(dialing)
+		return c, false, err
+	}
+	return x.http.pool.get(dialing)
 }
 
 // dialing bounds how long the exchange may wait for a connection.
@@ -303,10 +319,19 @@ func (x *exchange) ContextEnded() { x.abort() }
 // unwatch ends the watch of ctx.
 func (x *exchange) unwatch() { x.end.Stop() }
 
+// forget gives back the copy of the request.
+func (x *exchange) forget() {
+	if x.again != nil {
+		x.http.release(x.again)
+		x.again = nil
+	}
+}
+
 // free gives back the memory of Events, except what is lent: that stays with the caller
 // that may still read it.
 func (x *exchange) free() {
 	x.unwatch()
+	x.forget()
 	if x.lent {
 		x.abandon()
 		return
@@ -375,7 +400,7 @@ func (x *exchange) failure(op string, err error) error {
 		err = &silence{what: "no answer", after: x.firstByte}
 	case isTimeout(err):
 		err = &silence{what: "no further data", after: x.silence, midway: true}
-	case x.writeErr != nil && x.phase == awaiting:
+	case x.writeErr != nil && x.phase == awaiting && !IsAlert(err):
 		op, err = "write", x.writeErr
 	}
 	return &Error{Op: op, Addr: x.http.addr, Err: err}

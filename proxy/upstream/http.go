@@ -14,6 +14,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
@@ -39,11 +40,14 @@ type HTTPConfig struct {
 	// NO_PROXY.
 	Proxy func(*url.URL) (*url.URL, error)
 
-	DialTimeout      time.Duration // until connected, TLS included; 5 s
+	DialTimeout      time.Duration // until connected, and again for TLS; 5 s
 	FirstByteTimeout time.Duration // until the head of a response; 5 min
 	IdleTimeout      time.Duration // silence within a body, except that of a GET stream; 5 min
 	EndpointTimeout  time.Duration // until an HTTP+SSE server has said where to post messages; 10 s
 	IdleConnTimeout  time.Duration // until an unused connection is closed; 1 min
+
+	// Watch closes connections that are dead; nil for dial.Standard.
+	Watch *dial.Watch
 
 	MaxMessage   int // bytes of one message (body or event) from the server; 64 MiB
 	MaxIdleConns int // kept for further messages; 128
@@ -82,6 +86,9 @@ type HTTP struct {
 // costs no more than one that cannot.
 const parkAfter = time.Second
 
+// maxLife is the age at which a connection takes no further exchange, so that a change of the server's addresses is followed.
+const maxLife = 10 * time.Minute
+
 // NewHTTP returns the server that c describes, without connecting to it. The error says
 // what is wrong with c.
 func NewHTTP(c HTTPConfig) (*HTTP, error) {
@@ -89,7 +96,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	if err != nil {
 		return nil, errors.New("upstream url: not a URL") // without err, which quotes the URL: it may contain a secret
 	}
-	d := dialer{timeout: cmp.Or(c.DialTimeout, 5*time.Second)}
+	d := dialer{timeout: cmp.Or(c.DialTimeout, 5*time.Second), watch: cmp.Or(c.Watch, dial.Standard)}
 	switch u.Scheme {
 	case "http":
 	case "https":
@@ -137,6 +144,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 			dial:    d.dial,
 			maxIdle: cmp.Or(c.MaxIdleConns, 128),
 			maxAge:  cmp.Or(c.IdleConnTimeout, time.Minute),
+			maxLife: maxLife,
 			open:    make(map[*conn]struct{}),
 		},
 	}

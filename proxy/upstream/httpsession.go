@@ -48,7 +48,7 @@ func (s *HTTPSession) session() (id, version string) {
 
 // Listen opens the stream of a GET. It returns when the server has granted it.
 func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, error) {
-	x, err := s.exchange(ctx, request{kind: listen, header: o.Header, lastEventID: o.LastEventID})
+	x, err := s.exchange(ctx, request{kind: listen, header: o.Header, lastEventID: o.LastEventID, repeats: true})
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s *HTTPSession) send(ctx context.Context, m *Outgoing) (*exchange, error) 
 		kind = call
 	}
 	return s.exchange(ctx, request{
-		kind: kind, header: m.Header, content: m.Body,
+		kind: kind, header: m.Header, content: m.Body, repeats: m.Repeats,
 		firstByte: m.FirstByte, silence: m.Silence,
 	})
 }

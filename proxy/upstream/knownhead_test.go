@@ -34,7 +34,7 @@ func secondResponse(t *testing.T, first, second []byte, forget bool) string {
 	h.pool.dial = func(context.Context) (*conn, error) {
 		s := &twice{replies: [][]byte{first, second}}
 		c = newConn(s, s)
-		c.probe = func() bool { return true }
+		c.probe = func() error { return nil }
 		return c, nil
 	}
 	session := h.Session("", "")

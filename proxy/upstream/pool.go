@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/rawio"
 	"github.com/dragoman-proxy/dragoman/proxy/samehead"
 )
@@ -61,8 +62,9 @@ type conn struct {
 	net.Conn          // the TLS connection, or socket itself
 	socket   net.Conn // closing it ends everything at once, without a TLS alert
 	in       *bufio.Reader
-	gate     *gate       // under TLS; nil for plain HTTP
-	probe    func() bool // reports whether the socket is open and quiet; nil if the system cannot say
+	gate     *gate // under TLS; nil for plain HTTP
+	guard    dial.Guard
+	probe    func() error // returns nil if the socket is open and quiet; nil itself if the system cannot say
 
 	readBy   time.Time // the deadlines of socket
 	writeBy  time.Time
@@ -74,7 +76,8 @@ type conn struct {
 	unread   []byte        // bytes that Read returns before those of the socket
 	reusable bool          // it may be used again once its response was read
 	keep     time.Duration // how long the server said it keeps an idle connection; 0 if it did not say
-	since    time.Time     // since when it is idle
+	born     moment
+	since    moment        // since when it is idle
 	taken    time.Time     // when this exchange got it
 	idle     time.Duration // how long it was idle before that
 
@@ -127,7 +130,7 @@ func (c *conn) receive(p []byte) (int, error) {
 	if n > 0 && err == io.EOF {
 		err = nil // the next Read returns it again
 	}
-	return n, err
+	return n, c.guard.Err(err)
 }
 
 // ahead reports whether more was read from the socket than was asked for: TLS reads whole records, so that bytes behind an
@@ -203,10 +206,32 @@ func (c *conn) write(head, content []byte, timeout time.Duration) (int, error) {
 	if err := c.writeWithin(c.taken, timeout); err != nil {
 		return 0, err
 	}
+	c.guard.Sent()
+	defer c.guard.Sent()
+	var n int
+	var err error
 	if len(head)+len(content) <= cap(head) {
-		return c.Conn.Write(append(head, content...))
+		n, err = c.Conn.Write(append(head, content...))
+	} else {
+		n, err = rawio.WriteBoth(c.Conn, head, content)
 	}
-	return rawio.WriteBoth(c.Conn, head, content)
+	return n, c.guard.Err(err)
+}
+
+// moment is a point in time by two clocks. That of Go stands still while the machine sleeps, and that on the wall can be set.
+type moment struct {
+	at   time.Duration // since the program has started
+	wall int64         // in nanoseconds
+}
+
+var started = time.Now()
+
+func momentOf(at time.Time) moment { return moment{at.Sub(started), at.UnixNano()} }
+
+// age returns how much time has passed until now, by the clock that says more.
+func (m moment) age(now time.Time) time.Duration {
+	n := momentOf(now)
+	return max(n.at-m.at, time.Duration(n.wall-m.wall))
 }
 
 // lesson is the time after which an idle connection is trusted four times as long
@@ -218,6 +243,7 @@ type pool struct {
 	dial    func(context.Context) (*conn, error)
 	maxIdle int
 	maxAge  time.Duration // of an idle connection
+	maxLife time.Duration // since a connection was made, looked at before an exchange
 
 	mu      sync.Mutex
 	idle    []*conn // the one used last is at the end, and is taken first
@@ -240,13 +266,18 @@ func (p *pool) get(ctx context.Context) (c *conn, reused bool, err error) {
 			return c, false, err
 		}
 		c.taken = time.Now()
-		c.idle = c.taken.Sub(c.since)
-		switch {
-		case c.idle > p.trusted(c):
-		case c.probe != nil && !c.probe():
-			p.learn(c.idle)
-		default:
-			return c, true, nil
+		c.idle = c.since.age(c.taken)
+		if c.idle <= p.trusted(c) && c.born.age(c.taken) <= p.maxLife {
+			if c.probe == nil {
+				return c, true, nil
+			}
+			err := c.probe()
+			if err == nil {
+				return c, true, nil
+			}
+			if !dial.IsDead(c.guard.Err(err)) {
+				p.learn(c.idle)
+			}
 		}
 		p.discard(c)
 	}
@@ -328,6 +359,7 @@ func (p *pool) fresh(ctx context.Context) (*conn, error) {
 	}
 	p.open[c] = struct{}{}
 	c.taken = time.Now()
+	c.born = momentOf(c.taken)
 	return c, nil
 }
 
@@ -337,7 +369,7 @@ func (p *pool) put(c *conn) {
 		p.discard(c)
 		return
 	}
-	c.since = time.Now()
+	c.since = momentOf(time.Now())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || len(p.idle) >= p.maxIdle {
@@ -351,12 +383,30 @@ func (p *pool) put(c *conn) {
 	}
 }
 
-// discard closes a connection, even if an exchange is under way on it.
+// discard closes a connection, even if an exchange is under way on it. If it was dead, those go too that were idle already when the
+// exchange got it: they would cost a call each.
 func (p *pool) discard(c *conn) {
 	c.socket.Close()
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	delete(p.open, c)
-	p.mu.Unlock()
+	if c.guard.Dead() {
+		taken := momentOf(c.taken)
+		p.closeIdle(func(older *conn) bool { return older.since.at <= taken.at })
+	}
+}
+
+// closeIdle closes the longest idle connections, as long as goes says so. The caller holds the lock.
+func (p *pool) closeIdle(goes func(*conn) bool) {
+	n := 0
+	for n < len(p.idle) && goes(p.idle[n]) {
+		delete(p.open, p.idle[n])
+		p.idle[n].socket.Close()
+		n++
+	}
+	left := copy(p.idle, p.idle[n:])
+	clear(p.idle[left:])
+	p.idle = p.idle[:left]
 }
 
 // park makes by notice when c can be read, and reports whether it could.
@@ -389,17 +439,10 @@ func (p *pool) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expiry = nil
-	n := 0
-	for n < len(p.idle) && time.Since(p.idle[n].since) >= p.maxAge {
-		delete(p.open, p.idle[n])
-		p.idle[n].socket.Close()
-		n++
-	}
-	left := copy(p.idle, p.idle[n:])
-	clear(p.idle[left:])
-	p.idle = p.idle[:left]
-	if left > 0 && !p.closed {
-		p.expiry = time.AfterFunc(p.maxAge-time.Since(p.idle[0].since), p.expire)
+	now := time.Now()
+	p.closeIdle(func(c *conn) bool { return c.since.age(now) >= p.maxAge })
+	if len(p.idle) > 0 && !p.closed {
+		p.expiry = time.AfterFunc(p.maxAge-p.idle[0].since.age(now), p.expire)
 	}
 }
 

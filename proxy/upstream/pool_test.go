@@ -218,7 +218,7 @@ func TestClosedConnectionIsNotPickedAgain(t *testing.T) {
 			if c == nil {
 				return true
 			}
-			ok := c.probe != nil && c.probe()
+			ok := c.probe != nil && c.probe() == nil
 			if ok {
 				h.pool.put(c)
 			} else {
@@ -252,7 +252,7 @@ func TestKeepAliveTimeoutOfTheServerIsUsed(t *testing.T) {
 		if nc == nil {
 			t.Fatalf("%q: connection was not kept", c.hint)
 		}
-		nc.probe = func() bool { return true } // where there is none, less is trusted
+		nc.probe = func() error { return nil } // where there is none, less is trusted
 		if d := h.pool.trusted(nc); d != c.trusted {
 			t.Errorf("%q: trusted for %v", c.hint, d)
 		}
@@ -262,7 +262,7 @@ func TestKeepAliveTimeoutOfTheServerIsUsed(t *testing.T) {
 
 func TestIdleConnectionsAreTrustedForLessTimeAfterAnEarlyClose(t *testing.T) {
 	p := &pool{maxAge: time.Minute}
-	c := &conn{probe: func() bool { return true }}
+	c := &conn{probe: func() error { return nil }}
 	for _, step := range []struct {
 		idle, passed, trusted time.Duration
 	}{
@@ -410,7 +410,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		for _, c := range h.pool.idle {
-			c.probe = func() bool { return true } // it is known to be open
+			c.probe = func() error { return nil } // it is known to be open
 		}
 		if _, err := said(t.Context(), h.Session("", "")); err != io.EOF {
 			t.Fatal(err)

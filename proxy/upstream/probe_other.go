@@ -6,4 +6,4 @@ import "syscall"
 
 // quietProbe returns nil: here a socket cannot be probed without waiting, so that only
 // the age of an idle connection counts.
-func quietProbe(syscall.Conn) func() bool { return nil }
+func quietProbe(syscall.Conn) func() error { return nil }

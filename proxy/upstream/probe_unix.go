@@ -2,26 +2,38 @@
 
 package upstream
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+)
 
-// quietProbe returns a function that reports whether the peer of an idle socket has
-// neither closed it nor sent anything. It does not block. It discards a byte that it
+// errNotQuiet says that the peer of an idle socket has closed it, or has sent something.
+var errNotQuiet = errors.New("the connection has ended, or has bytes that no request has asked for")
+
+// quietProbe returns a function that returns nil if the peer of an idle socket has
+// neither closed it nor sent anything, and else the error of the socket. It does not block. It discards a byte that it
 // finds, which does no harm, because such a connection cannot be used.
-func quietProbe(s syscall.Conn) func() bool {
+func quietProbe(s syscall.Conn) func() error {
 	raw, err := s.SyscallConn()
 	if err != nil {
 		return nil
 	}
 	var (
-		b     [1]byte
-		quiet bool
+		b   [1]byte
+		got error
 	)
 	look := func(fd uintptr) {
-		err := lookAt(fd, &b) // sockets are non-blocking here
-		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
+		switch got = lookAt(fd, &b); got { // sockets are non-blocking here
+		case nil:
+			got = errNotQuiet
+		case syscall.EAGAIN:
+			got = nil
+		}
 	}
-	return func() bool {
-		quiet = false
-		return raw.Control(look) == nil && quiet
+	return func() error {
+		if err := raw.Control(look); err != nil {
+			return err
+		}
+		return got
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/samehead"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -14,10 +15,16 @@ import (
 // maxTries is how often a request is sent with a new credential. Credentials give up earlier.
 const maxTries = 4
 
-// readHead reads the head of the response. If the server refuses the credential and there is a
-// new one, it sends the request once more.
+// readHead reads the head of the response. If the connection was dead and the server may get the request twice, it is sent once
+// more; so it is if the server refuses the credential and there is a new one.
 func (x *exchange) readHead(c *conn) error {
 	err := x.readOneHead(c)
+	if x.again != nil && err != sse.ErrInterrupted {
+		if dial.IsDead(err) {
+			err = x.repeat(c)
+		}
+		x.forget()
+	}
 	again := x.carried
 	if again == nil {
 		if refusal, ok := errors.AsType[*StatusError](err); ok && x.http.explain != nil {
@@ -55,6 +62,16 @@ func (x *exchange) readHead(c *conn) error {
 	}
 }
 
+// repeat sends the request once more, as the connection was dead, and reads the head of the response.
+func (x *exchange) repeat(dead *conn) error {
+	c, err := x.overNew(x.again.b, nil)
+	if err != nil {
+		return err
+	}
+	c.reader = dead.reader
+	return x.readOneHead(c)
+}
+
 // resend sends a request over a new connection, in the place of the one that was refused.
 func (x *exchange) resend(r *request) (*conn, error) {
 	buf := x.http.buffer()
@@ -63,7 +80,13 @@ func (x *exchange) resend(r *request) (*conn, error) {
 	if buf.b, err = x.http.head.append(buf.b, *r); err != nil {
 		return nil, err
 	}
+	return x.overNew(buf.b, r.content)
+}
+
+// overNew writes a request to a new connection, which replaces that of x.
+func (x *exchange) overNew(head, content []byte) (*conn, error) {
 	x.abort()
+	x.writeErr = nil
 	dialing, cancel := x.dialing()
 	defer cancel()
 	c, err := x.http.pool.fresh(dialing)
@@ -78,7 +101,7 @@ func (x *exchange) resend(r *request) (*conn, error) {
 		x.abort()
 		return nil, ErrClosed
 	}
-	if _, err := c.write(buf.b, r.content, x.silence); err != nil {
+	if _, err := c.write(head, content, x.silence); err != nil {
 		return nil, x.failure("write", err)
 	}
 	return c, nil

@@ -32,6 +32,7 @@ type request struct {
 	id, version, lastEventID string
 	header                   []Header
 	content                  []byte
+	repeats                  bool // as in Outgoing
 
 	firstByte, silence time.Duration // 0 for those of the server
 	deadline           time.Time     // for the response's head, even if firstByte ends later; zero for none

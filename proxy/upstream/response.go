@@ -141,7 +141,7 @@ func (x *exchange) keepHead(c *conn, raw []byte, length int) {
 
 // noHead returns err, with which reading a head has ended.
 func (x *exchange) noHead(c *conn, err error) error {
-	if c.idle > 0 && c.readErr != nil && err != sse.ErrInterrupted && !isTimeout(err) && !errors.Is(err, net.ErrClosed) {
+	if c.idle > 0 && c.readErr != nil && err != sse.ErrInterrupted && !isTimeout(err) && !errors.Is(err, net.ErrClosed) && !c.guard.Dead() {
 		x.http.pool.learn(c.idle) // the server closed the connection when it was taken
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -76,7 +77,7 @@ func (s *SSESession) join(ctx context.Context, header []Header, deadline time.Ti
 		return nil, fmt.Errorf("upstream %s: %w", s.http.addr, errJoined)
 	}
 	x, err := s.http.exchange(ctx, request{
-		kind: join, header: header, firstByte: limit, silence: limit, deadline: deadline,
+		kind: join, header: header, repeats: true, firstByte: limit, silence: limit, deadline: deadline,
 	})
 	if err != nil {
 		return nil, err
@@ -170,6 +171,29 @@ func (s *SSESession) post(ctx context.Context, m *Outgoing, deadline time.Time) 
 		}
 		return err
 	}
+	err := s.postOnce(ctx, f, target, m, deadline)
+	if !dial.IsDead(err) || errors.Is(err, ErrLost) {
+		return err
+	}
+	select {
+	case <-f.done:
+		return f.over()
+	case <-ctx.Done():
+		return err
+	case <-time.After(streamGrace):
+	}
+	if m.Repeats {
+		return s.postOnce(ctx, f, target, m, deadline)
+	}
+	return err
+}
+
+// streamGrace is how long a POST whose connection was dead waits for the end of the session's stream, which most likely died with it: what is
+// sent once more in a session that is lost has no answer.
+const streamGrace = 5 * time.Second
+
+// postOnce posts one message.
+func (s *SSESession) postOnce(ctx context.Context, f *feed, target string, m *Outgoing, deadline time.Time) error {
 	x, err := s.http.exchange(ctx, request{
 		kind: post, target: target, header: m.Header, content: m.Body,
 		firstByte: m.FirstByte, silence: m.Silence, deadline: deadline,

@@ -39,6 +39,7 @@ import (
 type Outgoing struct {
 	Body    []byte   // one JSON text, written as it is
 	Request bool     // an answer is expected
+	Repeats bool     // the server may get it twice: over HTTP it is sent again, once, if its connection was dead
 	Header  []Header // further headers of this message (Authorization, traceparent …): HTTP only
 
 	// How long the server may take to begin its response, and how long it may be silent

@@ -107,6 +107,15 @@ func methodOf(raw []byte) Method {
 	return m
 }
 
+// Reads reports whether a request with this method changes nothing at the server, which may therefore get it twice.
+func (m Method) Reads() bool {
+	switch m {
+	case Ping, ServerDiscover, ToolsList, ResourcesList, ResourcesTemplatesList, ResourcesRead, PromptsList, PromptsGet, CompletionComplete, TasksGet, TasksList:
+		return true
+	}
+	return false
+}
+
 // String returns the method's name in messages, or "other".
 func (m Method) String() string {
 	if m == OtherMethod || m >= NumMethods {

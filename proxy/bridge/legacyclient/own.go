@@ -127,7 +127,7 @@ func (c *Conn) own(q ownRequest, header []upstream.Header) (id []byte, o *upstre
 	if err != nil {
 		return nil, nil, err
 	}
-	o = &upstream.Outgoing{Body: out, Request: true, Header: c.headers(header, q.method.String(), q.target)}
+	o = &upstream.Outgoing{Body: out, Request: true, Repeats: q.method.Reads(), Header: c.headers(header, q.method.String(), q.target)}
 	if q.method == wire.SubscriptionsListen {
 		o.FirstByte, o.Silence = 0, bridge.MaxQuiet
 	}

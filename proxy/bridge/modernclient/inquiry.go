@@ -29,7 +29,7 @@ func (b *pooledSession) inquire(ctx context.Context, method wire.Method, params 
 	defer stop(nil)
 	defer b.limit(stop)()
 	id := b.nextID()
-	o := &upstream.Outgoing{Body: mcp.Request(id, method, params), Request: true, Header: header}
+	o := &upstream.Outgoing{Body: mcp.Request(id, method, params), Request: true, Repeats: method.Reads(), Header: header}
 	span := telemetry.Ask(ctx, o, b.s.About().ServerRevision.Name)
 	defer func() { span.Done(err) }()
 	st, err := b.s.Send(ctx, o)
