@@ -29,9 +29,9 @@ func TestTheFirstCallIsAskedOnTheStandingStream(t *testing.T) {
 		case r.Method == http.MethodGet:
 			time.Sleep(100 * time.Millisecond)
 			w.Header().Set("Content-Type", "text/event-stream")
+			close(open)
 			w.WriteHeader(http.StatusOK)
 			w.(http.Flusher).Flush()
-			close(open)
 			select {
 			case q := <-questions:
 				fmt.Fprintf(w, "data: %s\n\n", q)
