@@ -14,12 +14,18 @@ import (
 )
 
 const (
-	startLimit  = 90 * time.Second // for the answer to the first request
-	answerLimit = 15 * time.Second
-	quiet       = 250 * time.Millisecond // after it nothing more comes that belongs to an earlier step
-	maxRounds   = 8                      // questions of one call of a client without a handshake
-	maxPages    = 20
+	maxRounds = 8 // questions of one call of a client without a handshake
+	maxPages  = 20
 )
+
+// A pace is how long a client waits.
+type pace struct {
+	start  time.Duration // for the answer to the first request
+	answer time.Duration // for every other answer
+	quiet  time.Duration // after it, nothing more comes that belongs to an earlier step
+}
+
+var usual = pace{start: 90 * time.Second, answer: 15 * time.Second, quiet: 250 * time.Millisecond}
 
 var errNoAnswer = errors.New("no answer")
 
@@ -30,7 +36,7 @@ type client struct {
 	revision string
 	modern   bool // of a revision without a handshake
 	folder   folder
-	limit    time.Duration // for an answer
+	pace     pace
 	began    bool
 	last     int // the last id
 	silent   int // requests in a row that had no answer
@@ -45,8 +51,8 @@ type transcript struct {
 	broken        string         // why the session ended too early, "" if it did not
 }
 
-func newClient(ctx context.Context, w wire, revision string, f folder) *client {
-	return &client{ctx: ctx, wire: w, revision: revision, modern: revision >= modernRevision, folder: f, limit: answerLimit,
+func newClient(ctx context.Context, w wire, revision string, f folder, p pace) *client {
+	return &client{ctx: ctx, wire: w, revision: revision, modern: revision >= modernRevision, folder: f, pace: p,
 		notes: transcript{map[string]any{}, map[string]any{}, map[string]any{}, ""}}
 }
 
@@ -109,9 +115,9 @@ func (c *client) respondTo(result map[string]any) map[string]any {
 // request sends one request and returns its answer: an object with result, error or failed.
 func (c *client) request(method string, params map[string]any) map[string]any {
 	id := c.send(method, params, true)
-	limit := c.limit
+	limit := c.pace.answer
 	if !c.began {
-		limit = max(limit, startLimit*c.limit/answerLimit)
+		limit = c.pace.start
 	}
 	answer, err := c.await(id, limit)
 	c.began = true

@@ -99,7 +99,7 @@ func (o options) run(ctx context.Context) error {
 			return err
 		}
 	}
-	runner := &runner{cache: o.cache, dragoman: o.dragoman, limit: answerLimit}
+	runner := &runner{cache: o.cache, dragoman: o.dragoman, pace: usual}
 	if o.show != "" {
 		runner.show = o.save
 	}

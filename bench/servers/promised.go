@@ -25,6 +25,7 @@ type promise struct {
 
 const (
 	bridging = "bridging-eras.md"
+	thisPage = "servers.md" // its second paragraph
 	entries  = `(tools|prompts|resources|resourceTemplates)\[\]`
 	content  = `.*\.result\.(content\[\]|messages\[\]\.content)`
 )
@@ -58,6 +59,9 @@ var promises = []promise{
 	}},
 	{"C41", "", false, at(`resources/read.*\.contents\[\]\.name added`), func(s sight) bool { return s.revision >= "2025-06-18" }},
 	{"C41", "2025-06-18", false, at(`resources/read.*\.contents\[\]\.name removed`), nil},
+
+	// A refusal in HTTP that is no JSON-RPC becomes an error of JSON-RPC.
+	{thisPage, "", false, at(`.*\.(transport removed|error added)`), func(s sight) bool { return s.direct["transport"] != nil }},
 
 	{"C22", "", true, at(`resources/read.*\.error\.code changed`), func(s sight) bool { return short(s.before) == "-32002" && short(s.after) == "-32602" }},
 	{"C28", "", true, at(`hello\.result\.capabilities\.(tasks removed|extensions(\..*)? (added|removed))`), nil},

@@ -19,7 +19,7 @@ const loopback = "127.0.0.1"
 type runner struct {
 	cache    cache
 	dragoman string
-	limit    time.Duration // for each answer
+	pace     pace
 	show     func(s *server, transport, revision string, through bool, t transcript)
 }
 
@@ -106,6 +106,8 @@ func (r *runner) runWay(ctx context.Context, s *server, w way, res *result) erro
 	}
 	newest := t.direct[newestHandshake]
 	switch {
+	case newest.broken != "" && greeted(newest):
+		return fmt.Errorf("the session does not last: %s", newest.broken)
 	case greeted(newest):
 		res.revision = revisionOf(newest)
 		res.count(newest)
@@ -294,8 +296,7 @@ func (r *runner) shown(s *server, w way, revision string, through bool, t transc
 }
 
 func (r *runner) play(ctx context.Context, conn wire, s *server, w way, f folder, revision string, through bool) *client {
-	c := newClient(ctx, conn, revision, f)
-	c.limit = r.limit
+	c := newClient(ctx, conn, revision, f, r.pace)
 	c.play(s.Calls, s.Slow)
 	return c
 }
@@ -362,7 +363,7 @@ func (r *runner) webSessions(ctx context.Context, s *server, w way, through bool
 // listens waits until a process listens on the port.
 func listens(ctx context.Context, p *child, host string, port int) error {
 	address := net.JoinHostPort(host, strconv.Itoa(port))
-	for began := time.Now(); time.Since(began) < startLimit; time.Sleep(50 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < usual.start; time.Sleep(50 * time.Millisecond) {
 		if conn, err := net.DialTimeout("tcp", address, time.Second); err == nil {
 			conn.Close()
 			return nil

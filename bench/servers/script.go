@@ -27,7 +27,9 @@ type call struct {
 // play goes through the whole script. Each step's answer is noted, whatever it is.
 func (c *client) play(calls []call, slow *call) {
 	if c.modern {
-		c.ask(hello, "server/discover", map[string]any{})
+		if c.ask(hello, "server/discover", map[string]any{}) == nil {
+			return
+		}
 	} else {
 		if c.greet() == nil {
 			return
@@ -51,7 +53,7 @@ func (c *client) play(calls []call, slow *call) {
 		c.send("notifications/roots/list_changed", nil, false)
 		c.ask("last ping", "ping", nil)
 	}
-	c.await("", quiet)
+	c.await("", c.pace.quiet)
 }
 
 // greet does the handshake.
@@ -218,7 +220,7 @@ func (c *client) listen(uri any) {
 	const acknowledged = "notifications/subscriptions/acknowledged"
 	var answer map[string]any
 	for end := 0; end < 8 && answer == nil && c.notes.notifications[acknowledged] == nil; end++ {
-		answer, _ = c.await(id, quiet)
+		answer, _ = c.await(id, c.pace.quiet)
 	}
 	if answer != nil {
 		c.notes.answers["subscriptions/listen"] = answer
@@ -233,10 +235,10 @@ func (c *client) cancel(slow call) {
 		return
 	}
 	id := c.send("tools/call", map[string]any{"name": slow.Tool, "arguments": c.filled(slow.With)}, true)
-	answer, _ := c.await(id, quiet)
+	answer, _ := c.await(id, c.pace.quiet)
 	c.send("notifications/cancelled", map[string]any{"requestId": c.last, "reason": "the test"}, false)
 	if answer == nil {
-		answer, _ = c.await(id, quiet)
+		answer, _ = c.await(id, c.pace.quiet)
 	}
 	c.notes.answers["tools/call that is cancelled"] = map[string]any{"answered": answer != nil}
 	c.ask("tools/list after a cancellation", "tools/list", map[string]any{})
