@@ -91,17 +91,7 @@ func (c *comparison) pair(at, place string, before, after map[string]any, name s
 func (c *comparison) arrays(at, place string, before, after []any) {
 	b, orderBefore, a, orderAfter := byName(before, after)
 	if b == nil {
-		for i := range max(len(before), len(after)) {
-			at := fmt.Sprintf("%s[%d]", at, i)
-			switch {
-			case i >= len(before):
-				c.note(at, place+"[]", "added", nil, after[i])
-			case i >= len(after):
-				c.note(at, place+"[]", "removed", before[i], nil)
-			default:
-				c.values(at, place+"[]", before[i], after[i])
-			}
-		}
+		c.elements(at, place+"[]", before, after)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(union(b, a))) {
@@ -112,6 +102,35 @@ func (c *comparison) arrays(at, place string, before, after []any) {
 	if !slices.Equal(orderBefore, orderAfter) {
 		c.note(at, place, "reordered", orderBefore, orderAfter)
 	}
+}
+
+// elements compares elements without names: those at the same place, or where one side has more, what the other lacks.
+func (c *comparison) elements(at, place string, before, after []any) {
+	if len(before) == len(after) {
+		for i := range before {
+			c.values(fmt.Sprintf("%s[%d]", at, i), place, before[i], after[i])
+		}
+		return
+	}
+	for _, i := range without(before, after) {
+		c.note(fmt.Sprintf("%s[%d]", at, i), place, "removed", before[i], nil)
+	}
+	for _, i := range without(after, before) {
+		c.note(fmt.Sprintf("%s[%d]", at, i), place, "added", nil, after[i])
+	}
+}
+
+// without returns the indexes in a of what b does not have as often.
+func without(a, b []any) (indexes []int) {
+	rest := slices.Clone(b)
+	for i, e := range a {
+		if j := slices.IndexFunc(rest, func(r any) bool { return reflect.DeepEqual(e, r) }); j >= 0 {
+			rest = slices.Delete(rest, j, j+1)
+		} else {
+			indexes = append(indexes, i)
+		}
+	}
+	return indexes
 }
 
 // byName returns the elements of two arrays by what tells them apart, and their names in order; nil if nothing does.
@@ -162,8 +181,16 @@ func join(path, name string) string {
 // steady removes the differences in places in which the server itself answers differently each time.
 func steady(found, unsteady []difference) []difference {
 	return slices.DeleteFunc(found, func(d difference) bool {
-		return slices.ContainsFunc(unsteady, func(u difference) bool { return within(d.at, u.at) })
+		return slices.ContainsFunc(unsteady, func(u difference) bool { return within(d.at, listOf(u.at)) })
 	})
+}
+
+// listOf returns the whole list for what comes beside the answers: one more of it moves all others.
+func listOf(at string) string {
+	if strings.HasPrefix(at, "notifications.") || strings.HasPrefix(at, "asked.") {
+		at, _, _ = strings.Cut(at, "[")
+	}
+	return at
 }
 
 func within(at, outer string) bool {

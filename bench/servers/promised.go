@@ -53,10 +53,10 @@ var promises = []promise{
 	{"C11", "2025-06-18", false, at(content + `\.(type changed|text added|.* removed)`), func(s sight) bool { return s.wasBlock("resource_link") }},
 	{"C14", "2025-03-26", false, at(`notifications\.notifications/progress\[\]\.message removed`), nil},
 	{"C15", "2025-03-26", false, at(`hello\.result\.capabilities\.completions removed`), nil},
+	{"C15", "", false, at(`hello\.result\.capabilities\.completions added`), func(s sight) bool { return s.revision >= "2025-03-26" }},
 	{"C20", "2025-11-25", false, at(`hello\.result\.capabilities\.tasks removed`), nil},
-	{"C36", "", false, at(`tools/list\.result\.tools\[\]\.(inputSchema|outputSchema)(\..*)?\.\$schema removed`), func(s sight) bool {
-		return s.revision >= "2025-11-25" && strings.Contains(short(s.before), "draft-07")
-	}},
+	{"C36", "", false, at(`tools/list\.result\.tools\[\]\.(inputSchema|outputSchema)(\..*)?\.(\$schema removed|prefixItems added|items changed|` +
+		`additionalItems removed|definitions removed|\$defs added|\$ref changed|dependencies removed|dependent(Schemas|Required) added)`), sight.newDialect},
 	{"C41", "", false, at(`resources/read.*\.contents\[\]\.name added`), func(s sight) bool { return s.revision >= "2025-06-18" }},
 	{"C41", "2025-06-18", false, at(`resources/read.*\.contents\[\]\.name removed`), nil},
 
@@ -110,6 +110,11 @@ func (s sight) addsStructured() bool {
 		}
 	}
 	return true
+}
+
+// newDialect reports whether the client's revision means 2020-12 by a schema without a dialect.
+func (s sight) newDialect() bool {
+	return s.revision >= "2025-11-25" && (s.what != "removed" || !strings.HasSuffix(s.place, "$schema") || strings.Contains(short(s.before), "draft-07"))
 }
 
 // wasBlock reports whether the difference is in a block of content that the server sent with this type.

@@ -240,8 +240,11 @@ func (c *client) cancel(slow call) {
 	if answer == nil {
 		answer, _ = c.await(id, c.pace.quiet)
 	}
-	c.notes.answers["tools/call that is cancelled"] = map[string]any{"answered": answer != nil}
-	c.ask("tools/list after a cancellation", "tools/list", map[string]any{})
+	if answer == nil {
+		answer = map[string]any{"none": true}
+	}
+	c.notes.answers["tools/call that is cancelled"] = answer
+	c.ask("tools/call after a cancellation", "tools/call", map[string]any{"name": "no_such_tool", "arguments": map[string]any{}})
 }
 
 func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

@@ -124,7 +124,8 @@ func TestCompare(t *testing.T) {
 	for _, c := range []struct{ name, before, after, want string }{
 		{"equal", `{"a":[1,{"b":null}]}`, `{"a":[1,{"b":null}]}`, ""},
 		{"members", `{"a":1,"b":2,"c":3}`, `{"a":1,"b":5,"d":4}`, "b changed, c removed, d added"},
-		{"elements", `{"a":[1,2,3]}`, `{"a":[1,5]}`, "a[] changed, a[] removed"},
+		{"elements", `{"a":[1,2,3]}`, `{"a":[1,5]}`, "a[] removed, a[] removed, a[] added"},
+		{"elements at one place", `{"a":[1,2]}`, `{"a":[1,5]}`, "a[] changed"},
 		{"by name", `{"a":[{"name":"x","v":1},{"name":"y"}]}`, `{"a":[{"name":"y"},{"name":"x","v":2}]}`, "a[].v changed, a reordered"},
 		{"by URI, where only one has names", `{"a":[{"uri":"u"}]}`, `{"a":[{"uri":"u","name":"n"}]}`, "a[].name added"},
 		{"kinds", `{"a":[]}`, `{"a":{}}`, "a changed"},

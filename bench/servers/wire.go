@@ -190,7 +190,7 @@ func (w *web) post(m message) error {
 		return err
 	}
 	body = bytes.TrimSpace(body)
-	if m.id == "" || w.sse && resp.StatusCode < 300 {
+	if m.id == "" || w.sse && resp.StatusCode < 300 || len(body) == 0 && resp.StatusCode == http.StatusAccepted {
 		return nil
 	}
 	var answer struct {
