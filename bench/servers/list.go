@@ -136,18 +136,20 @@ func (c cache) has(s *server) bool {
 }
 
 // command returns run with the path of the package's program.
-func (c cache) command(s *server, run []string, f folder) []string {
+func (c cache) command(s *server, run []string, f folder) ([]string, error) {
 	all := make([]string, len(run))
 	for i, arg := range run {
-		all[i] = strings.ReplaceAll(f.fill(arg), "{package}", c.folder(s))
+		all[i] = f.fill(arg)
+	}
+	if s.Debian != "" || filepath.IsAbs(all[0]) {
+		return all, nil
 	}
 	for _, dir := range []string{"node_modules/.bin", "bin"} {
-		if file := filepath.Join(c.folder(s), dir, all[0]); s.Debian == "" {
-			if _, err := os.Stat(file); err == nil {
-				all[0] = file
-				break
-			}
+		file := filepath.Join(c.folder(s), dir, all[0])
+		if _, err := os.Stat(file); err == nil {
+			all[0] = file
+			return all, nil
 		}
 	}
-	return all
+	return nil, fmt.Errorf("its package has no program %s", all[0])
 }

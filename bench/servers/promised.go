@@ -64,6 +64,7 @@ var promises = []promise{
 	{thisPage, "", false, at(`.*\.(transport removed|error added)`), func(s sight) bool { return s.direct["transport"] != nil }},
 
 	{"C22", "", true, at(`resources/read.*\.error\.code changed`), func(s sight) bool { return short(s.before) == "-32002" && short(s.after) == "-32602" }},
+	{"C22", "", true, at(`resources/read.*\.error\.data added`), func(s sight) bool { return strings.Contains(short(s.direct["error"]), "-32002") }},
 	{"C28", "", true, at(`hello\.result\.capabilities\.(tasks removed|extensions(\..*)? (added|removed))`), nil},
 	{"C29", "", true, at(`.*\.result\.resultType (added|removed)`), nil},
 	{"C30", "", true, at(`.*\.result\.(ttlMs|cacheScope) (added|removed|changed)`), nil},

@@ -13,7 +13,10 @@ import (
 	"time"
 )
 
-const loopback = "127.0.0.1"
+const (
+	loopback  = "127.0.0.1"
+	outOfTime = "the time was over"
+)
 
 // A runner runs servers, directly and through a dragoman command.
 type runner struct {
@@ -85,7 +88,7 @@ func (r *runner) run(ctx context.Context, s *server) *result {
 	for _, w := range s.ways() {
 		if err := r.runWay(ctx, s, w, res); err != nil {
 			if ctx.Err() != nil {
-				err = errors.New("the time was over")
+				err = errors.New(outOfTime)
 			}
 			res.failed = fmt.Sprintf("%s: %v", w.transport, err)
 			break
@@ -267,7 +270,11 @@ func (r *runner) pipeSession(ctx context.Context, s *server, w way, through bool
 	if err != nil {
 		return transcript{}, err
 	}
-	command, patience := r.cache.command(s, w.run, f), time.Second // nothing is lost with a server that is killed
+	command, err := r.cache.command(s, w.run, f)
+	if err != nil {
+		return transcript{}, err
+	}
+	patience := time.Second // nothing is lost with a server that is killed
 	if through {
 		patience = stopTime
 		command = append([]string{r.dragoman, "stdio", "--pass-env", "*", "--"}, command...)
@@ -308,7 +315,11 @@ func (r *runner) webSessions(ctx context.Context, s *server, w way, through bool
 	if err != nil {
 		return nil, err
 	}
-	p, err := f.start(ctx, r.cache.command(s, w.run, f), w.env)
+	command, err := r.cache.command(s, w.run, f)
+	if err != nil {
+		return nil, err
+	}
+	p, err := f.start(ctx, command, w.env)
 	if err != nil {
 		return nil, err
 	}
