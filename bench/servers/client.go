@@ -56,6 +56,12 @@ func newClient(ctx context.Context, w wire, revision string, f folder, p pace) *
 		notes: transcript{map[string]any{}, map[string]any{}, map[string]any{}, ""}}
 }
 
+// The steps that no client makes: that a session ended too early, and that processes are left after its end.
+const (
+	sessionStep = "session"
+	leftStep    = "processes left"
+)
+
 // json returns the transcript as one value to compare. Only progress is in order: what else a server sends beside its answers
 // comes in another order each time.
 func (t transcript) json() map[string]any {
@@ -69,7 +75,7 @@ func (t transcript) json() map[string]any {
 		all[step] = answer
 	}
 	if t.broken != "" {
-		all["session"] = t.broken
+		all[sessionStep] = t.broken
 	}
 	return all
 }

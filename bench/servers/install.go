@@ -16,9 +16,6 @@ func (c cache) install(ctx context.Context, s *server) error {
 	if c.has(s) {
 		return nil
 	}
-	if s.Debian != "" {
-		return fmt.Errorf("%s is not installed: apt-get install %s", s.Run[0], s.Debian)
-	}
 	dir := c.folder(s)
 	if err := os.RemoveAll(dir); err != nil {
 		return err

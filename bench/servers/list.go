@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -25,10 +24,9 @@ type list struct {
 // A server is a published one, with how it is installed and started, and what may be called of it.
 type server struct {
 	Name    string            `yaml:"name"`
-	NPM     string            `yaml:"npm"`    // a package with its exact version, NAME@VERSION
-	Go      string            `yaml:"go"`     // a command's package with its exact version, PATH@VERSION
-	Debian  string            `yaml:"debian"` // a package, whose version is the distribution's
-	Run     []string          `yaml:"run"`    // the command that serves on stdio; the first is a program of the package
+	NPM     string            `yaml:"npm"` // a package with its exact version, NAME@VERSION
+	Go      string            `yaml:"go"`  // a command's package with its exact version, PATH@VERSION
+	Run     []string          `yaml:"run"` // the command that serves on stdio; the first is a program of the package
 	Env     map[string]string `yaml:"env"`
 	HTTP    *endpoint         `yaml:"http"`
 	SSE     *endpoint         `yaml:"sse"`
@@ -79,13 +77,13 @@ func readList(text []byte) (*list, error) {
 }
 
 func (s *server) check() error {
-	name, version, _ := cutVersion(s.NPM + s.Go)
+	name, version := s.published()
 	switch {
 	case s.Name == "" || strings.ContainsAny(s.Name, "/ "):
 		return fmt.Errorf("a name is needed, without slashes and spaces")
-	case (s.NPM != "") == (s.Go != "") && s.Debian == "":
-		return fmt.Errorf("one of npm, go and debian is needed")
-	case s.Debian == "" && (name == "" || version == "" || version == "latest" || strings.ContainsAny(version, "^~*")):
+	case (s.NPM != "") == (s.Go != ""):
+		return fmt.Errorf("npm or go is needed")
+	case name == "" || version == "" || version == "latest" || strings.ContainsAny(version, "^~*"):
 		return fmt.Errorf("an exact version is needed: NAME@VERSION")
 	case len(s.Run) == 0 && s.HTTP == nil && s.SSE == nil:
 		return fmt.Errorf("run, http or sse is needed")
@@ -93,22 +91,13 @@ func (s *server) check() error {
 	return nil
 }
 
-// cutVersion splits @scope/name@version.
-func cutVersion(spec string) (name, version string, ok bool) {
-	i := strings.LastIndexByte(spec, '@')
-	if i <= 0 {
-		return spec, "", false
-	}
-	return spec[:i], spec[i+1:], true
-}
-
-// published returns the package and its version, as the page shows them.
+// published returns the package, whose name may begin with @, and its version.
 func (s *server) published() (name, version string) {
-	if s.Debian != "" {
-		return s.Debian, "Debian"
+	spec := s.NPM + s.Go
+	if i := strings.LastIndexByte(spec, '@'); i > 0 {
+		return spec[:i], spec[i+1:]
 	}
-	name, version, _ = cutVersion(s.NPM + s.Go)
-	return name, version
+	return spec, ""
 }
 
 // A cache is the folder in which each server has one of its own.
@@ -127,10 +116,6 @@ func (c cache) folder(s *server) string {
 }
 
 func (c cache) has(s *server) bool {
-	if s.Debian != "" {
-		_, err := exec.LookPath(s.Run[0])
-		return err == nil
-	}
 	_, err := os.Stat(filepath.Join(c.folder(s), installedMark))
 	return err == nil
 }
@@ -141,7 +126,7 @@ func (c cache) command(s *server, run []string, f folder) ([]string, error) {
 	for i, arg := range run {
 		all[i] = f.fill(arg)
 	}
-	if s.Debian != "" || filepath.IsAbs(all[0]) {
+	if filepath.IsAbs(all[0]) {
 		return all, nil
 	}
 	for _, dir := range []string{"node_modules/.bin", "bin"} {

@@ -53,7 +53,7 @@ func main() {
 	flag.StringVar((*string)(&o.cache), "cache", string(folder), "folder in which each server has one of its own")
 	flag.StringVar(&o.dragoman, "dragoman", "", "the command to test (default: build it)")
 	flag.BoolVar(&o.install, "install", false, "install the servers that are not there; nothing else does")
-	flag.StringVar(&o.write, "write", "", "file for the page (default: none)")
+	flag.StringVar(&o.write, "write", "", "file for the page, which has all servers (default: none)")
 	flag.StringVar(&o.only, "only", "", "names of the servers to run, separated by commas (default: all)")
 	flag.IntVar(&o.draw, "draw", 0, "run so many of the installed servers, drawn by -by (default: all)")
 	flag.StringVar(&o.by, "by", "", "with -draw: the text that decides, such as a commit's hash")
@@ -61,7 +61,7 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "how many servers run at once")
 	flag.StringVar(&o.show, "show", "", "folder for all transcripts, to look at")
 	flag.Parse()
-	if flag.NArg() > 0 || o.cache == "" || o.parallel < 1 {
+	if flag.NArg() > 0 || o.cache == "" || o.parallel < 1 || o.write != "" && (o.only != "" || o.draw > 0) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -85,7 +85,7 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(chosen) == 0 {
+	if len(chosen) == 0 { // of those to draw from
 		fmt.Println("skipped: no server is installed; make test-servers installs them")
 		return nil
 	}
@@ -110,6 +110,9 @@ func (o options) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
 	results := o.runAll(ctx, runner, chosen, missing)
+	if ctx.Err() != nil && o.draw == 0 {
+		return errors.New(outOfTime)
+	}
 	if o.write != "" {
 		if err := os.WriteFile(o.write, page(l, results), 0o644); err != nil {
 			return err

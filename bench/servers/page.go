@@ -60,7 +60,7 @@ func verdict(results []*result) (err error) {
 	return err
 }
 
-// what was tried, in the order of the page.
+// columns are what was tried, in the order of the page.
 var columns = []struct{ key, one, many string }{
 	{"tools", "tool", "tools"}, {"tools/call", "call", "calls"}, {"prompts", "prompt", "prompts"},
 	{"resources", "resource", "resources"}, {"resourceTemplates", "template", "templates"},
@@ -147,8 +147,8 @@ same sessions both ways, compares all that the clients get, and writes this page
 
 The clients are of %s and %s. They read all lists, make calls with right and wrong arguments and call a tool that
 does not exist; get prompts, complete arguments, read resources and subscribe; set the log level, send progress tokens, and take a call
-back; and answer the server's questions (roots, sampling, elicitation). The servers have no network, no credentials that are valid, and
-nothing of the user's environment or home: most calls end in an error, which must be the same one.
+back; and answer the server's questions (roots, sampling, elicitation). The servers have no valid credentials, nothing of
+the user's environment or home, and in the run that wrote this page no network: many calls end in an error, which must be the same one.
 
 - "revisions" is the newest revision with a handshake that the server agrees to, and 2026-07-28 if it serves clients without one, too.
   A client is compared with a client of its own revision at the server itself, or if the server does not have that revision's era, with

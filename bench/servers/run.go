@@ -198,13 +198,16 @@ func (t trial) comparedWith(revision string) (of string, eras bool) {
 	return newestHandshake, true
 }
 
-// keepCommon removes the steps that only one of two transcripts has.
+// keepCommon removes the steps that only one of two eras has. How a session ended is always compared.
 func keepCommon(a, b map[string]any) {
-	both := func(m, other map[string]any) {
-		maps.DeleteFunc(m, func(step string, _ any) bool { _, ok := other[step]; return !ok })
+	only := func(m, other map[string]any) {
+		maps.DeleteFunc(m, func(step string, _ any) bool {
+			_, ok := other[step]
+			return !ok && step != sessionStep && step != leftStep
+		})
 	}
-	both(a, b)
-	both(b, a)
+	only(a, b)
+	only(b, a)
 }
 
 // greeted reports whether a client's session began in its revision's era.
@@ -223,28 +226,32 @@ func revisionOf(t transcript) string {
 	return revision
 }
 
-// count notes what a session tried.
+// count notes what a session tried. What several transports have is counted once.
 func (res *result) count(t transcript) {
+	tried := map[string]int{}
 	for step, answer := range t.answers {
 		answer, _ := answer.(map[string]any)
 		result, ok := answer["result"].(map[string]any)
 		for method, list := range map[string]string{"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources",
 			"resources/templates/list": "resourceTemplates"} {
 			if entries, _ := result[list].([]any); step == method {
-				res.tried[list] = len(entries)
+				tried[list] = len(entries)
 			}
 		}
 		if kind, _, _ := strings.Cut(step, " "); ok {
-			res.tried[kind]++
+			tried[kind]++
 		} else if answer["error"] != nil {
-			res.tried["errors"]++
+			tried["errors"]++
 		}
 	}
 	for method := range t.notifications {
-		res.tried[method]++
+		tried[method]++
 	}
 	for method := range t.requests {
-		res.tried[method]++
+		tried[method]++
+	}
+	for what, n := range tried {
+		res.tried[what] = max(res.tried[what], n)
 	}
 }
 
@@ -289,13 +296,12 @@ func (r *runner) pipeSession(ctx context.Context, s *server, w way, through bool
 		c.notes.broken += ": " + string(c.normal([]byte(lastLine(p.said.String()))))
 	}
 	if through && !f.endsAlone() {
-		c.notes.answers["end"] = map[string]any{"processes left": len(f.left())}
+		c.notes.answers[leftStep] = map[string]any{"count": len(f.left())}
 	}
 	r.shown(s, w, revision, through, c.notes)
 	return c.notes, nil
 }
 
-// shown passes a transcript to who looks at them.
 func (r *runner) shown(s *server, w way, revision string, through bool, t transcript) {
 	if r.show != nil {
 		r.show(s, w.transport, revision, through, t)

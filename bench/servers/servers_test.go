@@ -63,7 +63,7 @@ func TestADifferenceIsReported(t *testing.T) {
 	}
 }
 
-// A title is removed for a client of 2024-11-05 by rule C01, and for one of 2025-11-25 by none.
+// TestAPromisedDifferenceIsNotReported removes a title for a client of 2024-11-05, as rule C01 does, and for one of 2025-11-25, as none does.
 func TestAPromisedDifferenceIsNotReported(t *testing.T) {
 	t.Parallel()
 	const change = `"title":"Greet",= for `
@@ -149,7 +149,6 @@ func parsed(t *testing.T, text string) any {
 	return v
 }
 
-// What differs between two direct runs is not compared, nor what is in it.
 func TestWhatIsUnsteadyIsNotCompared(t *testing.T) {
 	direct, again := parsed(t, `{"a":{"b":1,"c":1},"ab":1}`), parsed(t, `{"a":{"b":2,"c":1},"ab":1}`)
 	through := parsed(t, `{"a":{"b":{"d":3},"c":2},"ab":2}`)
@@ -162,7 +161,6 @@ func TestWhatIsUnsteadyIsNotCompared(t *testing.T) {
 	}
 }
 
-// Structured content becomes a block for older clients, but not if the server's own blocks say the same.
 func TestABlockThatRepeatsOthersIsADifference(t *testing.T) {
 	direct := map[string]any{"result": parsed(t, `{"content":[{"type":"image","data":"aGVsbG8gd29ybGQ="}],"structuredContent":{"content":[]}}`)}
 	d := difference{at: "tools/call 1 x.result.content[1]", place: "tools/call 1 x.result.content[]", what: "added"}
@@ -171,6 +169,23 @@ func TestABlockThatRepeatsOthersIsADifference(t *testing.T) {
 		if _, ok := promised(sight{d, "2025-03-26", false, direct}); ok != want {
 			t.Errorf("%s: promised: %t", text, ok)
 		}
+	}
+}
+
+func TestASessionThatBreaksIsADifferenceAcrossEras(t *testing.T) {
+	answers := func(steps string) map[string]transcript {
+		tr := transcript{answers: parsed(t, steps).(map[string]any)}
+		return map[string]transcript{newestHandshake: tr, "2024-11-05": tr, "2025-03-26": tr}
+	}
+	const session = `{"hello":{"result":{"protocolVersion":"2025-11-25"}},"tools/list":{"result":{}},"ping":{"result":{}}}`
+	whole := trial{direct: answers(session), again: answers(session), through: answers(session)}
+	whole.through["2024-11-05"], whole.through["2025-03-26"] = whole.direct["2024-11-05"], whole.direct["2025-03-26"]
+	modern := transcript{answers: parsed(t, `{"hello":{"result":{}}}`).(map[string]any), broken: "the connection ended"}
+	whole.through[modernRevision] = modern
+	res := &result{promised: map[string]int{}}
+	got := whole.judge(&server{}, way{transport: "stdio"}, res)
+	if len(got) != 1 || got[0].key() != "stdio 2026-07-28 session added" {
+		t.Errorf("%v", got)
 	}
 }
 
