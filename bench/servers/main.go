@@ -15,6 +15,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -53,7 +54,7 @@ func main() {
 	flag.StringVar((*string)(&o.cache), "cache", string(folder), "folder in which each server has one of its own")
 	flag.StringVar(&o.dragoman, "dragoman", "", "the command to test (default: build it)")
 	flag.BoolVar(&o.install, "install", false, "install the servers that are not there; nothing else does")
-	flag.StringVar(&o.write, "write", "", "file for the page, which has all servers (default: none)")
+	flag.StringVar(&o.write, "write", "", "file for the page; servers that are not run keep their rows in it (default: none)")
 	flag.StringVar(&o.only, "only", "", "names of the servers to run, separated by commas (default: all)")
 	flag.IntVar(&o.draw, "draw", 0, "run so many of the installed servers, drawn by -by (default: all)")
 	flag.StringVar(&o.by, "by", "", "with -draw: the text that decides, such as a commit's hash")
@@ -61,7 +62,7 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "how many servers run at once")
 	flag.StringVar(&o.show, "show", "", "folder for all transcripts, to look at")
 	flag.Parse()
-	if flag.NArg() > 0 || o.cache == "" || o.parallel < 1 || o.write != "" && (o.only != "" || o.draw > 0) {
+	if flag.NArg() > 0 || o.cache == "" || o.parallel < 1 || o.write != "" && o.draw > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -114,7 +115,11 @@ func (o options) run(ctx context.Context) error {
 		return errors.New(outOfTime)
 	}
 	if o.write != "" {
-		if err := os.WriteFile(o.write, page(l, results), 0o644); err != nil {
+		old, err := os.ReadFile(o.write)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.WriteFile(o.write, page(l, results, old), 0o644); err != nil {
 			return err
 		}
 	}
@@ -139,13 +144,18 @@ func (o options) choose(all []*server) ([]*server, error) {
 	return draw(slices.DeleteFunc(slices.Clone(all), func(s *server) bool { return !o.cache.has(s) }), o.draw, o.by), nil
 }
 
-// draw returns n of the servers. The text alone decides which.
+// draw returns n of the servers, each with one of its transports. The text alone decides which.
 func draw(all []*server, n int, by string) []*server {
 	sum := sha256.Sum256([]byte(by))
 	random := rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])))
 	all = slices.SortedFunc(slices.Values(all), func(a, b *server) int { return strings.Compare(a.Name, b.Name) })
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all[:min(n, len(all))]
+	var drawn []*server
+	for _, s := range all[:min(n, len(all))] {
+		ways := s.ways()
+		drawn = append(drawn, s.only(ways[random.IntN(len(ways))].transport))
+	}
+	return drawn
 }
 
 // installAll installs the servers, and returns why some could not be.

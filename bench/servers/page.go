@@ -88,24 +88,49 @@ func (res *result) triedText() string {
 	return strings.Join(parts, ", ")
 }
 
-// page is docs/servers.md.
-func page(l *list, results []*result) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, pageHead, len(results), strings.Join(revisions[:len(revisions)-1], ", "), revisions[len(revisions)-1])
-	b.WriteString("| server | version | revisions | transports | tried | what differs |\n|---|---|---|---|---|---|\n")
-	for _, res := range results {
-		name, version := res.server.published()
-		fmt.Fprintf(&b, "| %s: `%s` | %s | %s | %s | %s | %s |\n", res.server.Name, name, version, res.speaks(),
-			strings.Join(res.transports, ", "), res.triedText(), strings.ReplaceAll(res.differsText(), "|", `\|`))
-	}
-	fmt.Fprintf(&b, pageRules, rulesMet(results))
-	if len(l.LeftOut) > 0 {
-		b.WriteString(pageLeftOut)
-		for _, name := range slices.Sorted(maps.Keys(l.LeftOut)) {
-			fmt.Fprintf(&b, "- `%s`: %s\n", name, l.LeftOut[name])
+// page is docs/servers.md. Servers that were not run now keep their rows in the old one.
+func page(l *list, results []*result, old []byte) []byte {
+	var rows bytes.Buffer
+	count := 0
+	for _, s := range l.Servers {
+		row := oldRow(old, s)
+		if i := slices.IndexFunc(results, func(res *result) bool { return res.server.Name == s.Name }); i >= 0 {
+			row = results[i].row()
+		}
+		if row != "" {
+			rows.WriteString(row + "\n")
+			count++
 		}
 	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, pageHead, count, strings.Join(revisions[:len(revisions)-1], ", "), revisions[len(revisions)-1])
+	b.WriteString("| server | version | revisions | transports | tried | what differs |\n|---|---|---|---|---|---|\n")
+	b.Write(rows.Bytes())
+	b.WriteString(pageLeftOut)
+	for _, name := range slices.Sorted(maps.Keys(l.LeftOut)) {
+		fmt.Fprintf(&b, "- `%s`: %s\n", name, l.LeftOut[name])
+	}
 	return b.Bytes()
+}
+
+// rowStart is how the row of a server in this version begins.
+func rowStart(s *server) string {
+	name, version := s.published()
+	return fmt.Sprintf("| %s: `%s` | %s | ", s.Name, name, version)
+}
+
+func oldRow(page []byte, s *server) string {
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, rowStart(s)) {
+			return strings.TrimSuffix(line, "\n")
+		}
+	}
+	return ""
+}
+
+func (res *result) row() string {
+	return rowStart(res.server) + strings.Join([]string{res.speaks(), strings.Join(res.transports, ", "), res.triedText(),
+		strings.ReplaceAll(res.differsText(), "|", `\|`)}, " | ") + " |"
 }
 
 func (res *result) differsText() string {
@@ -121,23 +146,6 @@ func (res *result) differsText() string {
 	}
 	slices.Sort(list)
 	return strings.Join(slices.Compact(list), "; ")
-}
-
-// rulesMet says before how many servers each rule changed something.
-func rulesMet(results []*result) string {
-	count := map[string]int{}
-	for _, res := range results {
-		for rule := range res.promised {
-			count[rule]++
-		}
-	}
-	var parts []string
-	for _, rule := range slices.Sorted(maps.Keys(count)) {
-		if !strings.Contains(rule, ".md") {
-			parts = append(parts, fmt.Sprintf("%s (%d)", rule, count[rule]))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 const pageHead = `# Published servers behind dragoman
@@ -157,10 +165,6 @@ the user's environment or home, and in the run that wrote this page no network: 
 - "what differs" leaves out what [revisions and losses](revisions-and-losses.md) and [bridging eras](bridging-eras.md) say, what also
   differs between two direct runs, and refusals in HTTP that are no JSON-RPC: clients get an error of JSON-RPC instead.
 
-`
-
-const pageRules = `
-The rules that changed something, and before how many of these servers: %s. Each is in [every rule](revisions-and-losses.md#every-rule).
 `
 
 const pageLeftOut = `

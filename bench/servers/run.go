@@ -82,6 +82,21 @@ func (s *server) ways() (all []way) {
 	return all
 }
 
+// only returns the server with one of its transports.
+func (s *server) only(transport string) *server {
+	one := *s
+	if transport != "stdio" {
+		one.Run = nil
+	}
+	if transport != "HTTP" {
+		one.HTTP = nil
+	}
+	if transport != "SSE" {
+		one.SSE = nil
+	}
+	return &one
+}
+
 func (r *runner) run(ctx context.Context, s *server) *result {
 	began := time.Now()
 	res := &result{server: s, tried: map[string]int{}, promised: map[string]int{}}

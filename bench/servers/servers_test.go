@@ -57,9 +57,14 @@ func TestADifferenceIsReported(t *testing.T) {
 	if verdict([]*result{res}) != errDiffers {
 		t.Error("the exit code is 0")
 	}
-	text := string(page(&list{}, []*result{res}))
+	l := &list{Servers: []*server{res.server, {Name: "other", NPM: "other@2"}}}
+	const row = "| other: `other` | 2 | 2025-11-25 | stdio |  | nothing |"
+	text := string(page(l, []*result{res}, []byte("# Old\n"+row+"\n| gone: `gone` | 1 |\n")))
 	if !strings.Contains(text, "`tools/list.result.tools[].description` changed") {
 		t.Error("the page does not name it")
+	}
+	if !strings.Contains(text, "\n"+row+"\n") || strings.Contains(text, "gone") || !strings.Contains(text, "\n2 published") {
+		t.Errorf("the page's other rows: %s", text)
 	}
 }
 
@@ -215,7 +220,10 @@ func TestTheSameTextDrawsTheSameServers(t *testing.T) {
 	}
 	names := func(by string) (all []string) {
 		for _, s := range draw(l.Servers, 5, by) {
-			all = append(all, s.Name)
+			if len(s.ways()) != 1 {
+				t.Errorf("%s has several transports", s.Name)
+			}
+			all = append(all, s.Name+s.ways()[0].transport)
 		}
 		return all
 	}
