@@ -35,7 +35,7 @@ test-measurements: ## that the programs that measure work, and that memory stays
 test-judges: ## requests and the shipped adapters against the vendors' own API documents; npm unpacks 450 MB for it
 	TEST_SETS=peers,judges $(TEST) -v ./cmd/proxy/e2e -run 'TestGitHub|TestNotion|TestLinear|TestStripe|TestImported'
 
-test-servers: ## published servers, directly and through dragoman, into docs/servers.md; Node.js 20 and Go install them, 7 GB; about half an hour
+test-servers: ## published servers, directly and through dragoman, into docs/servers.md; Node.js 20 and Go install them, 5 GB; about half an hour
 	go run ./bench/servers -install -write docs/servers.md
 
 test-deploy: ## the deployment files, adapter import against kin-openapi, and the release, which are modules of their own

@@ -296,34 +296,51 @@ func (c *client) respond(method string, params map[string]any) (map[string]any, 
 	return nil, false
 }
 
-// fillForm fills in the fields that a form requires.
+// fillForm fills in all fields of a form, those with choices with the first one.
 func fillForm(schema map[string]any) map[string]any {
 	content := map[string]any{}
 	fields, _ := schema["properties"].(map[string]any)
-	required, _ := schema["required"].([]any)
 	for _, name := range sortedKeys(fields) {
 		field, _ := fields[name].(map[string]any)
-		if !slices.Contains(required, any(name)) {
-			continue
-		}
-		options, _ := field["enum"].([]any)
-		switch kind := field["type"]; {
-		case len(options) > 0:
-			content[name] = options[0]
+		switch kind, choice := field["type"], firstChoice(field); {
+		case choice != nil:
+			content[name] = choice
 		case kind == "boolean":
 			content[name] = true
 		case kind == "number" || kind == "integer":
-			content[name] = field["minimum"]
-			if content[name] == nil {
+			if content[name] = field["minimum"]; content[name] == nil {
 				content[name] = 1
 			}
+		case kind == "array":
+			items, _ := field["items"].(map[string]any)
+			content[name] = []any{firstChoice(items)}
 		case field["format"] == "email":
 			content[name] = "a@example.com"
+		case field["format"] == "uri":
+			content[name] = "https://example.com/"
+		case field["format"] == "date":
+			content[name] = "2026-01-02"
+		case field["format"] == "date-time":
+			content[name] = "2026-01-02T03:04:05Z"
 		default:
 			content[name] = "an answer"
 		}
 	}
 	return content
+}
+
+// firstChoice returns the first of the values that a schema lists, nil if it lists none.
+func firstChoice(schema map[string]any) any {
+	if values, _ := schema["enum"].([]any); len(values) > 0 {
+		return values[0]
+	}
+	for _, key := range []string{"oneOf", "anyOf"} {
+		if titled, _ := schema[key].([]any); len(titled) > 0 {
+			first, _ := titled[0].(map[string]any)
+			return first["const"]
+		}
+	}
+	return nil
 }
 
 func decode(text []byte) (map[string]any, error) {

@@ -63,6 +63,7 @@ var promises = []promise{
 	// A refusal in HTTP that is no JSON-RPC becomes an error of JSON-RPC.
 	{thisPage, "", false, at(`.*\.(transport removed|error added)`), func(s sight) bool { return s.direct["transport"] != nil }},
 
+	{"C18", "", true, at(`asked\.elicitation/create\[\]\.elicitationId (added|removed)`), nil},
 	{"C22", "", true, at(`resources/read.*\.error\.code changed`), func(s sight) bool { return short(s.before) == "-32002" && short(s.after) == "-32602" }},
 	{"C22", "", true, at(`resources/read.*\.error\.data added`), func(s sight) bool { return strings.Contains(short(s.direct["error"]), "-32002") }},
 	{"C28", "", true, at(`hello\.result\.capabilities\.(tasks removed|extensions(\..*)? (added|removed))`), nil},

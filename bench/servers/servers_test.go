@@ -22,7 +22,9 @@ func runFake(t *testing.T, manner, change string) *result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{Name: "fake", NPM: "fake@1", Run: []string{self, "fake-server"}, Env: map[string]string{"FAKE_SERVER": manner, "FAKE_PROXY": change}}
+	s := &server{Name: "fake", NPM: "fake@1", Run: []string{self, "fake-server"}, Env: map[string]string{
+		"FAKE_SERVER": manner, "FAKE_PROXY": change, "GORACE": "atexit_sleep_ms=0", // each process would wait a second at its end
+	}}
 	r := &runner{cache: cache(t.TempDir()), dragoman: self, pace: pace{start: 20 * time.Second, answer: 20 * time.Second, quiet: 5 * time.Millisecond}}
 	if manner == "hangs" {
 		r.pace.answer = 50 * time.Millisecond
