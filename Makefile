@@ -1,6 +1,6 @@
 # Each target is one plain command that also works when typed.
 
-.PHONY: docs build release test test-race test-peers test-browsers test-redis test-measurements test-judges test-deploy check check-systems golden fuzz bench compare latency soak cross
+.PHONY: docs build release test test-race test-peers test-browsers test-redis test-measurements test-judges test-servers test-deploy check check-systems golden fuzz bench compare latency soak cross
 
 FUZZTIME ?= 6m
 
@@ -35,6 +35,9 @@ test-measurements: ## that the programs that measure work, and that memory stays
 
 test-judges: ## requests and the shipped adapters against the vendors' own API documents; npm unpacks 450 MB for it
 	TEST_SETS=peers,judges $(TEST) -v ./cmd/proxy/e2e -run 'TestGitHub|TestNotion|TestLinear|TestStripe|TestImported'
+
+test-servers: ## published servers, directly and through dragoman, into docs/servers.md; Node.js 20 and Go install them, 5 GB; about half an hour
+	go run ./bench/servers -install -write docs/servers.md
 
 test-deploy: ## the deployment files, adapter import against kin-openapi, and the release, which are modules of their own
 	cd deploy/check && go vet ./... && $(TEST) ./...

@@ -187,6 +187,9 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	switch {
 	case m.Kind == wire.Request && !s.Direct.ServerAsks():
 		x.Common.Host.Report.Dropped("request") // modern servers send no requests
+		if s.Piped {                            // over HTTP there is no way for a response
+			x.reply(unasked(m))
+		}
 		return nil, false
 	case m.Kind == wire.Request && s.Deaf.Load():
 		answer := ClientGone(m.ID())
