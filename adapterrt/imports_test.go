@@ -11,6 +11,7 @@ import (
 // rooms are the packages below this one, each with those of them that it may import. No
 // package imports one that comes later in the list, and none imports adapterrt.
 var rooms = []struct{ name, may string }{
+	{"children", ""},
 	{"pattern", ""},
 	{"clean", "pattern"},
 	{"escape", ""},
@@ -20,7 +21,7 @@ var rooms = []struct{ name, may string }{
 	{"gate", "pattern clean"},
 	{"file", "pattern clean escape near gate"},
 	{"httpcall", "pattern clean escape failure near gate file"},
-	{"credential", "pattern clean escape failure near gate file httpcall"},
+	{"credential", "children pattern clean escape failure near gate file httpcall"},
 	{"guard", "pattern clean escape failure near gate file httpcall"},
 	{"present", "pattern clean escape failure near find gate file httpcall guard"},
 	{"openapi", "pattern clean escape near gate file"},
