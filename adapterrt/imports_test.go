@@ -11,6 +11,7 @@ import (
 // rooms are the packages below this one, each with those of them that it may import. No
 // package imports one that comes later in the list, and none imports adapterrt.
 var rooms = []struct{ name, may string }{
+	{"children", ""},
 	{"pattern", ""},
 	{"plaintext", ""},
 	{"clean", "pattern"},
@@ -21,7 +22,7 @@ var rooms = []struct{ name, may string }{
 	{"gate", "pattern clean"},
 	{"file", "pattern plaintext clean escape near gate"},
 	{"httpcall", "pattern plaintext clean escape failure near gate file"},
-	{"credential", "pattern plaintext clean escape failure near gate file httpcall"},
+	{"credential", "children pattern plaintext clean escape failure near gate file httpcall"},
 	{"guard", "pattern plaintext clean escape failure near gate file httpcall"},
 	{"present", "pattern plaintext clean escape failure near find gate file httpcall guard"},
 	{"openapi", "pattern plaintext clean escape near gate file"},

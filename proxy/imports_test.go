@@ -25,6 +25,7 @@ import (
 //   - principal identifies the user of a request;
 //   - quota divides a limit among clients;
 //   - orphans ends the processes that upstream has started if dragoman is killed;
+//   - children, of adapterrt, starts all processes of dragoman, and tells them from those that it must reap as PID 1;
 //   - results is the cache of results, without any knowledge of clients;
 //   - ended holds the numbers of ended sessions;
 //   - dial opens TCP connections for all packages, those of adapterrt too, and knows nothing of what they carry;
@@ -83,8 +84,8 @@ func TestImportsPointDown(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"
 	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint " +
 		"transform/tape transform/schema transform/grapheme transform/fit"
-	const adapting = "dial oauthclient adapterrt/pattern adapterrt/plaintext adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/find adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present adapterrt/openapi"
-	const carried = "dial proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire"
+	const adapting = "dial oauthclient adapterrt/children adapterrt/pattern adapterrt/plaintext adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/find adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present adapterrt/openapi"
+	const carried = "dial adapterrt/children proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/store proxy/setting adapterrt transform translate " + parts + " " + adapting
 	const rooms = configured + " proxy/observe/instances proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect proxy/observe/page proxy/store proxy/store/redisstore proxy/store/storeconfig"
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
@@ -118,8 +119,8 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/samehead":            "",
 		"proxy/rawio":               "",
 		"proxy/downstream":          "proxy/callctx proxy/samehead proxy/rawio proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire",
-		"proxy/upstream":            "dial proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire",
-		"proxy/upstream/orphans":    "",
+		"proxy/upstream":            "dial adapterrt/children proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire",
+		"proxy/upstream/orphans":    "adapterrt/children",
 		"proxy/quota":               "",
 		"proxy/sealed":              configured + " proxy/config proxy/ended",
 		"proxy/results":             carried,
@@ -171,7 +172,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/store":               "",
 		"proxy/store/redisstore":    "proxy/store",
 		"proxy/store/storeconfig":   configured + " proxy/config proxy/store proxy/store/redisstore",
-		"proxy/oauth":               "dial proxy/store oauthclient adapterrt/plaintext translate/wire",
+		"proxy/oauth":               "dial adapterrt/children proxy/store oauthclient adapterrt/plaintext translate/wire",
 		"oauthclient":               "translate/wire",
 		"dial":                      "",
 		"adapterrt":                 "translate/wire " + adapting,

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/children"
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
@@ -79,7 +80,7 @@ func run(ctx context.Context, command []string) ([]byte, error) {
 	out, complaint := &beginning{most: maxPrinted}, &beginning{most: maxComplaint}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, complaint, commandGrace
 	withGroup(cmd)
-	err := cmd.Run()
+	err := children.Run(cmd)
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("it has not ended within %v", commandTime)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/children"
 	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
 )
 
@@ -21,6 +22,7 @@ func Main() {
 	log.SetOutput(libraryLog{stderr})
 	outlivePipes()
 	memlimit.Apply()
+	go children.ReapOrphans()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // so that a second signal ends the process at once
 	err := causeOf(ctx, command().ExecuteContext(ctx))

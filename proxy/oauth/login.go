@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/children"
 )
 
 const (
@@ -162,9 +164,9 @@ func OpenBrowser(address string) error {
 	if os.Getenv("SSH_CONNECTION") != "" {
 		return errors.New("this is a remote terminal (SSH)")
 	}
-	if err := cmd.Start(); err != nil {
+	if err := children.Start(cmd); err != nil {
 		return err
 	}
-	go func() { _ = cmd.Wait() }() // the command may be the browser itself, which keeps running
+	go func() { _ = children.Wait(cmd) }() // the command may be the browser itself, which keeps running
 	return nil
 }

@@ -20,15 +20,15 @@ const childVar = "DRAGOMAN_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if role, ok := os.LookupEnv(childVar); ok {
-		children[role](bufio.NewReader(os.Stdin))
+		roles[role](bufio.NewReader(os.Stdin))
 		// Unlike os.Exit, it writes nothing to standard error when coverage is measured.
 		syscall.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
-// children are servers of many kinds.
-var children = map[string]func(in *bufio.Reader){
+// roles are servers of many kinds.
+var roles = map[string]func(in *bufio.Reader){
 	"echo": func(in *bufio.Reader) { io.Copy(os.Stdout, in) },
 	"exits at start": func(*bufio.Reader) {
 		fmt.Fprintln(os.Stderr, "cannot find module\r")

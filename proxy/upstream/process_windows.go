@@ -2,10 +2,13 @@ package upstream
 
 import (
 	"os"
+	"os/exec"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/children"
 )
 
 // ownGroup keeps Ctrl-C of the console from a child, which dragoman stops in order.
@@ -54,6 +57,16 @@ func (g group) kill() {
 		g.process.Kill() //nolint:errcheck // it may be gone
 	}
 }
+
+// wait waits for the child's end, and ends the processes that it has left behind.
+func (g group) wait(cmd *exec.Cmd) error {
+	err := children.Wait(cmd)
+	g.kill()
+	return err
+}
+
+// reap does nothing: there are no zombies on this system.
+func (group) reap() {}
 
 // release closes the job. It is called once, and no method is called after it.
 func (g group) release() {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/children"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream/orphans"
 )
@@ -210,7 +211,7 @@ func (c *Child) run(started chan<- error) {
 	defer runtime.UnlockOSThread()
 	var began time.Time
 	err := orphans.Start(func() (group int, err error) {
-		if err := c.cmd.Start(); err != nil {
+		if err := children.Start(c.cmd); err != nil {
 			return 0, err
 		}
 		began = time.Now()
@@ -222,11 +223,10 @@ func (c *Child) run(started chan<- error) {
 		return
 	}
 	status := "exit status 0"
-	if err := c.cmd.Wait(); err != nil {
+	if err := c.group.wait(c.cmd); err != nil {
 		status = err.Error()
 	}
 	lived := time.Since(began)
-	c.group.kill() // processes that the child has left behind
 	c.in.Close()
 	select {
 	case <-c.stderrRead:
@@ -245,6 +245,7 @@ func (c *Child) run(started chan<- error) {
 	c.mu.Unlock()
 	close(c.exited)
 	c.out.SetReadDeadline(time.Now().Add(drainTime)) //nolint:errcheck // without deadlines, Close ends the read
+	c.group.reap()
 	orphans.Forget(c.cmd.Process.Pid)
 }
 

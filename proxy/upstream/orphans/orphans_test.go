@@ -71,7 +71,7 @@ func TestTheWatchingProcessIsStartedAgain(t *testing.T) {
 	watched.mu.Lock()
 	first := watched.cmd
 	first.Process.Kill()
-	first.Wait()
+	<-watched.ended
 	watched.mu.Unlock()
 	two, twoEnded := group(t)
 	watched.mu.Lock()

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/children"
 )
 
 const (
@@ -41,6 +43,7 @@ var watched struct {
 	starting int       // number of Start calls that have no group yet
 	cmd      *exec.Cmd // nil while there is none
 	pipe     *os.File
+	ended    chan struct{} // closed when cmd has ended
 }
 
 // Start calls start, which starts a process that leads a group of its own and returns the
@@ -121,12 +124,16 @@ func begin() {
 		Path: program, Args: []string{name}, Env: []string{}, Dir: "/", Stdin: r,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // it gets no signals for this process's group
 	}
-	if cmd.Start() != nil {
+	if children.Start(cmd) != nil {
 		pipe.Close()
 		return
 	}
 	w := &watched
-	w.cmd, w.pipe = cmd, pipe
+	w.cmd, w.pipe, w.ended = cmd, pipe, make(chan struct{})
+	go func(ended chan<- struct{}) { // at once, so that it is no zombie if it is killed
+		children.Wait(cmd) //nolint:errcheck // the error is that of the kill
+		close(ended)
+	}(w.ended)
 	for group := range w.groups {
 		fmt.Fprintf(pipe, "+%d\n", group) //nolint:errcheck // the next write fails as well, and begins anew
 	}
@@ -137,7 +144,7 @@ func stop() {
 	w := &watched
 	w.cmd.Process.Kill() //nolint:errcheck // it may be gone
 	w.pipe.Close()
-	w.cmd.Wait() //nolint:errcheck // the error is that of the kill
+	<-w.ended
 	w.cmd, w.pipe = nil, nil
 }
 
