@@ -55,7 +55,7 @@ type settings struct {
 type flagGroup func(*settings)
 
 func listenFlags(s *settings) {
-	s.cmd.Flags().StringVar(&s.listen, "listen", "", "address that clients connect to (default 127.0.0.1:8808)")
+	s.cmd.Flags().StringVar(&s.listen, "listen", "", "address that clients connect to: host:port, or unix:/run/dragoman.sock for a unix socket (default 127.0.0.1:8808)")
 }
 
 func upstreamFlags(s *settings) {

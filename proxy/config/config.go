@@ -7,8 +7,10 @@
 package config
 
 import (
+	"io/fs"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,8 +24,12 @@ import (
 
 // Config is everything that can be set.
 type Config struct {
-	// Listen is the address that HTTP clients connect to.
+	// Listen is the address that HTTP clients connect to: host:port, or unix:/run/dragoman.sock for a unix socket (Linux and
+	// macOS), at which Host is not checked and a client's address is its uid.
 	Listen string `yaml:"listen"`
+	// ListenMode is the mode of the unix socket of "listen", in octal digits: 0600 lets only dragoman's own user connect, 0660 its
+	// group too, 0666 everybody who can reach the file.
+	ListenMode string `yaml:"listen_mode"`
 	// Path is where the MCP endpoint is.
 	Path string `yaml:"path"`
 	// AllowedHosts are names other than the loopback ones and the listen
@@ -363,7 +369,7 @@ type Shutdown struct {
 // Default returns the configuration in which nothing was set.
 func Default() Config {
 	return Config{
-		Listen:    "127.0.0.1:8808",
+		Listen: "127.0.0.1:8808", ListenMode: "0600",
 		Path:      "/mcp",
 		Heartbeat: 15 * time.Second,
 		OAuth:     OAuth{Relay: "oauth"},
@@ -422,6 +428,12 @@ const (
 
 // ReplicasPath is the URL path at which this process receives requests that other replicas forward.
 const ReplicasPath = "/dragoman/replicas"
+
+// SocketMode returns ListenMode, which must be valid.
+func (c *Config) SocketMode() fs.FileMode {
+	mode, _ := strconv.ParseUint(c.ListenMode, 8, 9)
+	return fs.FileMode(mode)
+}
 
 // ServerName returns the name by which rules refer to the server: the host of its URL, or the name of its program.
 func (c *Upstream) ServerName() string {
