@@ -87,3 +87,10 @@ func TestServeAtSocket(t *testing.T) {
 		t.Errorf("the socket is left: %v", err)
 	}
 }
+
+func TestAnArgumentCanBeTheServersSocket(t *testing.T) {
+	const url = "unix:/run/server.sock:/mcp"
+	if got := settingsOf(t, url); got.Upstream.URL != url || got.Upstream.Command != nil {
+		t.Errorf("%+v", got.Upstream)
+	}
+}

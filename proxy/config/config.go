@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
@@ -131,7 +132,8 @@ type Admin struct {
 
 // Upstream sets the server: URL or Command.
 type Upstream struct {
-	// URL is the server's Streamable HTTP endpoint.
+	// URL is the server's Streamable HTTP endpoint, or its stream of HTTP+SSE: http, https, or unix:/run/server.sock:/mcp for a unix
+	// socket and the HTTP path behind it, where Host is localhost and there is neither TLS nor a login.
 	URL string `yaml:"url"`
 	// Transport is the transport of the server at URL: http, sse, or auto to find out.
 	Transport string `yaml:"transport"`
@@ -435,8 +437,15 @@ func (c *Config) SocketMode() fs.FileMode {
 	return fs.FileMode(mode)
 }
 
-// ServerName returns the name by which rules refer to the server: the host of its URL, or the name of its program.
+// AtSocket reports whether the server is at a unix socket.
+func (c *Upstream) AtSocket() bool { return unixsocket.Is(c.URL) }
+
+// ServerName returns the name by which rules refer to the server: the host of its URL, the name of its socket's file without .sock, or
+// the name of its program.
 func (c *Upstream) ServerName() string {
+	if path, _, err := unixsocket.Server(c.URL); c.AtSocket() && err == nil {
+		return strings.TrimSuffix(filepath.Base(path), ".sock")
+	}
 	if u, err := url.Parse(c.URL); err == nil && c.URL != "" {
 		return u.Hostname()
 	}

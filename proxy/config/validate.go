@@ -186,6 +186,8 @@ func (u *Upstream) validate() error {
 	switch {
 	case u.URL != "" && len(u.Command) > 0:
 		all.Addf("upstream", "url and command exclude each other")
+	case unixsocket.Is(u.URL):
+		u.validateSocket(&all)
 	case u.URL != "":
 		at, err := url.Parse(u.URL)
 		switch {
@@ -228,6 +230,22 @@ func (u *Upstream) validate() error {
 		}
 	}
 	return all.Err()
+}
+
+// validateSocket checks the settings of a server at a unix socket: there is no TLS, and no URL for which a token could be asked.
+func (u *Upstream) validateSocket(all *setting.Mistakes) {
+	if _, _, err := unixsocket.Server(u.URL); err != nil {
+		all.Addf("upstream.url", "%v", err)
+	}
+	if u.CAFile != "" {
+		all.Addf("upstream.ca_file", "applies only to https")
+	}
+	if u.ClientCert != "" {
+		all.Addf("upstream.client_cert", "applies only to https")
+	}
+	if t := u.Auth.Type; u.Auth.Lends() && t != AuthTokenFile {
+		all.Addf("upstream.auth.type", "%s needs a server at an http or https URL; at a unix socket use upstream.headers or %s", t, AuthTokenFile)
+	}
 }
 
 // meantURL suggests the URL that a text without a scheme probably means.

@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -46,4 +47,32 @@ func TestListenAtSocket(t *testing.T) {
 	if _, err := os.Lstat(free); !os.IsNotExist(err) {
 		t.Errorf("doctor has made the socket: %v", err)
 	}
+}
+
+// TestServerAtSocket: a server at a unix socket that is there, one at another HTTP path, and sockets at which nobody is.
+func TestServerAtSocket(t *testing.T) {
+	dir := socketFolder(t)
+	there, stale := filepath.Join(dir, "there"), filepath.Join(dir, "stale")
+	for _, path := range []string{there, stale} {
+		ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if path == stale {
+			ln.SetUnlinkOnClose(false)
+			ln.Close()
+			continue
+		}
+		at := http.NewServeMux()
+		at.Handle("/mcp", newFake(t))
+		s := &http.Server{Handler: at}
+		go s.Serve(ln)
+		t.Cleanup(func() { s.Close() })
+	}
+	want(t, examine(t, atURL("unix:"+there+":/mcp"), "network"), "ok "+there+": connects")
+	want(t, examine(t, atURL("unix:"+stale+":/mcp"), "network"), "FAIL "+stale+": nobody listens at this socket → is the server running? its file is left from before")
+	want(t, examine(t, atURL("unix:"+dir+"/no:/mcp"), "network"), "FAIL "+dir+"/no: there is no such file → *")
+	want(t, examine(t, atURL("unix:"+there+":/mcp"), "network", "http"), "ok unix:"+there+":/mcp: answers over Streamable HTTP")
+	want(t, examine(t, atURL("unix:"+there+":/other"), "network", "http"),
+		"FAIL unix:"+there+":/other: 404 Not Found: no MCP endpoint at this path; there is an endpoint at unix:"+there+":/mcp → upstream.url: unix:"+there+":/mcp")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,6 +27,8 @@ func TestCauses(t *testing.T) {
 		{at("connect", context.DeadlineExceeded), ConnectTimeout},
 		{at("tls", context.DeadlineExceeded), ConnectTimeout},
 		{at("connect", errors.New("no route to host")), Refused},
+		{at("connect", &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.ENOENT)}), Refused},
+		{at("connect", &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}), Refused},
 		{at("tls", x509.HostnameError{Certificate: new(x509.Certificate), Host: "host"}), TLSName},
 		{at("tls", x509.CertificateInvalidError{Reason: x509.Expired}), TLSExpired},
 		{at("tls", x509.UnknownAuthorityError{}), TLSUnknownCA},

@@ -81,7 +81,7 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 	}
 	return Origin{
 		Credential: own, Credentials: in, Certificates: shown,
-		Ready:  reachable(at),
+		Ready:  ready(u.URL, at),
 		Memory: memory,
 		Renew: func(cfg config.Config, log *zap.Logger) (Origin, error) {
 			return httpOrigin(cfg, log, memory, in)
