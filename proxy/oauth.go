@@ -27,7 +27,10 @@ func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) 
 	now := o.srv.Now()
 	if now.Relay == nil {
 		why := "there is no authorization server here: this proxy runs its server as a local command, or serves adapters only"
-		if now.Config.Upstream.URL != "" {
+		switch {
+		case now.Config.Upstream.AtSocket():
+			why = "there is no authorization server here, because the server is at a unix socket: configure a token in the client, if it wants one"
+		case now.Config.Upstream.URL != "":
 			why = "there is no authorization server here, because oauth.relay is none: configure a token in the client"
 		}
 		oauthrelay.Say(resp, http.StatusNotFound, why)

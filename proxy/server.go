@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 )
 
 // Server stands between clients and one MCP server. Make it with [New]; then
@@ -154,9 +155,12 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 	}
 }
 
-// Endpoint returns the URL of the Streamable HTTP endpoint at an address.
+// Endpoint returns the URL of the Streamable HTTP endpoint at an address: for a unix socket, as upstream.url takes it.
 func (srv *Server) Endpoint(at net.Addr) string {
 	s := srv.Now()
+	if local, ok := at.(*net.UnixAddr); ok {
+		return unixsocket.URL(local, s.Config.Path)
+	}
 	scheme := "http://"
 	if s.Guard.Cert != nil {
 		scheme = "https://"

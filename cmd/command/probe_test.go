@@ -38,8 +38,8 @@ func probed(t *testing.T, tools string) string {
 // TestServerErrorsSayWhatToDo checks what probe and footprint print for servers that cannot be asked.
 func TestServerErrorsSayWhatToDo(t *testing.T) {
 	for args, want := range map[string]string{
-		"probe http://127.0.0.1:1/mcp":     "connection refused; is the server running at this host and port?",
-		"footprint http://127.0.0.1:1/mcp": "connection refused; is the server running at this host and port?",
+		"probe http://127.0.0.1:1/mcp":     "connection refused; is the server running at this host and port, or unix socket?",
+		"footprint http://127.0.0.1:1/mcp": "connection refused; is the server running at this host and port, or unix socket?",
 		"probe -- false":                   "ended (exit status 1); the last lines of the server's stderr say why",
 		"probe -- no-such-program":         "executable file not found in $PATH; check upstream.command and PATH",
 	} {

@@ -24,6 +24,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/proxy/setup"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -114,7 +115,7 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	if cfg.Auth.Unused {
 		log.Warn(config.UnusedToken, zap.String("advice", config.UseOfToken))
 	}
-	ln, err := net.Listen("tcp", cfg.Listen)
+	ln, err := listen(cfg)
 	if err != nil {
 		return fmt.Errorf("%w: --listen (listen) chooses another address", err)
 	}
@@ -167,6 +168,18 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	return err
 }
 
+// listen opens the listener for clients.
+func listen(cfg config.Config) (net.Listener, error) {
+	if !unixsocket.Is(cfg.Listen) {
+		return net.Listen("tcp", cfg.Listen)
+	}
+	path, err := unixsocket.Path(cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	return unixsocket.Listen(path, cfg.SocketMode())
+}
+
 // freeingMemory gives memory back while no messages pass, until stop is called.
 func freeingMemory(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -182,8 +195,8 @@ func countDroppedLines(srv *proxy.Server) {
 	srv.Register(metrics.LogLinesDropped(func() float64 { return float64(stderr.Dropped()) }))
 }
 
-// admin opens the listener for probes, metrics and the page; it is nil if there is none. If the listener for clients is on
-// loopback, a failure is only logged: another process on this machine, perhaps another dragoman, may use the address. The
+// admin opens the listener for probes, metrics and the page; it is nil if there is none. If the listener for clients is only for
+// this machine, a failure is only logged: another process on this machine, perhaps another dragoman, may use the address. The
 // page then has another one.
 func admin(srv *proxy.Server, cfg config.Config, clients net.Addr, log *zap.Logger) (net.Listener, error) {
 	if cfg.Admin.Listen == "" && !cfg.Inspect.Enabled {
@@ -198,7 +211,7 @@ func admin(srv *proxy.Server, cfg config.Config, clients net.Addr, log *zap.Logg
 	if oauth.IsInUse(err) && oauth.SamePort(cfg.Admin.Listen, clients) {
 		err, do = fmt.Errorf("dragoman itself listens at %s for clients (listen)", clients), "give admin.listen another port"
 	}
-	if tcp, ok := clients.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+	if !setup.IsLoopback(clients) {
 		return nil, fmt.Errorf("admin.listen: %w; %s", err, do)
 	}
 	why := []zap.Field{zap.Error(err), zap.String("advice", do)}
@@ -239,17 +252,21 @@ func introduce(out io.Writer, url, page string) {
 		fmt.Fprintf(out, "%s\n\n", page)
 		fmt.Fprint(out, "shows the messages as they pass.\n\n")
 	}
+	entry := `{"type": "http", "url": "` + url + `"}`
+	if unixsocket.Is(url) { // which clients reach through a dragoman of their own
+		entry = `{"command": "dragoman", "args": ["stdio", "` + url + `"]}`
+	}
 	fmt.Fprintf(out, `A small MCP server of %[2]s is at
 
     %[1]s
 
 for clients of %[2]s to %[4]s. In a client's configuration:
 
-    {"mcpServers": {"dragoman": {"type": "http", "url": "%[1]s"}}}
+    {"mcpServers": {"dragoman": %[6]s}}
 
 By hand:
 
-    mcp() { curl -s -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' "$@" %[1]s; echo; }
+    mcp() { curl -s -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' "$@" %[5]s; echo; }
 
     mcp -D /tmp/dragoman-head -d '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"%[3]s","capabilities":{},"clientInfo":{"name":"curl","version":"1"}}}'
     session=$(sed -n 's/\r$//; s/^[Mm]cp-[Ss]ession-[Ii]d: //p' /tmp/dragoman-head)
@@ -260,7 +277,7 @@ By hand:
 Each message is shown here, as the client sent it and as the server got it, and its answer
 (--quiet shows none). Stop with Ctrl-C. To use dragoman in front of your own server: dragoman serve URL
 
-`, url, translate.Oldest().Name, translate.Latest().Name, translate.All()[0].Name)
+`, url, translate.Oldest().Name, translate.Latest().Name, translate.All()[0].Name, unixsocket.Curl(url), entry)
 }
 
 func translateCommand() *cobra.Command {

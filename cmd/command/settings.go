@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
@@ -55,12 +56,12 @@ type settings struct {
 type flagGroup func(*settings)
 
 func listenFlags(s *settings) {
-	s.cmd.Flags().StringVar(&s.listen, "listen", "", "address that clients connect to (default 127.0.0.1:8808)")
+	s.cmd.Flags().StringVar(&s.listen, "listen", "", "address that clients connect to: host:port, or unix:/run/dragoman.sock for a unix socket (default 127.0.0.1:8808)")
 }
 
 func upstreamFlags(s *settings) {
 	f := s.cmd.Flags()
-	f.StringVar(&s.upstream, "upstream", "", "URL of the server's Streamable HTTP endpoint, or of its HTTP+SSE stream")
+	f.StringVar(&s.upstream, "upstream", "", "URL of the server's Streamable HTTP endpoint, or of its HTTP+SSE stream; unix:/run/server.sock:/mcp for a unix socket")
 	f.StringVar(&s.transport, "upstream-transport", "", "http, sse, stdio, or auto to find out (default auto)")
 	f.StringVar(&s.version, "upstream-version", "", "the only protocol revision to propose to the server (default: the newest, and older ones to a server that refuses it)")
 	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} is replaced with the environment variable NAME; repeatable")
@@ -212,7 +213,7 @@ func looksLikeURL(arg string) bool {
 	host, _, _ := strings.Cut(arg, "/")
 	_, port, hasPort := strings.Cut(host, ":")
 	_, err := strconv.ParseUint(port, 10, 16)
-	return strings.Contains(arg, "://") || hasPort && err == nil
+	return strings.Contains(arg, "://") || hasPort && err == nil || strings.HasPrefix(arg, unixsocket.Scheme)
 }
 
 // logger writes JSON to stderr: stdout belongs to clients.

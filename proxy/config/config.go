@@ -7,13 +7,16 @@
 package config
 
 import (
+	"io/fs"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
@@ -22,8 +25,12 @@ import (
 
 // Config is everything that can be set.
 type Config struct {
-	// Listen is the address that HTTP clients connect to.
+	// Listen is the address that HTTP clients connect to: host:port, or unix:/run/dragoman.sock for a unix socket (Linux and
+	// macOS), at which Host is not checked and a client's address is its uid.
 	Listen string `yaml:"listen"`
+	// ListenMode is the mode of the unix socket of "listen", in octal digits: 0600 lets only dragoman's own user connect, 0660 its
+	// group too, 0666 everybody who can reach the file.
+	ListenMode string `yaml:"listen_mode"`
 	// Path is where the MCP endpoint is.
 	Path string `yaml:"path"`
 	// AllowedHosts are names other than the loopback ones and the listen
@@ -125,7 +132,8 @@ type Admin struct {
 
 // Upstream sets the server: URL or Command.
 type Upstream struct {
-	// URL is the server's Streamable HTTP endpoint.
+	// URL is the server's Streamable HTTP endpoint, or its stream of HTTP+SSE: http, https, or unix:/run/server.sock:/mcp for a unix
+	// socket and the HTTP path behind it, where Host is localhost and there is neither TLS nor a login.
 	URL string `yaml:"url"`
 	// Transport is the transport of the server at URL: http, sse, or auto to find out.
 	Transport string `yaml:"transport"`
@@ -369,7 +377,7 @@ type Shutdown struct {
 // Default returns the configuration in which nothing was set.
 func Default() Config {
 	return Config{
-		Listen:    "127.0.0.1:8808",
+		Listen: "127.0.0.1:8808", ListenMode: "0600",
 		Path:      "/mcp",
 		Heartbeat: 15 * time.Second,
 		OAuth:     OAuth{Relay: "oauth"},
@@ -430,8 +438,21 @@ const (
 // ReplicasPath is the URL path at which this process receives requests that other replicas forward.
 const ReplicasPath = "/dragoman/replicas"
 
-// ServerName returns the name by which rules refer to the server: the host of its URL, or the name of its program.
+// SocketMode returns ListenMode, which must be valid.
+func (c *Config) SocketMode() fs.FileMode {
+	mode, _ := strconv.ParseUint(c.ListenMode, 8, 9)
+	return fs.FileMode(mode)
+}
+
+// AtSocket reports whether the server is at a unix socket.
+func (c *Upstream) AtSocket() bool { return unixsocket.Is(c.URL) }
+
+// ServerName returns the name by which rules refer to the server: the host of its URL, the name of its socket's file without .sock, or
+// the name of its program.
 func (c *Upstream) ServerName() string {
+	if path, _, err := unixsocket.Server(c.URL); c.AtSocket() && err == nil {
+		return strings.TrimSuffix(filepath.Base(path), ".sock")
+	}
 	if u, err := url.Parse(c.URL); err == nil && c.URL != "" {
 		return u.Hostname()
 	}

@@ -312,6 +312,13 @@ func TestValidateNamesThePath(t *testing.T) {
 		"limits.time.ping: must":              func(c *Config) { c.Limits.Time = map[string]TimeLimit{"ping": {Silence: -1}} },
 		"admin.listen:":                       func(c *Config) { c.Admin.Listen = "8809" },
 		"listen: \"127.0.0.1:65536\" has":     func(c *Config) { c.Listen = "127.0.0.1:65536" },
+		"listen: \"unix:x\" has no absolute":  func(c *Config) { c.Listen = "unix:x" },
+		"listen: \"unix:/x:/mcp\" has a se":   func(c *Config) { c.Listen = "unix:/x:/mcp" },
+		"listen_mode: \"0698\" is not":        func(c *Config) { c.Listen, c.ListenMode = "unix:/x", "0698" },
+		"listen_mode: \"01777\" is not":       func(c *Config) { c.ListenMode = "01777" },
+		"listen_mode: \"\" is not":            func(c *Config) { c.ListenMode = "" },
+		"tls: applies only to a listen of":    func(c *Config) { c.Listen, c.TLS = "unix:/x", TLS{"c", "k"} },
+		"admin.listen: \"unix:/x\" is not":    func(c *Config) { c.Admin.Listen = "unix:/x" },
 		"auth.tokens[1]:":                     func(c *Config) { c.Auth.Tokens = []string{"secret", " "} },
 		"tls: cert and key":                   func(c *Config) { c.TLS.Cert = "c" },
 		"upstream: client_cert":               func(c *Config) { c.Upstream.ClientKey = "k" },
@@ -323,11 +330,26 @@ func TestValidateNamesThePath(t *testing.T) {
 		"upstream: url and command":           func(c *Config) { c.Upstream.URL, c.Upstream.Command = "http://a", []string{"b"} },
 		"upstream.url: missing host":          func(c *Config) { c.Upstream.URL = "http:///x" },
 		"upstream.url: must begin":            func(c *Config) { c.Upstream.URL = "localhost:80" },
-		"upstream.url: holds a password":      func(c *Config) { c.Upstream.URL = "http://u:p@h/" },
-		"upstream.command[0]:":                func(c *Config) { c.Upstream.Command = []string{""} },
-		"upstream.headers.A: ":                func(c *Config) { c.Upstream.Headers = map[string]string{"A": "x\r\nsecret: y"} },
-		"upstream.headers: ":                  func(c *Config) { c.Upstream.Headers = map[string]string{"A:": "x"} },
-		"upstream.version:":                   func(c *Config) { c.Upstream.Version = "2027-01-01" },
+		"upstream.url: has no HTTP path":      func(c *Config) { c.Upstream.URL = "unix:/run/x.sock" },
+		"upstream.url: has no absolute path":  func(c *Config) { c.Upstream.URL = "unix:x.sock:/mcp" },
+		"upstream.auth.type: login needs a":   func(c *Config) { c.Upstream.URL, c.Upstream.Auth.Type = "unix:/x:/mcp", AuthLogin },
+		"upstream.auth.type: client_crede": func(c *Config) {
+			c.Upstream.URL, c.Upstream.Auth.Type, c.Upstream.Auth.ClientID, c.Upstream.Auth.ClientSecret = "unix:/x:/mcp", AuthClientCredentials, "a", "b"
+		},
+		"upstream.ca_file: applies only": func(c *Config) { c.Upstream.URL, c.Upstream.CAFile = "unix:/x:/mcp", "a" },
+		"upstream.client_cert: applies only": func(c *Config) {
+			c.Upstream.URL, c.Upstream.ClientCert, c.Upstream.ClientKey = "unix:/x:/mcp", "a", "b"
+		},
+		"oauth.old_clients: applies only": func(c *Config) { c.Upstream.URL, c.OAuth.OldClients = "unix:/x:/mcp", true },
+		"oauth.rewrite: applies only": func(c *Config) {
+			c.Upstream.URL, c.OAuth.Rewrite, c.OAuth.PublicURL = "unix:/x:/mcp", true, "https://a"
+		},
+		"oauth.paths: applies only":      func(c *Config) { c.Upstream.URL, c.OAuth.Paths = "unix:/x:/mcp", []string{"/login"} },
+		"upstream.url: holds a password": func(c *Config) { c.Upstream.URL = "http://u:p@h/" },
+		"upstream.command[0]:":           func(c *Config) { c.Upstream.Command = []string{""} },
+		"upstream.headers.A: ":           func(c *Config) { c.Upstream.Headers = map[string]string{"A": "x\r\nsecret: y"} },
+		"upstream.headers: ":             func(c *Config) { c.Upstream.Headers = map[string]string{"A:": "x"} },
+		"upstream.version:":              func(c *Config) { c.Upstream.Version = "2027-01-01" },
 		"upstream.version: 2026-07-28 is": func(c *Config) {
 			c.Upstream.URL, c.Upstream.Transport, c.Upstream.Version = "http://a/", "sse", "2026-07-28"
 		},

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -25,7 +26,7 @@ import (
 func (c *Config) Validate() error {
 	var all setting.Mistakes
 	fault := all.Addf
-	validateAddress(&all, "listen", c.Listen)
+	c.validateListen(&all)
 	all.Add(c.Footprint.validate())
 	if c.Transform != nil {
 		all.Add(c.Transform.Validate())
@@ -126,6 +127,23 @@ func (c *Config) Validate() error {
 	return all.Err()
 }
 
+// validateListen checks where clients connect to.
+func (c *Config) validateListen(all *setting.Mistakes) {
+	if _, err := strconv.ParseUint(c.ListenMode, 8, 9); err != nil {
+		all.Addf("listen_mode", "%q is not a mode of three octal digits, such as 0660", c.ListenMode)
+	}
+	if !unixsocket.Is(c.Listen) {
+		validateAddress(all, "listen", c.Listen)
+		return
+	}
+	if _, err := unixsocket.Path(c.Listen); err != nil {
+		all.Addf("listen", "%q %v", c.Listen, err)
+	}
+	if c.TLS.Cert != "" {
+		all.Addf("tls", "applies only to a listen of host:port")
+	}
+}
+
 // minToken is the least length of a token of the page.
 const minToken = 32
 
@@ -147,6 +165,10 @@ func (c *Inspect) validate(admin string) error {
 
 // validateAddress checks that addr is host:port.
 func validateAddress(all *setting.Mistakes, path, addr string) {
+	if unixsocket.Is(addr) {
+		all.Addf(path, "%q is not host:port; only listen may be a unix socket", addr)
+		return
+	}
 	if _, port, err := net.SplitHostPort(addr); err == nil {
 		if _, err := strconv.ParseUint(port, 10, 16); err != nil && strings.Trim(port, "0123456789") == "" && port != "" {
 			all.Addf(path, "%q has a port above 65535", addr)
@@ -165,6 +187,8 @@ func (u *Upstream) validate() error {
 	switch {
 	case u.URL != "" && len(u.Command) > 0:
 		all.Addf("upstream", "url and command exclude each other")
+	case unixsocket.Is(u.URL):
+		u.validateSocket(&all)
 	case u.URL != "":
 		at, err := url.Parse(u.URL)
 		switch {
@@ -207,6 +231,22 @@ func (u *Upstream) validate() error {
 		}
 	}
 	return all.Err()
+}
+
+// validateSocket checks the settings of a server at a unix socket: there is no TLS, and no URL for which a token could be asked.
+func (u *Upstream) validateSocket(all *setting.Mistakes) {
+	if _, _, err := unixsocket.Server(u.URL); err != nil {
+		all.Addf("upstream.url", "%v", err)
+	}
+	if u.CAFile != "" {
+		all.Addf("upstream.ca_file", "applies only to https")
+	}
+	if u.ClientCert != "" {
+		all.Addf("upstream.client_cert", "applies only to https")
+	}
+	if t := u.Auth.Type; u.Auth.Lends() && t != AuthTokenFile {
+		all.Addf("upstream.auth.type", "%s needs a server at an http or https URL; at a unix socket use upstream.headers or %s", t, AuthTokenFile)
+	}
 }
 
 // meantURL suggests the URL that a text without a scheme probably means.

@@ -10,6 +10,17 @@ import (
 
 func (c *OAuth) validate(upstream *Upstream) error {
 	var all setting.Mistakes
+	if upstream.AtSocket() {
+		for _, s := range []struct {
+			key string
+			set bool
+		}{{"old_clients", c.OldClients}, {"rewrite", c.Rewrite}, {"paths", len(c.Paths) > 0}} {
+			if s.set {
+				all.Addf("oauth."+s.key, "applies only to a server at an http or https URL")
+			}
+		}
+		return all.Err()
+	}
 	if c.OldClients && (c.Relay == "none" || upstream.URL == "") {
 		all.Addf("oauth.old_clients", "applies only to upstream.url, with oauth.relay: metadata or oauth")
 	}

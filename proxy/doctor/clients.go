@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"path/filepath"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 )
 
 // clients says what to write into the configurations of the usual clients.
@@ -25,7 +27,13 @@ func clients(_ context.Context, e *exam) {
 	e.info("VS Code (.vscode/mcp.json)", "", fmt.Sprintf(`{"servers": {%s: %s}}`, quotedName, entry(`"type": "stdio", `)))
 	e.info("Zed (settings.json)", "", fmt.Sprintf(`{"context_servers": {%s: %s}}`, quotedName, entry("")))
 	e.info("Codex (~/.codex/config.toml)", "", fmt.Sprintf(`mcp_servers.%s = {command = %s, args = %s}`, name, asJSON(e.Program), asJSON(args)))
-	e.info("clients that connect by HTTP, while dragoman serve runs", "", fmt.Sprintf(`{"mcpServers": {%s: {"type": "http", "url": "%s"}}}`, quotedName, e.endpoint()))
+	const connecting = "clients that connect by HTTP, while dragoman serve runs"
+	if path, err := unixsocket.Path(e.cfg.Listen); unixsocket.Is(e.cfg.Listen) && err == nil {
+		at := unixsocket.URL(&net.UnixAddr{Name: path}, e.cfg.Path)
+		e.info(connecting, "", "curl "+unixsocket.Curl(at)+"; clients that start a command: "+e.Program+" stdio "+at)
+	} else {
+		e.info(connecting, "", fmt.Sprintf(`{"mcpServers": {%s: {"type": "http", "url": "%s"}}}`, quotedName, e.endpoint()))
+	}
 	if hasCommand(e) {
 		e.info("variables that the server needs belong into the client's entry", "", `"env": {"NAME": "value"}`)
 	}

@@ -21,7 +21,7 @@ func environment(ctx context.Context, e *exam) {
 		e.openFiles(n)
 	}
 	e.memory(memlimit.Read())
-	if hasURL(e) {
+	if hasURL(e) && !e.cfg.Upstream.AtSocket() {
 		at, err := url.Parse(e.cfg.Upstream.URL)
 		if err != nil {
 			return // Validate has refused it

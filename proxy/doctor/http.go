@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -218,14 +219,21 @@ func (e *exam) forbidden(s *upstream.StatusError, where, name string) {
 // misplaced reports that there is no MCP endpoint at a URL, after a look at the usual paths beside it.
 func (e *exam) misplaced(ctx context.Context, what string, at *url.URL, where, do string) {
 	tried := []string{}
+	given := at.Path
+	if path, target, err := unixsocket.Server(e.cfg.Upstream.URL); e.cfg.Upstream.AtSocket() && err == nil {
+		at = &url.URL{Scheme: "unix", Path: path + ":", OmitHost: true}
+		given, _, _ = strings.Cut(target, "?")
+	}
 	for _, path := range []string{"/mcp", "/sse"} {
-		for _, full := range candidates(at.Path, path) {
-			if full == at.Path || slices.Contains(tried, full) || ctx.Err() != nil {
+		for _, full := range candidates(given, path) {
+			if full == given || slices.Contains(tried, full) || ctx.Err() != nil {
 				continue
 			}
 			tried = append(tried, full)
 			cfg, other := e.cfg, *at
-			other.Path, other.RawPath = full, ""
+			if other.Path, other.RawPath = full, ""; e.cfg.Upstream.AtSocket() {
+				other.Path = at.Path + full
+			}
 			cfg.Upstream.URL, cfg.Upstream.Transport = other.String(), string(upstream.Auto)
 			limited, cancel := context.WithTimeout(ctx, e.CheckTime/5)
 			c, err := e.connect(limited, cfg)

@@ -7,11 +7,17 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 )
 
 // listeners checks the addresses at which dragoman listens.
 func listeners(_ context.Context, e *exam) {
-	clients := e.port("listen", e.cfg.Listen, "--listen ", nil)
+	var clients net.Listener
+	if unixsocket.Is(e.cfg.Listen) {
+		e.socket()
+	} else {
+		clients = e.port("listen", e.cfg.Listen, "--listen ", nil)
+	}
 	if e.cfg.Admin.Listen != "" {
 		if admin := e.port("admin.listen", e.cfg.Admin.Listen, "admin.listen: ", clients); admin != nil {
 			admin.Close()
@@ -53,6 +59,22 @@ func (e *exam) port(setting, addr, flag string, clients net.Listener) net.Listen
 	return nil
 }
 
+// socket checks that serve can listen at the unix socket of "listen". It makes no file.
+func (e *exam) socket() {
+	path, err := unixsocket.Path(e.cfg.Listen)
+	if err == nil {
+		err = unixsocket.Free(path)
+	}
+	switch {
+	case err == nil:
+		e.ok(e.cfg.Listen+" is free", "listen")
+	case isA[*unixsocket.UsedError](err):
+		e.warn(err.Error()+": is it the dragoman that this configuration is for?", "listen", "for a second one, another path in listen")
+	default:
+		e.fail("cannot listen at "+e.cfg.Listen+": "+err.Error(), "listen", "a path in a folder that exists and that this user may write to")
+	}
+}
+
 // freeBeside returns an address with the host of addr and a free port.
 func freeBeside(addr string) string {
 	host, _, _ := net.SplitHostPort(addr)
@@ -67,7 +89,7 @@ func freeBeside(addr string) string {
 
 // exposed says whether other machines can use the listener without a token.
 func (e *exam) exposed() {
-	if oauth.IsLoopback(e.cfg.Listen) || len(e.cfg.Auth.Tokens)+len(e.cfg.Auth.NamedTokens) > 0 || e.cfg.Auth.TokenFile != "" {
+	if unixsocket.Is(e.cfg.Listen) || oauth.IsLoopback(e.cfg.Listen) || len(e.cfg.Auth.Tokens)+len(e.cfg.Auth.NamedTokens) > 0 || e.cfg.Auth.TokenFile != "" {
 		return
 	}
 	const do = `auth.tokens: ["${DRAGOMAN_TOKEN}"], or a loopback address in listen`

@@ -21,12 +21,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 )
 
 const anotherProcess = "another process"
 
 // network follows the way to the server at upstream.url: name, addresses, web proxy, TLS.
 func network(ctx context.Context, e *exam) {
+	if e.cfg.Upstream.AtSocket() {
+		e.reachSocket(ctx)
+		return
+	}
 	at, err := url.Parse(e.cfg.Upstream.URL)
 	if err != nil {
 		return // Validate has refused it
@@ -41,6 +46,30 @@ func network(ctx context.Context, e *exam) {
 	}
 	if at.Scheme == "https" {
 		e.secured(ctx, at, via)
+	}
+}
+
+// reachSocket connects to the unix socket of the server.
+func (e *exam) reachSocket(ctx context.Context) {
+	path, _, err := unixsocket.Server(e.cfg.Upstream.URL)
+	if err != nil {
+		return // Validate has refused it
+	}
+	limited, cancel := context.WithTimeout(ctx, e.CheckTime/2)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(limited, "unix", path)
+	switch {
+	case err == nil:
+		conn.Close()
+		e.ok("connects", path)
+	case errors.Is(err, fs.ErrPermission):
+		e.fail("this user may not connect: "+cause(err), path, "the socket's mode, and those of the folders above it, must let this user write to it")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		e.fail("nobody listens at this socket", path, "is the server running? its file is left from before")
+	case errors.Is(err, fs.ErrNotExist):
+		e.fail("there is no such file", path, "is the server running? does it share the volume with dragoman? check upstream.url")
+	default:
+		e.fail("does not connect: "+cause(err), path, failures.Refused.Advice())
 	}
 }
 

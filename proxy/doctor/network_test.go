@@ -109,7 +109,7 @@ func TestWayToTheServer(t *testing.T) {
 		want    []string
 	}{
 		"plain":   {"http://" + plain, "", []string{"ok HOST: connects"}},
-		"refused": {"http://" + peertest.NoListener, "", []string{"FAIL HOST: connection refused → is the server running at this host and port? check upstream.url"}},
+		"refused": {"http://" + peertest.NoListener, "", []string{"FAIL HOST: connection refused → is the server running at this host and port, or unix socket? check upstream.url"}},
 		"unknown name": {"http://no-such-host.invalid:" + port, "",
 			[]string{"FAIL HOST: the name no-such-host.invalid cannot be resolved: *"}},
 		"trusted": {"https://" + secure("127.0.0.1", now.AddDate(0, -1, 0), year), ca.file,

@@ -22,9 +22,11 @@ func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
 	}
 	host := header.Host()
 	switch {
+	case len(host) > 0 && string(c.host) == string(host):
+	case c.onSocket() && (len(host) > 0 || !header.IsHTTP11()): // no name leads there, so none can be rebound
+		c.host = recent(host)
 	case len(host) == 0:
 		return noHost
-	case string(c.host) == string(host):
 	case g.hosts.allowsHost(string(host), c.LocalAddr()):
 		c.host = recent(host)
 	default:
@@ -43,6 +45,12 @@ func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
 		return badOrigin.naming(origin)
 	}
 	return nil
+}
+
+// onSocket reports whether a connection came in at a unix socket.
+func (c *conn) onSocket() bool {
+	_, is := c.LocalAddr().(*net.UnixAddr)
+	return is
 }
 
 // once are the headers of which the server might read another occurrence than dragoman

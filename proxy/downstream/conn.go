@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/rawio"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 )
 
 // conn is a connection of a client, and what is known of it.
@@ -28,7 +29,7 @@ type conn struct {
 	gone   error                   // why no exchange on the connection can go on
 	kept   bool                    // keep was called
 
-	peer string // the address at the other end, without a port
+	peer string // the address at the other end, without a port, or its user
 
 	// The rest is for the serving goroutine alone.
 
@@ -60,7 +61,7 @@ type serving struct {
 }
 
 func newConn(nc net.Conn, cfg *HTTPConfig) *conn {
-	return &conn{Conn: nc, cfg: cfg, peer: addressOf(nc.RemoteAddr()), serving: new(serving)}
+	return &conn{Conn: nc, cfg: cfg, peer: addressOf(nc), serving: new(serving)}
 }
 
 // namedValue is the value of a header that was last asked for.
@@ -100,13 +101,16 @@ func (c *conn) named(name, value []byte) (string, string) {
 	return s, c.valueOf(s, value)
 }
 
-// addressOf returns a network address without its port, or "" if it is not a TCP address.
-func addressOf(a net.Addr) string {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return ""
+// addressOf returns the address at the other end of a connection without its port, "uid 1000" if that is a process of this machine at
+// a unix socket, or "" if nothing is known.
+func addressOf(nc net.Conn) string {
+	if tcp, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().String()
 	}
-	return tcp.AddrPort().Addr().Unmap().String()
+	if local, ok := nc.(*net.UnixConn); ok {
+		return unixsocket.Peer(local)
+	}
+	return ""
 }
 
 // recent converts byte slices to strings, and returns the same string as long as they are equal.

@@ -68,8 +68,8 @@ type Request struct {
 	// "" if the listener needs no token.
 	Guest string
 
-	// Peer is the address that the request comes from, without a port. It is "" if there is
-	// none, or if another replica has forwarded the request.
+	// Peer is the address that the request comes from, without a port, or "uid 1000", its user, at a unix socket. It is "" if there
+	// is none, or if another replica has forwarded the request.
 	Peer string
 
 	// Method and Path, escaped and without the query, are set only for a request to the

@@ -24,7 +24,9 @@ func (s *standing) start() {
 		s.end(err)
 		return
 	}
-	s.head = nil
+	s.mu.Lock()
+	s.head = nil // it was written, and the stream may last for hours
+	s.mu.Unlock()
 	s.run()
 }
 

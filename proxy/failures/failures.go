@@ -82,7 +82,7 @@ var about = map[Cause]struct {
 	advice string
 }{
 	DNS:              {zapcore.WarnLevel, "check the host in upstream.url, and the resolver of this machine"},
-	Refused:          {zapcore.WarnLevel, "is the server running at this host and port? check upstream.url"},
+	Refused:          {zapcore.WarnLevel, "is the server running at this host and port, or unix socket? check upstream.url"},
 	ConnectTimeout:   {zapcore.WarnLevel, "nothing answers at this host and port: check upstream.url and firewalls, and raise upstream.connect_timeout if the way is slow"},
 	TLSUnknownCA:     {zapcore.WarnLevel, "put the certificate of the authority that signed the server's into upstream.ca_file"},
 	TLSName:          {zapcore.WarnLevel, "use a name in upstream.url that the certificate is for, or renew the certificate for this one"},
@@ -169,6 +169,8 @@ func Of(err error) Cause {
 		return SessionLost
 	case dial.IsDead(err):
 		return ConnectionDead
+	case errors.As(err, &at) && at.Op == "connect" && NotStartable(err): // of a unix socket
+		return Refused
 	case NotStartable(err):
 		return CommandNotFound
 	case errors.As(err, &dns):

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -28,6 +29,8 @@ func TestCauses(t *testing.T) {
 		{at("connect", context.DeadlineExceeded), ConnectTimeout},
 		{at("tls", context.DeadlineExceeded), ConnectTimeout},
 		{at("connect", errors.New("no route to host")), Refused},
+		{at("connect", &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.ENOENT)}), Refused},
+		{at("connect", &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}), Refused},
 		{at("tls", x509.HostnameError{Certificate: new(x509.Certificate), Host: "host"}), TLSName},
 		{at("tls", x509.CertificateInvalidError{Reason: x509.Expired}), TLSExpired},
 		{at("tls", x509.UnknownAuthorityError{}), TLSUnknownCA},

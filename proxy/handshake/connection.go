@@ -135,7 +135,7 @@ func (o *Opener) serverIsBeside() bool {
 		return false
 	}
 	ip, err := netip.ParseAddr(at.Hostname())
-	return at.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()
+	return at.Hostname() == "localhost" || o.Now().Config.Upstream.AtSocket() || err == nil && ip.Unmap().IsLoopback()
 }
 
 // lanesTo are the lanes of a server without a handshake on a pipe. One that is a

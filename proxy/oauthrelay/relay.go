@@ -15,6 +15,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -196,7 +197,7 @@ func (r *Relay) ask(ctx context.Context, req *downstream.Request, path, query st
 		scheme, host, _ := strings.Cut(req.Base, "://")
 		out.Header.Set("X-Forwarded-Proto", scheme)
 		out.Header.Set("X-Forwarded-Host", host)
-		if req.Peer != "" {
+		if _, err := netip.ParseAddr(req.Peer); err == nil { // a user of a unix socket is no address
 			out.Header.Set("X-Forwarded-For", req.Peer)
 		}
 	}

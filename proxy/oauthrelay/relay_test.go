@@ -244,6 +244,10 @@ func TestTokensPassWithTheirHeaders(t *testing.T) {
 		got.Header.Get("X-Forwarded-Host") != "us.example" || got.Header.Get("X-Forwarded-Proto") != "http" || got.Header.Get("X-Forwarded-For") != "192.0.2.7" {
 		t.Errorf("the server got %q with %v", *w.body.Load(), got.Header)
 	}
+	atSocket := &downstream.Request{Ctx: t.Context(), Method: "POST", Path: "/token", Base: base, Peer: "uid 1000", Header: func(string) string { return "" }}
+	if err := r.Serve(atSocket, new(downstream.Response)); err != nil || w.last.Load().Header.Get("X-Forwarded-For") != "" {
+		t.Errorf("%v: of a client at a unix socket the server got %v", err, w.last.Load().Header)
+	}
 	if resp, err = ask(t, r, "GET", "/authorize?client_id=1", nil, ""); err != nil || resp.Status != 302 || valuesOf(resp.Header, "Location")[0] != "http://us.example/login?x=1" {
 		t.Errorf("%v %+v", err, resp)
 	}

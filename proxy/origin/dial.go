@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -46,6 +47,14 @@ func WebProxy(u *url.URL) (*url.URL, error) {
 	return http.ProxyFromEnvironment(&http.Request{URL: u})
 }
 
+// ready returns what checks whether something listens at a URL, which is also given as text; nil if nothing can.
+func ready(text string, at *url.URL) func(context.Context) error {
+	if path, _, err := unixsocket.Server(text); unixsocket.Is(text) && err == nil {
+		return connects("unix", path, unixsocket.Scheme+path)
+	}
+	return reachable(at)
+}
+
 // reachable returns a function that checks whether something listens at u, without sending
 // anything. It returns nil if u is reached through a proxy, since the check is impossible then.
 func reachable(u *url.URL) func(context.Context) error {
@@ -57,10 +66,15 @@ func reachable(u *url.URL) func(context.Context) error {
 		port = u.Scheme // package net knows the port of each scheme
 	}
 	at := net.JoinHostPort(u.Hostname(), port)
+	return connects("tcp", at, at)
+}
+
+// connects returns a function that connects to at, an address that errors call shown.
+func connects(network, at, shown string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		c, err := new(dial.Dialer).DialContext(ctx, "tcp", at)
+		c, err := new(dial.Dialer).DialContext(ctx, network, at)
 		if err != nil {
-			return &upstream.Error{Op: "connect", Addr: at, Err: err}
+			return &upstream.Error{Op: "connect", Addr: shown, Err: err}
 		}
 		return c.Close()
 	}
@@ -74,11 +88,11 @@ func startable(command string) func(context.Context) error {
 	}
 }
 
-// NewRelay makes the relay for OAuth clients. It returns nil if there is no server at a URL, or if
-// oauth.relay is none.
+// NewRelay makes the relay for OAuth clients. It returns nil if there is no server at a URL of http or https, or
+// if oauth.relay is none.
 func NewRelay(cfg config.Config) (*oauthrelay.Relay, error) {
 	u := cfg.Upstream
-	if u.URL == "" || cfg.OAuth.Relay == "none" {
+	if u.URL == "" || u.AtSocket() || cfg.OAuth.Relay == "none" {
 		return nil, nil
 	}
 	at, err := url.Parse(u.URL)

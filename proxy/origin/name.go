@@ -16,5 +16,5 @@ func Name(u config.Upstream) string {
 	if err != nil {
 		return ""
 	}
-	return (&url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path}).String()
+	return (&url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path, OmitHost: at.OmitHost}).String()
 }

@@ -83,7 +83,7 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 	}
 	return Origin{
 		Dialer: d, Credential: own, Credentials: in, Certificates: shown,
-		Ready:  reachable(at),
+		Ready:  ready(u.URL, at),
 		Memory: memory,
 		Renew: func(cfg config.Config, log *zap.Logger) (Origin, error) {
 			return httpOrigin(cfg, log, memory, in)

@@ -68,7 +68,7 @@ func (s *Setup) MayServe(at net.Addr) error {
 	return nil
 }
 
-// IsLoopback reports whether an address can be reached only from this machine.
+// IsLoopback reports whether an address can be reached only from this machine, as loopback and unix sockets can.
 func IsLoopback(at net.Addr) bool {
 	tcp, ok := at.(*net.TCPAddr)
 	return !ok || tcp.IP.IsLoopback()

@@ -29,6 +29,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -152,8 +153,11 @@ func newRedactor(cfg *config.Config, secrets []string) (*redact.Redactor, error)
 	return r, nil
 }
 
-// addressOf returns the host and port of the server, or "" for a process.
+// addressOf returns the host and port of the server, the path behind "unix:" of its socket, or "" for a process.
 func addressOf(cfg config.Upstream) string {
+	if path, _, err := unixsocket.Server(cfg.URL); cfg.AtSocket() && err == nil {
+		return unixsocket.Scheme + path
+	}
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Host == "" {
 		return ""

@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -22,7 +23,7 @@ import (
 type Edge struct {
 	Revision string
 	Session  string // a fingerprint: the id itself would grant access
-	Address  string // host:port, or the host alone; "" on a pipe
+	Address  string // host:port, the host alone, a user or unix:PATH of a unix socket; "" on a pipe
 }
 
 // Message is a message whose span begins.
@@ -389,9 +390,14 @@ func (e *Edge) describe(a *attributes, kind uint64) {
 		a.text(transport, "pipe")
 		return
 	}
-	a.text(transport, "tcp")
+	network, host, port := "tcp", e.Address, ""
+	if unixsocket.Is(host) || strings.HasPrefix(host, unixsocket.User) {
+		network, host = "unix", strings.TrimPrefix(host, unixsocket.Scheme)
+	} else {
+		host, port = hostAndPort(host)
+	}
+	a.text(transport, network)
 	a.text(protocol, "http")
-	host, port := hostAndPort(e.Address)
 	if kind == kindServer {
 		a.text(clientAddress, host)
 		return

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"bytes"
 	"math"
+	"strings"
 	"testing"
 
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
@@ -73,6 +74,35 @@ func TestHostAndPort(t *testing.T) {
 	} {
 		if host, port := hostAndPort(address); host != want[0] || port != want[1] {
 			t.Errorf("%q: %q, %q", address, host, port)
+		}
+	}
+}
+
+// TestEdgesAtSockets: a client's user and the path of a server's socket are addresses, too.
+func TestEdgesAtSockets(t *testing.T) {
+	for e, want := range map[Edge]string{
+		{Address: "uid 1000"}:              "network.transport=unix network.protocol.name=http client.address=uid 1000",
+		{Address: "unix:/run/server.sock"}: "network.transport=unix network.protocol.name=http server.address=/run/server.sock",
+		{Address: "192.0.2.1"}:             "network.transport=tcp network.protocol.name=http client.address=192.0.2.1",
+	} {
+		kind := uint64(kindServer)
+		if strings.Contains(want, "server.address") {
+			kind = kindClient
+		}
+		a := attributes{field: spanAttributes}
+		e.describe(&a, kind)
+		var all []string
+		for rest := a.to; len(rest) > 0; {
+			_, _, n := protowire.ConsumeTag(rest)
+			raw, size := protowire.ConsumeBytes(rest[n:])
+			kv := new(common.KeyValue)
+			if err := proto.Unmarshal(raw, kv); err != nil {
+				t.Fatal(err)
+			}
+			all, rest = append(all, kv.Key+"="+kv.Value.GetStringValue()), rest[n+size:]
+		}
+		if got := strings.Join(all, " "); got != want {
+			t.Errorf("%+v: %s, want %s", e, got, want)
 		}
 	}
 }

@@ -17,12 +17,13 @@ import (
 	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 )
 
 // HTTPConfig describes a server that speaks Streamable HTTP. The zero value of every
 // field except URL means the default.
 type HTTPConfig struct {
-	URL    string      // http or https, without user and password
+	URL    string      // http or https, without user and password; or a unix socket, as package unixsocket has it
 	Header []Header    // sent with every request, instead of headers of the same name that a message has
 	TLS    *tls.Config // for https; without a ServerName, the host of URL is verified
 
@@ -92,11 +93,11 @@ const maxLife = 10 * time.Minute
 // NewHTTP returns the server that c describes, without connecting to it. The error says
 // what is wrong with c.
 func NewHTTP(c HTTPConfig) (*HTTP, error) {
-	u, err := url.Parse(c.URL)
+	u, socket, err := serverURL(c.URL)
 	if err != nil {
-		return nil, errors.New("upstream url: not a URL") // without err, which quotes the URL: it may contain a secret
+		return nil, err
 	}
-	d := dialer{timeout: cmp.Or(c.DialTimeout, 5*time.Second), watch: cmp.Or(c.Watch, dial.Standard)}
+	d := &dialer{timeout: cmp.Or(c.DialTimeout, 5*time.Second), watch: cmp.Or(c.Watch, dial.Standard)}
 	switch u.Scheme {
 	case "http":
 	case "https":
@@ -115,8 +116,10 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	if u.User != nil {
 		return nil, errors.New("upstream url: must not contain user and password: send them in a header")
 	}
-	d.addr = hostPort(u)
-	if d.via, err = findProxy(c.Proxy, c.TLS, u); err != nil {
+	connect := d.dial
+	if d.addr = hostPort(u); socket != "" {
+		d.addr, connect = unixsocket.Scheme+socket, d.dialSocket(socket)
+	} else if d.via, err = findProxy(c.Proxy, c.TLS, u); err != nil {
 		return nil, err
 	}
 	reader := d.via
@@ -141,7 +144,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		credential: c.Credential,
 		explain:    c.Explain,
 		pool: pool{
-			dial:    d.dial,
+			dial:    connect,
 			maxIdle: cmp.Or(c.MaxIdleConns, 128),
 			maxAge:  cmp.Or(c.IdleConnTimeout, time.Minute),
 			maxLife: maxLife,

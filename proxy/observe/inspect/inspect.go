@@ -16,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 )
 
 // Path is where the page is; everything else is below it.
@@ -156,7 +157,7 @@ func (h *Handler) curl(d *observe.Detail) string {
 	if d.Row.Transport == "stdio" || h.o.Endpoint == nil {
 		return "printf '%s\\n' '" + body + "' | $SERVER"
 	}
-	lines := []string{"curl -sS " + h.o.Endpoint(), "-H 'Content-Type: application/json'", "-H 'Accept: application/json, text/event-stream'", `-H "Authorization: Bearer $TOKEN"`}
+	lines := []string{"curl -sS " + unixsocket.Curl(h.o.Endpoint()), "-H 'Content-Type: application/json'", "-H 'Accept: application/json, text/event-stream'", `-H "Authorization: Bearer $TOKEN"`}
 	if d.Row.Session != "" && d.Row.Method != "initialize" {
 		lines = append(lines, `-H "Mcp-Session-Id: $SESSION"`)
 	}
