@@ -49,7 +49,7 @@ func TestTheFirstCallIsAskedOnTheStandingStream(t *testing.T) {
 		case id == "":
 			w.WriteHeader(http.StatusAccepted)
 		case method == "tools/call":
-			said := "nobody could be asked"
+			said := "there was no stream to ask on"
 			select {
 			case <-open:
 				questions <- `{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`

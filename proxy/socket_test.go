@@ -6,7 +6,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,17 +17,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 )
-
-// socketPath returns the path of a socket that is not there, which is short.
-func socketPath(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "dp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return filepath.Join(dir, "server.sock")
-}
 
 // TestSessionOverSockets: a session through dragoman at a unix socket, in front of a server at another one.
 func TestSessionOverSockets(t *testing.T) {
@@ -43,7 +31,7 @@ func TestSessionOverSockets(t *testing.T) {
 				}
 			})
 			server.NoGet = true
-			theirs, ours := socketPath(t), socketPath(t)
+			theirs, ours := filepath.Join(peertest.ShortDir(t), "server.sock"), filepath.Join(peertest.ShortDir(t), "server.sock")
 			ln, err := net.Listen("unix", theirs)
 			if err != nil {
 				t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 )
 
@@ -35,7 +36,7 @@ func TestUsersOfASocketShareProcesses(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to connect as two users")
 	}
-	path := socketPath(t)
+	path := filepath.Join(peertest.ShortDir(t), "server.sock")
 	if err := os.Chmod(filepath.Dir(path), 0o711); err != nil {
 		t.Fatal(err)
 	}

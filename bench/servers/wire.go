@@ -18,7 +18,7 @@ import (
 
 const (
 	maxMessage = 32 << 20
-	maxQueue   = 4096 // messages of a peer that nobody has read
+	maxQueue   = 4096 // messages of a peer that were not read
 )
 
 // A wire carries messages to a peer and back. The channel of received is closed when no more can come.

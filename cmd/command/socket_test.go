@@ -13,18 +13,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-// socketPath returns the path of a socket that is not there, which is short.
-func socketPath(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "dc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return filepath.Join(dir, "s")
-}
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+)
 
 // over returns a client that connects to a unix socket, whatever the URL is.
 func over(t *testing.T, path string) *http.Client {
@@ -39,7 +30,7 @@ func over(t *testing.T, path string) *http.Client {
 func TestServeAtSocket(t *testing.T) {
 	t.Setenv("DRAGOMAN_ADMIN_LISTEN", "")
 	t.Setenv("DRAGOMAN_LISTEN_MODE", "0660")
-	path := socketPath(t)
+	path := filepath.Join(peertest.ShortDir(t), "s")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan string, 1)
 	go func() {

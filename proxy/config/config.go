@@ -29,7 +29,7 @@ type Config struct {
 	// macOS), at which Host is not checked and a client's address is its uid.
 	Listen string `yaml:"listen"`
 	// ListenMode is the mode of the unix socket of "listen", in octal digits: 0600 lets only dragoman's own user connect, 0660 its
-	// group too, 0666 everybody who can reach the file.
+	// group too, 0666 every user who can reach the file.
 	ListenMode string `yaml:"listen_mode"`
 	// Path is where the MCP endpoint is.
 	Path string `yaml:"path"`

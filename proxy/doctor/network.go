@@ -65,7 +65,7 @@ func (e *exam) reachSocket(ctx context.Context) {
 	case errors.Is(err, fs.ErrPermission):
 		e.fail("this user may not connect: "+cause(err), path, "the socket's mode, and those of the folders above it, must let this user write to it")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		e.fail("nobody listens at this socket", path, "is the server running? its file is left from before")
+		e.fail("nothing listens at this socket", path, "is the server running? its file is left from before")
 	case errors.Is(err, fs.ErrNotExist):
 		e.fail("there is no such file", path, "is the server running? does it share the volume with dragoman? check upstream.url")
 	default:

@@ -10,22 +10,12 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
-
-// socketFolder returns a new folder for sockets, whose path is short.
-func socketFolder(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "dd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
 
 // TestListenAtSocket: what doctor says of a unix socket in listen. It leaves no file.
 func TestListenAtSocket(t *testing.T) {
-	dir := socketFolder(t)
+	dir := peertest.ShortDir(t)
 	free, busy, file := filepath.Join(dir, "free"), filepath.Join(dir, "busy"), filepath.Join(dir, "file")
 	ln, err := net.Listen("unix", busy)
 	if err != nil {
@@ -49,9 +39,9 @@ func TestListenAtSocket(t *testing.T) {
 	}
 }
 
-// TestServerAtSocket: a server at a unix socket that is there, one at another HTTP path, and sockets at which nobody is.
+// TestServerAtSocket: a server at a unix socket that is there, one at another HTTP path, and sockets where nothing listens.
 func TestServerAtSocket(t *testing.T) {
-	dir := socketFolder(t)
+	dir := peertest.ShortDir(t)
 	there, stale := filepath.Join(dir, "there"), filepath.Join(dir, "stale")
 	for _, path := range []string{there, stale} {
 		ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -70,7 +60,7 @@ func TestServerAtSocket(t *testing.T) {
 		t.Cleanup(func() { s.Close() })
 	}
 	want(t, examine(t, atURL("unix:"+there+":/mcp"), "network"), "ok "+there+": connects")
-	want(t, examine(t, atURL("unix:"+stale+":/mcp"), "network"), "FAIL "+stale+": nobody listens at this socket → is the server running? its file is left from before")
+	want(t, examine(t, atURL("unix:"+stale+":/mcp"), "network"), "FAIL "+stale+": nothing listens at this socket → is the server running? its file is left from before")
 	want(t, examine(t, atURL("unix:"+dir+"/no:/mcp"), "network"), "FAIL "+dir+"/no: there is no such file → *")
 	want(t, examine(t, atURL("unix:"+there+":/mcp"), "network", "http"), "ok unix:"+there+":/mcp: answers over Streamable HTTP")
 	want(t, examine(t, atURL("unix:"+there+":/other"), "network", "http"),

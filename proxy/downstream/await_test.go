@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,6 +121,7 @@ func TestAnEarlyHeadAndAnAnswerAtTheSameTime(t *testing.T) {
 		}
 	}}, HTTPConfig{Heartbeat: beat})
 	var clients sync.WaitGroup
+	var early atomic.Int32
 	for n := range 8 {
 		clients.Go(func() {
 			nc := dial(t, s.addr)
@@ -143,6 +145,9 @@ func TestAnEarlyHeadAndAnAnswerAtTheSameTime(t *testing.T) {
 				}
 				got := string(text)
 				if res.Header.Get("Content-Type") == "text/event-stream" {
+					if strings.HasPrefix(got, ":") {
+						early.Add(1)
+					}
 					got = ""
 					for events := sse.NewReader(strings.NewReader(string(text)), 1<<20); ; {
 						e, err := events.Next()
@@ -160,4 +165,7 @@ func TestAnEarlyHeadAndAnAnswerAtTheSameTime(t *testing.T) {
 		})
 	}
 	clients.Wait()
+	if early.Load() == 0 {
+		t.Error("no response has begun early")
+	}
 }

@@ -13,18 +13,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 )
 
 // startAtSocket starts a server at a unix socket.
 func startAtSocket(t *testing.T, h Handler, cfg HTTPConfig) (path string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ds") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	path = filepath.Join(dir, "s")
+	path = filepath.Join(peertest.ShortDir(t), "s")
 	start(t, h, cfg, func(tcp net.Listener) net.Listener {
 		tcp.Close()
 		ln, err := unixsocket.Listen(path, 0o600)

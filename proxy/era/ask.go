@@ -43,7 +43,7 @@ func (r *eraAnswer) accepted() *wire.Message {
 	return m
 }
 
-// identity returns the [identity] of the server, "" if it has not said who it is.
+// identity returns the [identity] of the server, "" if it has not named itself.
 func (r *eraAnswer) identity() string {
 	if m := r.accepted(); m != nil {
 		return identity(gjson.Get(wire.View(m.Result()), "serverInfo").Raw)

@@ -13,18 +13,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-)
 
-// folder returns a new folder with a short path.
-func folder(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "us")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+)
 
 // stale leaves a socket at which nobody answers.
 func stale(t *testing.T, path string) {
@@ -41,7 +32,7 @@ func stale(t *testing.T, path string) {
 func TestModes(t *testing.T) {
 	for _, umask := range []int{0o000, 0o077} {
 		for _, mode := range []fs.FileMode{0o600, 0o660, 0o666} {
-			path := filepath.Join(folder(t), "s")
+			path := filepath.Join(peertest.ShortDir(t), "s")
 			before := syscall.Umask(umask)
 			ln, err := Listen(path, mode)
 			syscall.Umask(before)
@@ -93,7 +84,7 @@ func TestWhatIsThere(t *testing.T) {
 		"no parent": {func(path string) { os.Remove(filepath.Dir(path)) }, "no such file or directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(folder(t), "s")
+			path := filepath.Join(peertest.ShortDir(t), "s")
 			c.leave(path)
 			before, _ := os.Lstat(path)
 			free := Free(path)
@@ -148,7 +139,7 @@ func TestForeignSocket(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to give a file to another user")
 	}
-	path := filepath.Join(folder(t), "s")
+	path := filepath.Join(peertest.ShortDir(t), "s")
 	stale(t, path)
 	if err := os.Chown(path, 12345, -1); err != nil {
 		t.Fatal(err)
@@ -160,7 +151,7 @@ func TestForeignSocket(t *testing.T) {
 
 // TestReplacedFile: a file that another process has put there is not removed.
 func TestReplacedFile(t *testing.T) {
-	path := filepath.Join(folder(t), "s")
+	path := filepath.Join(peertest.ShortDir(t), "s")
 	ln, err := Listen(path, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +168,7 @@ func TestReplacedFile(t *testing.T) {
 
 // TestTogether: of several that start at once at a stale socket, one listens, at the file that is there.
 func TestTogether(t *testing.T) {
-	path := filepath.Join(folder(t), "s")
+	path := filepath.Join(peertest.ShortDir(t), "s")
 	for range 20 {
 		stale(t, path)
 		var all sync.WaitGroup
@@ -218,7 +209,7 @@ func TestTogether(t *testing.T) {
 }
 
 func TestPeer(t *testing.T) {
-	path := filepath.Join(folder(t), "s")
+	path := filepath.Join(peertest.ShortDir(t), "s")
 	ln, err := Listen(path, 0o600)
 	if err != nil {
 		t.Fatal(err)

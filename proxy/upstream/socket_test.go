@@ -17,23 +17,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// socketPath returns the path of a socket that is not there, which is short.
-func socketPath(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "du")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return filepath.Join(dir, "a:b.sock")
-}
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+)
 
 // atSocket serves requests at a unix socket.
 func atSocket(t *testing.T, serve http.HandlerFunc) (path string, conns *atomic.Int32) {
 	t.Helper()
-	path = socketPath(t)
+	path = filepath.Join(peertest.ShortDir(t), "a:b.sock")
 	ln, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +110,7 @@ func TestSSEAtSocket(t *testing.T) {
 
 // TestNobodyAtSocket: the error names the socket, and says that nothing was sent.
 func TestNobodyAtSocket(t *testing.T) {
-	path := socketPath(t)
+	path := filepath.Join(peertest.ShortDir(t), "a:b.sock")
 	for name, want := range map[string]error{"missing": fs.ErrNotExist, "stale": syscall.ECONNREFUSED} {
 		if name == "stale" {
 			ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -140,7 +131,7 @@ func TestNobodyAtSocket(t *testing.T) {
 
 // TestBusySocket: while the queue of a server's socket is full, the connection waits, at most for the time of one.
 func TestBusySocket(t *testing.T) {
-	path := socketPath(t)
+	path := filepath.Join(peertest.ShortDir(t), "a:b.sock")
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
