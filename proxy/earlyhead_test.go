@@ -68,6 +68,8 @@ func TestLateAnswers(t *testing.T) {
 		{"an answer", 200, nil, "", 0},
 		{"no credentials", 401, []string{"WWW-Authenticate", `Bearer realm="r"`}, `{"status":401,"challenge":"Bearer realm=\"r\""}`, 401},
 		{"forbidden", 403, nil, `{"status":403}`, 403},
+		{"unavailable, which has no status of its own within a session", 503, []string{"Retry-After", "3"}, "", 200},
+		{"a session that is lost again and again", 404, nil, `{"status":404}`, 404},
 		{"too many requests", 429, []string{"Retry-After", "7"}, `{"status":429,"retryAfter":"7"}`, 429},
 	} {
 		runTogether(t, c.name, func(t *testing.T) {
