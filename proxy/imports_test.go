@@ -141,7 +141,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/doctor":              hosted + seen + " proxy/quota proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect proxy/memo proxy/replicas proxy/store/redisstore proxy/store/storeconfig",
 		"proxy/demo":                carried + " proxy/mcp proxy/downstream translate",
 		"proxy/memo":                "translate translate/wire",
-		"proxy/toolindex":           "transform translate/wire " + parts,
+		"proxy/toolindex":           "transform translate translate/wire proxy/mcp proxy/sse proxy/envelope proxy/inbuf " + parts,
 		"proxy/failures":            carried + " adapterrt/pattern",
 		"proxy/repeats":             "",
 		"proxy/ended":               "proxy/store",
