@@ -34,7 +34,7 @@
 //     connections to the server; server, restart and share stand over them: ids and streams on a pipe, a server that
 //     restarts, clients that share one process (processes bounds their number). sse, lines, inbuf and large read bytes, callctx
 //     has the context of a request, samehead recognizes heads of HTTP messages, and rawio makes system calls on sockets, and watches them.
-//     unixsocket reads the addresses of unix sockets, and listens at them.
+//     unixsocket reads the addresses of unix sockets, and listens at them. unpack decodes what servers compress unasked.
 //   - clients has the ways in: web for Streamable HTTP, pipe for stdio and HTTP+SSE.
 //   - handshake begins sessions, session holds them, exchange carries one message in one. setup is what follows from a
 //     configuration.

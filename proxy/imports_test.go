@@ -15,6 +15,7 @@ import (
 //   - downstream and upstream are the transports. They do not interpret messages, and neither
 //     imports the other, so that each transport is written once and not once per pair;
 //   - callctx has the contexts of requests, samehead compares heads of HTTP messages, and rawio reads, writes and watches sockets;
+//   - unpack decodes what servers compress unasked;
 //   - unixsocket reads the addresses of unix sockets, and listens at them;
 //   - failures has the causes of failures of the server, and repeats merges equal log lines;
 //   - setting reads a configuration into any struct; config has the proxy's configuration;
@@ -86,7 +87,7 @@ func TestImportsPointDown(t *testing.T) {
 	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint " +
 		"transform/tape transform/schema transform/grapheme transform/fit"
 	const adapting = "dial oauthclient adapterrt/children adapterrt/pattern adapterrt/plaintext adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/find adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present adapterrt/openapi"
-	const carried = "dial adapterrt/children proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire"
+	const carried = "dial adapterrt/children proxy/unpack proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/store proxy/setting adapterrt transform translate " + parts + " " + adapting
 	const rooms = configured + " proxy/observe/instances proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect proxy/observe/page proxy/store proxy/store/redisstore proxy/store/storeconfig"
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
@@ -118,10 +119,11 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/memlimit":            "",
 		"proxy/callctx":             "",
 		"proxy/samehead":            "",
+		"proxy/unpack":              "",
 		"proxy/rawio":               "",
 		"proxy/unixsocket":          "",
 		"proxy/downstream":          "proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire",
-		"proxy/upstream":            "dial adapterrt/children proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire",
+		"proxy/upstream":            "dial adapterrt/children proxy/unpack proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire",
 		"proxy/upstream/orphans":    "adapterrt/children",
 		"proxy/quota":               "",
 		"proxy/sealed":              configured + " proxy/config proxy/ended",
@@ -141,7 +143,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/doctor":              hosted + seen + " proxy/quota proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect proxy/memo proxy/replicas proxy/store/redisstore proxy/store/storeconfig",
 		"proxy/demo":                carried + " proxy/mcp proxy/downstream translate",
 		"proxy/memo":                "translate translate/wire",
-		"proxy/toolindex":           "transform translate/wire " + parts,
+		"proxy/toolindex":           "transform translate translate/wire proxy/mcp proxy/sse proxy/envelope proxy/inbuf " + parts,
 		"proxy/failures":            carried + " adapterrt/pattern",
 		"proxy/repeats":             "",
 		"proxy/ended":               "proxy/store",
@@ -174,7 +176,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/store":               "",
 		"proxy/store/redisstore":    "proxy/store",
 		"proxy/store/storeconfig":   configured + " proxy/config proxy/store proxy/store/redisstore",
-		"proxy/oauth":               "dial adapterrt/children proxy/store oauthclient adapterrt/plaintext translate/wire",
+		"proxy/oauth":               "dial adapterrt/children proxy/unpack proxy/store oauthclient adapterrt/plaintext translate/wire",
 		"oauthclient":               "translate/wire",
 		"dial":                      "",
 		"adapterrt":                 "translate/wire " + adapting,

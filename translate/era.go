@@ -305,6 +305,22 @@ func addCacheHints(x *pass, result wire.Node) {
 	}
 }
 
+// removeEmptyCursor removes an empty `nextCursor`: it ended the list, and since 2026-07-28 it says that more follows
+// (C43).
+func removeEmptyCursor(x *pass, cursor wire.Node) {
+	if cursor.Is("") {
+		remove(x, cursor)
+	}
+}
+
+// keepEmptyCursor keeps an empty `nextCursor`. Clients of older revisions take it for the end of the list and do not get the
+// pages behind it (C43).
+func keepEmptyCursor(x *pass, cursor wire.Node) {
+	if cursor.Is("") {
+		x.lost(cursor, wire.Warn)
+	}
+}
+
 // nameURL adds an `elicitationId` to a URL elicitation, which 2025-11-25 requires (C18).
 func nameURL(x *pass, params wire.Node) {
 	if !params.Get(wire.Mode).Is("url") || params.Get(wire.ElicitationID).OK() {

@@ -30,6 +30,8 @@ type Revision struct {
 	ErrorWithoutID bool
 	// Schemas2020 says that a tool's schema without $schema is JSON Schema 2020-12.
 	Schemas2020 bool
+	// EmptyCursor says that an empty cursor is a cursor like any other. In other revisions it is the same as none.
+	EmptyCursor bool
 
 	toolAnnotations bool // tools have annotations
 	order           int  // index in revisions
@@ -41,7 +43,7 @@ var (
 	rev20250326 = &Revision{Name: "2025-03-26", Batches: true, toolAnnotations: true}
 	rev20250618 = &Revision{Name: "2025-06-18", VersionHeader: true, Elicitation: true, Structured: true, toolAnnotations: true}
 	rev20251125 = &Revision{Name: "2025-11-25", VersionHeader: true, Elicitation: true, Structured: true, Tasks: true, ErrorWithoutID: true, Schemas2020: true, toolAnnotations: true}
-	rev20260728 = &Revision{Name: "2026-07-28", VersionHeader: true, Elicitation: true, Structured: true, ErrorWithoutID: true, Schemas2020: true, toolAnnotations: true, ErrorStatuses: true, Modern: true}
+	rev20260728 = &Revision{Name: "2026-07-28", VersionHeader: true, Elicitation: true, Structured: true, ErrorWithoutID: true, Schemas2020: true, toolAnnotations: true, ErrorStatuses: true, EmptyCursor: true, Modern: true}
 
 	revisions = []*Revision{rev20241105, rev20250326, rev20250618, rev20251125, rev20260728}
 )
@@ -65,6 +67,12 @@ func (r *Revision) HeaderName() string {
 		return ""
 	}
 	return r.Name
+}
+
+// HasCursor reports whether a cursor, as JSON, leads to a page of a list. It is "" if the message has none.
+// See https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination.
+func (r *Revision) HasCursor(cursor string) bool {
+	return cursor != "" && cursor != "null" && (r.EmptyCursor || cursor != `""`)
 }
 
 // Number returns a number for the revision, for places where its name is too long. It is not 0 and never changes.

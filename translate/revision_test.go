@@ -16,3 +16,14 @@ func TestNumbersNeverChange(t *testing.T) {
 		}
 	}
 }
+
+// TestAnEmptyCursor: before 2026-07-28 it is the same as none, since then it is a cursor like any other.
+func TestAnEmptyCursor(t *testing.T) {
+	for _, r := range revisions {
+		for cursor, want := range map[string]bool{"": false, "null": false, `"a"`: true, `" "`: true, `7`: true, `""`: r.Modern} {
+			if r.HasCursor(cursor) != want {
+				t.Errorf("%s: the cursor %q leads to a page: %v", r, cursor, !want)
+			}
+		}
+	}
+}

@@ -53,6 +53,7 @@ var step20260728 = Step{
 
 		{ID: "C29", What: "resultType", At: at(wire.Result, anyMethod, "result"), Reads: []string{"resultType", "task"}, Do: addResultType},
 		{ID: "C30", What: "ttlMs", At: cacheable, Reads: []string{"ttlMs", "cacheScope"}, Do: addCacheHints},
+		{ID: "C43", What: "nextCursor", At: in("nextCursor", lists), Do: removeEmptyCursor},
 		{ID: "C31", What: "_meta", At: at(wire.Request, anyMethod, ""), Reads: []string{"*", "params._meta.*"}, Do: stampRequest},
 		{ID: "C32", What: "serverInfo", At: at(wire.Result, anyMethod, "result"), Reads: []string{"*", "_meta.*"}, Do: stampResult},
 		{ID: "C34", What: "subscriptionId", At: subscribed, Reads: []string{"*", "params._meta.*"}, Do: stampNotification},
@@ -75,6 +76,7 @@ var step20260728 = Step{
 		{ID: "C29", What: "resultType", At: at(wire.Result, anyMethod, ""), Reads: []string{"result.resultType"}, Do: readResultType},
 		{ID: "C30", What: "ttlMs", At: in("ttlMs", cacheable), Do: remove},
 		{ID: "C30", What: "cacheScope", At: in("cacheScope", cacheable), Do: remove},
+		{ID: "C43", What: "nextCursor", At: in("nextCursor", lists), Do: keepEmptyCursor},
 		{ID: "C31", What: "_meta", At: at(wire.Request, anyMethod, "params._meta"), Reads: []string{"*"}, Do: unstamp},
 		{ID: "C32", What: "serverInfo", At: at(wire.Result, anyMethod, "result._meta"), Reads: []string{"*"}, Do: unstamp},
 		{ID: "G.3", What: "task", At: both(at(wire.Result, wire.TasksGet, "result"), at(wire.Notification, wire.TasksNotified, "params")),
@@ -112,11 +114,11 @@ var renamed = []Rule{
 
 // The places of the types that 2026-07-28 changed.
 var (
-	cacheable = both(
+	lists = both(
 		at(wire.Result, wire.ToolsList, "result"), at(wire.Result, wire.PromptsList, "result"),
-		at(wire.Result, wire.ResourcesList, "result"), at(wire.Result, wire.ResourcesTemplatesList, "result"),
-		at(wire.Result, wire.ResourcesRead, "result"), at(wire.Result, wire.ServerDiscover, "result"))
-	retried = both(
+		at(wire.Result, wire.ResourcesList, "result"), at(wire.Result, wire.ResourcesTemplatesList, "result"))
+	cacheable = both(lists, at(wire.Result, wire.ResourcesRead, "result"), at(wire.Result, wire.ServerDiscover, "result"))
+	retried   = both(
 		at(wire.Request, wire.ToolsCall, "params"), at(wire.Request, wire.PromptsGet, "params"), at(wire.Request, wire.ResourcesRead, "params"))
 	subscribed = both(
 		at(wire.Notification, wire.ToolsListChanged, ""), at(wire.Notification, wire.PromptsListChanged, ""),

@@ -83,8 +83,8 @@ func (c *client) list(method, member string) []map[string]any {
 		entries, _ := result[member].([]any)
 		all = append(all, entries...)
 		pages++
-		cursor, _ := result["nextCursor"].(string)
-		if cursor == "" || pages == maxPages {
+		cursor, more := result["nextCursor"].(string)
+		if !more || cursor == "" && !c.modern || pages == maxPages {
 			result[member] = all
 			delete(result, "nextCursor")
 			break

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/adapterrt/openapi"
+	"github.com/dragoman-proxy/dragoman/proxy/unpack"
 )
 
 // documents reads descriptions of APIs.
@@ -125,6 +126,7 @@ const maxMoves = 3
 func (r *documents) get(ctx context.Context, where string, publicOnly bool) ([]byte, error) {
 	client := httpcall.NewClient(httpcall.Options{PublicOnly: publicOnly, Proxy: r.proxy, RootCAs: r.roots})
 	defer client.CloseIdleConnections()
+	client.Transport = unpack.Transport{RoundTripper: client.Transport}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for range maxMoves + 1 {

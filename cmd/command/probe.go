@@ -93,7 +93,11 @@ func printReport(out io.Writer, r *probe.Report) error {
 			fmt.Fprintf(w, "%s\tWARNING: the server refuses this list: %s\n", l.Name, printable(l.Refused))
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%d\n", l.Name, l.Count)
+		fmt.Fprintf(w, "%s\t%d", l.Name, l.Count)
+		if l.Endless != "" {
+			fmt.Fprintf(w, "; WARNING: %s", printable(l.Endless))
+		}
+		fmt.Fprintln(w)
 	}
 	for _, c := range r.Clients {
 		printClient(w, c)

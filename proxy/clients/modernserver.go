@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -62,7 +63,7 @@ func checkAgain(client context.Context, s *session.Session, tools modernclient.T
 	ctx, cancel := context.WithTimeout(client, listTime)
 	defer cancel()
 	known, tool := &s.Tools, gjson.ParseBytes(q.Target).String()
-	ask := func(params string) ([]byte, error) { return tools.List(ctx, params) }
+	ask := toolindex.Ask{Of: s.ServerRevision, Page: func(params string) ([]byte, error) { return tools.List(ctx, params) }}
 	if wrong == nil {
 		t, err := known.Look(ctx, tool, ask)
 		if err != nil {

@@ -38,6 +38,9 @@ func TestLists(t *testing.T) {
 		"many tokens": {func(f *fake, _ *Options) {
 			f.Results["tools/list"] = `{"tools":[{"name":"a","inputSchema":{"type":"object"},"description":"` + strings.Repeat("word ", 21_000) + `"}]}`
 		}, []string{"warn tools: 1, 102.6 KiB, 21,0*"}},
+		"an empty cursor": {func(f *fake, _ *Options) {
+			f.Results["tools/list"] = `{"tools":[{"name":"echo","inputSchema":{"type":"object"}}],"nextCursor":""}`
+		}, []string{"ok tools: 1, 47 bytes, 12 tokens"}},
 		"no end": {func(f *fake, _ *Options) { f.Results["tools/list"] = `{"tools":[],"nextCursor":"same"}` }, []string{
 			`FAIL URL: tools/list: the cursor "same" comes a second time: the list has no end` + mistake + ": its own log says more",
 		}},

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"time"
 
@@ -212,9 +211,6 @@ func (l list) outcome() string {
 	return fmt.Sprintf("%d entries", len(l.items))
 }
 
-// maxPages is how many pages of one list are read.
-const maxPages = 200
-
 // lists reads all pages of the lists that the server has.
 func (s *session) lists(ctx context.Context) ([]list, error) {
 	var all []list
@@ -250,32 +246,23 @@ func (s *session) lists(ctx context.Context) ([]list, error) {
 var errRefused = errors.New("refused")
 
 func (s *session) pages(ctx context.Context, l *list) error {
-	params := "{}"
-	var seen []string
-	for range maxPages {
-		m, err := s.ask(ctx, l.method, params)
+	return mcp.ReadPages(s.revision, func(params string) ([]byte, error) {
+		m, err := s.ask(ctx, l.method, "{"+params+"}")
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if refusal := m.Get("error"); refusal.Exists() {
-			return fmt.Errorf("%w: %s", errRefused, refusal.Raw)
+			return nil, fmt.Errorf("%w: %s", errRefused, refusal.Raw)
 		}
-		items := m.Get("result." + l.name)
+		return []byte(m.Get("result").Raw), nil
+	}, func(result gjson.Result) error {
+		items := result.Get(l.name)
 		if !items.IsArray() {
-			return fmt.Errorf("the result has no list %q: %.100s", l.name, m.Get("result").Raw)
+			return fmt.Errorf("the result has no list %q: %.100s", l.name, result.Raw)
 		}
 		for _, item := range items.Array() {
 			l.items = append(l.items, item.Raw)
 		}
-		next := m.Get("result.nextCursor")
-		if next.Type != gjson.String {
-			return nil
-		}
-		if slices.Contains(seen, next.Str) {
-			return fmt.Errorf("the cursor %.40q comes a second time: the list has no end", next.Str)
-		}
-		seen = append(seen, next.Str)
-		params = `{"cursor":` + next.Raw + `}`
-	}
-	return fmt.Errorf("the list has more than %d pages", maxPages)
+		return nil
+	})
 }

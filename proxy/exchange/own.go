@@ -22,6 +22,9 @@ func (x *Exchange) claim(m *wire.Message) {
 	if own == nil || m.Method != wire.ToolsCall && m.Method != wire.ToolsList {
 		return
 	}
+	if x.emptyCursor = owntools.LeadsOn(m); x.emptyCursor {
+		return
+	}
 	if r := own.Claim(m, x.Crossing.Sent(m.ID()), x.Session.Facts.Has(wire.ServerTools), view{x}); r != nil {
 		x.answerHere(r)
 	}
@@ -49,7 +52,7 @@ func (x *Exchange) listAlone(body []byte, err error) bool {
 	if own == nil || x.Call == nil || x.Call.Method != wire.ToolsList || !clienterror.Unreachable(err) {
 		return false
 	}
-	if owntools.HasCursor([]byte(gjson.GetBytes(body, "params").Raw)) {
+	if x.Session.ClientRevision.HasCursor(gjson.GetBytes(body, "params.cursor").Raw) {
 		return false
 	}
 	if x.Session.Piped && x.Session.Open.Unique && !x.Session.Open.End(x.Call) {
@@ -84,7 +87,7 @@ func (x *Exchange) withOurs(page []byte, method wire.Method) []byte {
 		return page
 	}
 	var clashing []string
-	out := own.Extend(page, x.Session.ClientRevision, func(name string) {
+	out := own.Extend(page, x.Session.ClientRevision, x.Session.ServerRevision, func(name string) {
 		if x.Common.Now().Collides(own.Of(name)) {
 			clashing = append(clashing, name)
 		} else {
@@ -124,5 +127,5 @@ func (x *Exchange) hideCollisions(page []byte, names []string) []byte {
 // slimmed returns a response to tools/list with its tools reduced as the configuration says. page
 // is in the client's revision.
 func (x *Exchange) slimmed(page []byte) []byte {
-	return x.own(x.Session.Catalogue.Slim(page, x.Common.Now().Footprint, &x.Common.ToolsSize, x.log), page)
+	return x.own(x.Session.Catalogue.Slim(page, x.Session.ClientRevision, x.Common.Now().Footprint, &x.Common.ToolsSize, x.log), page)
 }

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/gate"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -24,7 +25,8 @@ func (x *Exchange) learn(m *wire.Message) {
 	}
 	ctx, cancel := context.WithTimeout(x.Ctx, schemaTime)
 	defer cancel()
-	if _, err := x.Session.Tools.Look(ctx, x.Call.More.Wanted.Tool, func(params string) ([]byte, error) { return x.askServer(ctx, wire.ToolsList, params) }); err != nil {
+	ask := toolindex.Ask{Of: x.Session.ServerRevision, Page: func(params string) ([]byte, error) { return x.askServer(ctx, wire.ToolsList, params) }}
+	if _, err := x.Session.Tools.Look(ctx, x.Call.More.Wanted.Tool, ask); err != nil {
 		x.log().Debug("cannot read the server's tools: their structured content is not shortened", zap.Error(err))
 	}
 }

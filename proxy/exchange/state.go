@@ -73,15 +73,17 @@ type state struct {
 	Stop    context.CancelCauseFunc // ends ctx; nil if the exchange does not wait for the server
 	Free    func() bool             // stops another function that would end ctx; nil for none
 
-	Call     *session.Call     // nil if the message is not a request
-	OwnCall  *owntools.Request // nil if dragoman does not answer the request itself
-	Batch    *session.Batch
-	Slot     int
-	Cancels  bool // the message is notifications/cancelled for the request in key
-	Outgoing upstream.Outgoing
-	Lasts    bool          // the client's message must stay as it is
-	Spare    []byte        // memory for what a large message of the client becomes; nil for none
-	Scanned  *wire.Message // the client's message, scanned before; nil for none
+	Call    *session.Call     // nil if the message is not a request
+	OwnCall *owntools.Request // nil if dragoman does not answer the request itself
+	// emptyCursor says that the client asks for the page that the server names with an empty cursor; see [owntools.LeadsOn].
+	emptyCursor bool
+	Batch       *session.Batch
+	Slot        int
+	Cancels     bool // the message is notifications/cancelled for the request in key
+	Outgoing    upstream.Outgoing
+	Lasts       bool          // the client's message must stay as it is
+	Spare       []byte        // memory for what a large message of the client becomes; nil for none
+	Scanned     *wire.Message // the client's message, scanned before; nil for none
 
 	Clock     trace.Stopwatch
 	Span      *telemetry.Call // of the client's message; nil for none

@@ -20,6 +20,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/dial"
+	"github.com/dragoman-proxy/dragoman/proxy/unpack"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -139,7 +140,7 @@ func Of(err error) Cause {
 		dns    *net.DNSError
 		at     *upstream.Error
 		kind   *upstream.ContentTypeError
-		coded  *upstream.EncodingError
+		coded  *unpack.UnknownError
 		status *upstream.StatusError
 		large  *upstream.TooLargeError
 		noise  *upstream.NoiseError

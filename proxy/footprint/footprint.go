@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
+	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -106,13 +107,13 @@ func (l *List) Introduce(answer []byte) {
 
 // Slim returns a response to tools/list, in the client's revision, with its tools reduced as the
 // policy says. It returns page itself if nothing changes. It also measures the list. log gets the
-// warning of g.
-func (l *List) Slim(page []byte, p *Policy, g *Gauge, log func() *zap.Logger) []byte {
+// warning of g. client is the client's revision, by which it finds out whether the page is the last one.
+func (l *List) Slim(page []byte, client *translate.Revision, p *Policy, g *Gauge, log func() *zap.Logger) []byte {
 	page = shrunk(page, l.notes, p.shrink)
 	if l.isTight(page, p) {
 		page = shrunk(page, nil, footprint.Shrinker{Titles: true, Echoes: true, SchemaNames: true})
 	}
-	l.weigh(page, p, g, log)
+	l.weigh(page, client, p, g, log)
 	return page
 }
 
@@ -148,7 +149,7 @@ func (l *List) isTight(page []byte, p *Policy) bool {
 }
 
 // weigh measures the tool list that the client reads first.
-func (l *List) weigh(page []byte, p *Policy, g *Gauge, log func() *zap.Logger) {
+func (l *List) weigh(page []byte, client *translate.Revision, p *Policy, g *Gauge, log func() *zap.Logger) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.whole {
@@ -156,7 +157,7 @@ func (l *List) weigh(page []byte, p *Policy, g *Gauge, log func() *zap.Logger) {
 	}
 	result := gjson.Get(wire.View(page), "result")
 	l.bytes += compactLen(result.Get("tools").Raw)
-	if result.Get("nextCursor").String() != "" {
+	if client.HasCursor(result.Get("nextCursor").Raw) {
 		l.bytes-- // `][` between two pages becomes a comma
 		return
 	}

@@ -41,7 +41,7 @@ func (h *Handshake) readTools(ctx context.Context, s *session.Session) ([][]byte
 	}
 	s.Greeted = true
 	var err error
-	if h.tools, err = probe.ReadTools(ctx, &h.Opening); err != nil {
+	if h.tools, err = probe.ReadTools(ctx, &h.Opening, s.ServerRevision); err != nil {
 		return nil, err
 	}
 	return h.tools, nil

@@ -16,6 +16,7 @@ type Class uint8
 const (
 	Request     Class = iota // a client's message, until it is answered
 	RequestCopy              // a copy of a client's message, on its way to the server
+	Window                   // what a compressed response is decoded with, until it was read
 	Partial                  // the beginning of a server's message, of at most 1 MiB
 	Whole                    // a server's message, with all the room that it may need
 	Copy                     // a copy of a server's message, on its way to the client

@@ -221,6 +221,15 @@ func (l *Lender) Take(n int) ([]byte, error) {
 	return l.Lend(n), nil
 }
 
+// Windows counts what decoders of compressed responses take.
+type Windows struct{ Lender }
+
+// Hold counts n bytes that a decoder is about to take, once the budget has room for them. The errors are those of Take.
+func (w Windows) Hold(n int) error { return w.Lender.Hold(w.ctx, w.wait, Window, n) }
+
+// Drop stops counting n bytes.
+func (w Windows) Drop(n int) { w.Lender.Drop(Window, n) }
+
 // takeBig returns the kept buffer that is larger than the others if a message of n bytes may have it, or nil. It releases
 // it if the message needs another one of that kind.
 func (m *Memory) takeBig(n int) []byte {

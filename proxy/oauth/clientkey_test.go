@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/dragoman-proxy/dragoman/proxy/oauth/oauthtest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // keyFile writes a new private key to a file. kind is EC, RSA, or PKCS1.
@@ -148,6 +149,23 @@ func TestClientKeyOfADocument(t *testing.T) {
 	s.RevokeAccess()
 	if status, err := call(t, a, s); status != http.StatusOK {
 		t.Error(status, err)
+	}
+}
+
+// TestSignInAtServersThatCompress: metadata, registrations and tokens are read although nothing has asked for compression.
+func TestSignInAtServersThatCompress(t *testing.T) {
+	for _, p := range peertest.Packings {
+		t.Run(p.Name, func(t *testing.T) {
+			s := oauthtest.New(t, oauthtest.Options{Packed: p.Packed})
+			a := accountOf(t, s, "", func(*Config) {})
+			if err := a.SignIn(t.Context(), agreeing{s}); err != nil {
+				t.Fatal(err)
+			}
+			s.RevokeAccess()
+			if status, err := call(t, a, s); status != http.StatusOK {
+				t.Error(status, err)
+			}
+		})
 	}
 }
 

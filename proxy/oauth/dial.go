@@ -19,6 +19,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/oauthclient"
+	"github.com/dragoman-proxy/dragoman/proxy/unpack"
 )
 
 const (
@@ -82,10 +83,10 @@ func newWeb(server *url.URL, allowHTTP bool, config *tls.Config) *web {
 		TLSHandshakeTimeout: documentTime, ResponseHeaderTimeout: documentTime, MaxResponseHeaderBytes: 64 << 10,
 		IdleConnTimeout: documentTime, MaxIdleConns: 4,
 	}
-	w.posts = &http.Client{Transport: transport, Timeout: 3 * documentTime, CheckRedirect: func(*http.Request, []*http.Request) error {
+	w.posts = &http.Client{Transport: unpack.Transport{RoundTripper: transport}, Timeout: 3 * documentTime, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
-	w.documents = &http.Client{Transport: transport, Timeout: documentTime, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+	w.documents = &http.Client{Transport: unpack.Transport{RoundTripper: transport}, Timeout: documentTime, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
 			return fmt.Errorf("more than %d redirects", maxRedirects)
 		}

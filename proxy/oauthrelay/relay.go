@@ -28,6 +28,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/unpack"
 )
 
 // Bounds of what is relayed.
@@ -75,7 +76,7 @@ func New(c Config) *Relay {
 	t := &http.Transport{
 		DialContext:        (&dial.Dialer{Timeout: c.DialTimeout}).DialContext,
 		TLSClientConfig:    c.TLS,
-		DisableCompression: true, // answers pass as they are
+		DisableCompression: true, // what is compressed nevertheless is decoded: some of it is rewritten
 		MaxIdleConns:       16, MaxConnsPerHost: maxInHand, IdleConnTimeout: time.Minute,
 		MaxResponseHeaderBytes: 64 << 10,
 		ForceAttemptHTTP2:      true,
@@ -86,7 +87,7 @@ func New(c Config) *Relay {
 	return &Relay{
 		Config: c,
 		room:   semaphore.NewWeighted(maxInHand),
-		client: &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		client: &http.Client{Transport: unpack.Transport{RoundTripper: t}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // A page is the server's answer at a path.
@@ -127,6 +128,23 @@ func TestMetadataPassesByteForByte(t *testing.T) {
 	for name, want := range map[string]string{"Mcp-Protocol-Version": "2025-06-18", "User-Agent": "client/1", "X-Other": "", "Cookie": "c=1", "X-Forwarded-For": "", "Accept-Encoding": ""} {
 		if v := got.Header.Get(name); v != want {
 			t.Errorf("the server got %s: %q", name, v)
+		}
+	}
+}
+
+// TestCompressedMetadataIsRead: what the server compresses unasked goes on as clients can read it, and is looked at as all else.
+func TestCompressedMetadataIsRead(t *testing.T) {
+	const path = "/.well-known/oauth-protected-resource/mcp"
+	for _, p := range peertest.Packings {
+		for document, want := range map[string]string{
+			`{"resource":"` + base + `/mcp"}`:      "<nil>",
+			`{"resource":"http://other.example/"}`: "the server's metadata is for http://other.example/",
+		} {
+			w := newWeb(t, map[string]page{path: {200, http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {p.Encoding}}, string(p.Pack(document))}})
+			resp, err := ask(t, w.relay(t), "GET", path, nil, "")
+			if !strings.HasPrefix(fmt.Sprint(err), want) || string(resp.Body) != document || valuesOf(resp.Header, "Content-Encoding") != nil {
+				t.Errorf("%s: %v %q %v", p.Name, err, resp.Body, resp.Header)
+			}
 		}
 	}
 }

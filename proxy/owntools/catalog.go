@@ -192,7 +192,8 @@ func (c *Catalog) write(table *translate.Table, r *translate.Revision, entries [
 const pageSize = 200
 
 // cursorPrefix is the beginning of cursors for pages of own tools. The rest is the last name of the
-// page before, so that a cursor is also valid in another replica, and after a reload.
+// page before, so that a cursor is also valid in another replica, and after a reload. No name follows in the cursor that
+// stands for the server's empty one.
 const cursorPrefix = "dragoman-tools-after:"
 
 // page returns the entries for clients of r after the tool called after, "" for the first ones, and
@@ -283,7 +284,10 @@ func (c *Catalog) Named(params []byte) (name string) {
 // Extend removes tools with names of own tools from the server's response to tools/list, which is
 // in the client's revision, and appends the own tools to the last page, so that the server's
 // cursors stay valid. It calls hidden for each removed tool.
-func (c *Catalog) Extend(page []byte, r *translate.Revision, hidden func(name string)) []byte {
+//
+// If the page is the last one for the client and not for the server, its cursor becomes one that leads the client on: else some
+// clients would never see the own tools, or, if the page had them, others would see them twice.
+func (c *Catalog) Extend(page []byte, client, server *translate.Revision, hidden func(name string)) []byte {
 	var m wire.Message
 	if toolindex.ScanPage(&m, page) != nil {
 		return page
@@ -299,22 +303,49 @@ func (c *Catalog) Extend(page []byte, r *translate.Revision, hidden func(name st
 	if !tools.OK() {
 		return page
 	}
-	next := result.Get(wire.NextCursor)
-	own, cursor, _ := c.page(r, "")
-	if len(own) > 0 && (!next.OK() || next.Hollow()) {
-		tools.Add(own)
-		switch text := mcp.AppendString(nil, cursor); {
-		case cursor == "":
-		case next.OK():
-			next.Put(text)
+	own, cursor, _ := c.page(client, "")
+	if len(own) > 0 {
+		switch next := nextOf(result); {
+		case client.HasCursor(next):
+			cursor = ""
+		case server.HasCursor(next):
+			cursor = cursorPrefix
 		default:
-			result.Add(append([]byte(`"nextCursor":`), text...))
+			tools.Add(own)
 		}
+		setNext(result, cursor)
 	}
 	if !m.Edited() {
 		return page
 	}
 	return m.AppendTo(make([]byte, 0, len(page)+len(own)+100))
+}
+
+// nextOf returns the cursor of a page as JSON, "" for none.
+func nextOf(result wire.Node) (cursor string) {
+	for n := result.First(); n.OK(); n = n.Next() {
+		if n.Name() == wire.NextCursor {
+			cursor = string(n.Raw())
+		}
+	}
+	return cursor
+}
+
+// setNext sets the cursor of a page, unless it is "".
+func setNext(result wire.Node, cursor string) {
+	if cursor == "" {
+		return
+	}
+	text, there := mcp.AppendString(nil, cursor), false
+	for n := result.First(); n.OK(); n = n.Next() {
+		if n.Name() == wire.NextCursor {
+			n.Put(text)
+			there = true
+		}
+	}
+	if !there {
+		result.Add(append([]byte(`"nextCursor":`), text...))
+	}
 }
 
 func (c *Catalog) hide(list wire.Node, hidden func(name string)) {

@@ -69,7 +69,7 @@ func FuzzExtend(f *testing.F) {
 		}
 		in += `}}`
 		hidden := 0
-		out := own.Extend([]byte(in), translate.Latest(), func(string) { hidden++ })
+		out := own.Extend([]byte(in), translate.Latest(), translate.Latest(), func(string) { hidden++ })
 		if !gjson.ValidBytes(out) {
 			t.Fatalf("%s became %s", in, out)
 		}

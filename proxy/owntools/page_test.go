@@ -67,25 +67,52 @@ func TestPagesOfOwnTools(t *testing.T) {
 }
 
 // TestLastPageOfTheServerLeadsToOwnPages shows that own tools that do not fit on the server's last
-// page are on pages of their own.
+// page are on pages of their own, and which page is the last one.
 func TestLastPageOfTheServerLeadsToOwnPages(t *testing.T) {
 	c := catalog(t, many(450))
-	for name, in := range map[string]string{
-		"no cursor":    `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"theirs"}]}}`,
-		"null cursor":  `{"jsonrpc":"2.0","id":1,"result":{"nextCursor":null,"tools":[{"name":"theirs"}]}}`,
-		"empty cursor": `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"theirs"}],"nextCursor":""}}`,
-		"empty list":   `{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`,
+	handshake, modern := translate.Latest(), translate.Lookup(translate.Modern())
+	const none = ""
+	ours, onward := cursorPrefix+"tool_0199", cursorPrefix
+	for name, in := range map[string]struct {
+		cursor                     string // the member nextCursor
+		same, up, down, sameModern string // the cursor for the client, between handshake revisions, to a modern client, to an older one, between modern ones; "" for the server's
+	}{
+		"no cursor":    {none, ours, ours, ours, ours},
+		"null cursor":  {`"nextCursor":null,`, ours, ours, ours, ours},
+		"empty cursor": {`"nextCursor":"",`, ours, none, onward, none}, // the translation removes it towards a modern client
+		"cursor":       {`"nextCursor":"more",`, none, none, none, none},
+		"number":       {`"nextCursor":7,`, none, none, none, none},
+		"two cursors":  {`"nextCursor":"more","nextCursor":null,`, ours, ours, ours, ours},
 	} {
-		out := c.Extend([]byte(in), translate.Latest(), func(string) {})
-		if cursor := gjson.GetBytes(out, "result.nextCursor").Str; cursor != cursorPrefix+"tool_0199" || !gjson.ValidBytes(out) || strings.Count(string(out), `"nextCursor"`) != 1 {
-			t.Errorf("%s: %.300s … %q", name, out, cursor)
-		}
-		if n := len(gjson.GetBytes(out, "result.tools").Array()); n != 200+strings.Count(in, "theirs") {
-			t.Errorf("%s: %d tools", name, n)
+		for _, pair := range []struct {
+			client, server *translate.Revision
+			want           string
+		}{
+			{handshake, handshake, in.same}, {modern, handshake, in.up}, {handshake, modern, in.down}, {modern, modern, in.sameModern},
+		} {
+			page := `{"jsonrpc":"2.0","id":1,"result":{` + in.cursor + `"tools":[{"name":"theirs"}]}}`
+			out := string(c.Extend([]byte(page), pair.client, pair.server, func(string) {}))
+			switch pair.want {
+			case none:
+				if out != page {
+					t.Errorf("%s of %s for %s: %.300s", name, pair.server, pair.client, out)
+				}
+				continue
+			case ours:
+				if n := gjson.Get(out, "result.tools.#").Int(); n != 201 {
+					t.Errorf("%s of %s for %s: %d tools", name, pair.server, pair.client, n)
+				}
+			case onward:
+				if n := gjson.Get(out, "result.tools.#").Int(); n != 1 {
+					t.Errorf("%s of %s for %s: %d tools", name, pair.server, pair.client, n)
+				}
+			}
+			if cursor := `"nextCursor":"` + pair.want + `"`; !gjson.Valid(out) || strings.Count(out, cursor) != max(1, strings.Count(in.cursor, "nextCursor")) {
+				t.Errorf("%s of %s for %s: %.300s", name, pair.server, pair.client, out)
+			}
 		}
 	}
-	page := []byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"theirs"}],"nextCursor":"more"}}`)
-	if out := c.Extend(page, translate.Latest(), func(string) {}); string(out) != string(page) {
+	if out := c.Extend([]byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`), handshake, handshake, func(string) {}); gjson.GetBytes(out, "result.tools.#").Int() != 200 {
 		t.Errorf("%.300s", out)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -76,7 +77,7 @@ func (c *Catalog) Claim(m *wire.Message, id []byte, theirs bool, from Client) *R
 			return c.listPage(id, strings.Clone(after), from)
 		case theirs:
 			return nil
-		case HasCursor(m.Params()):
+		case from.Revision().HasCursor(gjson.Get(wire.View(m.Params()), "cursor").Raw):
 			return c.refuse(id, unknownCursor, from)
 		}
 		return c.Alone(id, from)
@@ -87,10 +88,18 @@ func (c *Catalog) Claim(m *wire.Message, id []byte, theirs bool, from Client) *R
 // unknownCursor is the error for a page that is not there any more, or never was.
 const unknownCursor = "Unknown cursor: the list has changed; ask for it again without a cursor"
 
-// HasCursor reports whether the params of a list request ask for a later page.
-func HasCursor(params []byte) bool {
-	c := gjson.Get(wire.View(params), "cursor")
-	return c.Exists() && c.Type != gjson.Null
+// LeadsOn reports whether m asks for the page of the server that comes after an empty cursor, for which [Catalog.Extend] has
+// given the client another one.
+func LeadsOn(m *wire.Message) bool {
+	return m.Method == wire.ToolsList && gjson.Get(wire.View(m.Params()), "cursor").Str == cursorPrefix
+}
+
+// LedOn returns such a request with the server's cursor.
+func LedOn(request []byte) []byte {
+	if out, err := sjson.SetBytes(bytes.Clone(request), "params.cursor", ""); err == nil {
+		return out
+	}
+	return request
 }
 
 // Alone returns the Request that answers tools/list with dragoman's own tools only.

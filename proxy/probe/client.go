@@ -68,6 +68,8 @@ type list struct {
 	items  []string
 
 	refused string // the message of the error with which the server answers; "" if it does not
+	endless string // why the list was not read to its end; "" if it was
+	emptied int    // how many items come before a cursor that is empty; -1 if none is
 }
 
 // newClient returns a client without a session. The caller calls end.
@@ -97,10 +99,10 @@ func (p *client) begin(ctx context.Context, vc *translate.Revision, bridges bool
 // allLists returns the lists that a server may have.
 func allLists() []list {
 	return []list{
-		{name: "tools", method: wire.ToolsList, key: "name"},
-		{name: "prompts", method: wire.PromptsList, key: "name"},
-		{name: "resources", method: wire.ResourcesList, key: "uri"},
-		{name: "resourceTemplates", method: wire.ResourcesTemplatesList, key: "uriTemplate"},
+		{name: "tools", method: wire.ToolsList, key: "name", emptied: -1},
+		{name: "prompts", method: wire.PromptsList, key: "name", emptied: -1},
+		{name: "resources", method: wire.ResourcesList, key: "uri", emptied: -1},
+		{name: "resourceTemplates", method: wire.ResourcesTemplatesList, key: "uriTemplate", emptied: -1},
 	}
 }
 
@@ -115,7 +117,7 @@ func (p *client) ask(ctx context.Context, lists []list) error {
 		if !gjson.Get(wire.View(p.said), "result.capabilities."+capability).Exists() {
 			continue
 		}
-		if err := l.read(ctx, &p.o, &asked); err != nil {
+		if err := l.read(ctx, &p.o, p.vu, &asked); err != nil {
 			return fmt.Errorf("%s: %w", l.method, err)
 		}
 		p.lists = append(p.lists, l)
@@ -132,13 +134,10 @@ func plainly(err error) error {
 	return f
 }
 
-// maxPages is how many pages of one list a probe reads.
-const maxPages = 200
-
-// ReadTools returns the entries of all pages of tools/list, as the server behind o sends them.
-func ReadTools(ctx context.Context, o *server.Opening) (tools [][]byte, err error) {
+// ReadTools returns the entries of all pages of tools/list, as the server behind o, of revision vu, sends them.
+func ReadTools(ctx context.Context, o *server.Opening, vu *translate.Revision) (tools [][]byte, err error) {
 	l, asked := allLists()[0], 0
-	if err := l.read(ctx, o, &asked); err != nil {
+	if err := l.read(ctx, o, vu, &asked); err != nil {
 		return nil, err
 	}
 	if l.refused != "" {
@@ -175,38 +174,47 @@ func inquire(ctx context.Context, o *server.Opening, body []byte) (m *wire.Messa
 	return m, err
 }
 
-// read reads every page of a list. asked is the number of the last request. resources/templates/list may fail, since it
-// is optional.
-func (l *list) read(ctx context.Context, o *server.Opening, asked *int) error {
-	cursor := ""
-	for range maxPages {
+// errRefused ends the reading of a list that the server refuses.
+var errRefused = errors.New("the server refuses the list")
+
+// read reads every page of a list of a server of revision vu. asked is the number of the last request.
+// resources/templates/list may fail, since it is optional.
+func (l *list) read(ctx context.Context, o *server.Opening, vu *translate.Revision, asked *int) error {
+	err := mcp.ReadPages(vu, func(params string) ([]byte, error) {
 		*asked++
 		o.ID = fmt.Appendf(nil, "%d", *asked)
-		body := mcp.Request(o.ID, l.method, "{"+cursor+"}")
+		body := mcp.Request(o.ID, l.method, "{"+params+"}")
 		m, err := inquire(ctx, o, body)
 		switch {
 		case errors.Is(err, io.EOF):
-			return mcp.Fail(mcp.UpstreamSilent, "")
+			return nil, mcp.Fail(mcp.UpstreamSilent, "")
 		case err != nil:
-			return plainly(err)
+			return nil, plainly(err)
 		case m.Kind == wire.Error && l.method == wire.ResourcesTemplatesList:
-			return nil
+			return nil, errRefused
 		case m.Kind == wire.Error:
 			said := gjson.Get(wire.View(m.Error()), "message").String()
 			l.refused = cmp.Or(said, "an error without a message")
-			return nil
+			return nil, errRefused
 		}
-		result := gjson.Parse(string(m.Result()))
+		return m.Result(), nil
+	}, func(result gjson.Result) error {
 		for _, item := range result.Get(l.name).Array() {
 			l.items = append(l.items, item.Raw)
 		}
-		next := result.Get("nextCursor")
-		if next.Type != gjson.String {
-			return nil
+		if l.emptied < 0 && result.Get("nextCursor").Raw == `""` {
+			l.emptied = len(l.items)
 		}
-		cursor = `"cursor":` + next.Raw
+		return nil
+	})
+	if e, endless := errors.AsType[*mcp.EndlessListError](err); endless {
+		l.endless = e.Error()
+		return nil
 	}
-	return fmt.Errorf("the list has more than %d pages: the server may repeat its cursor", maxPages)
+	if err == errRefused {
+		return nil
+	}
+	return err
 }
 
 // Server opens connections to the server that is probed.

@@ -191,7 +191,7 @@ func (p *probing) report() (*Report, error) {
 		return true
 	})
 	for _, l := range first.lists {
-		r.Lists = append(r.Lists, ListReport{l.name, len(l.items), l.refused})
+		r.Lists = append(r.Lists, ListReport{l.name, len(l.items), l.refused, l.endless})
 	}
 	for _, vc := range translate.All() {
 		c, err := p.side(vc).client(vc)
@@ -228,10 +228,18 @@ func (p *client) client(vc *translate.Revision) (ClientReport, error) {
 	c.note("initialize", "", losses)
 	headers := p.vu.Modern && p.o.Transport == upstream.StreamableHTTP
 	for _, l := range p.lists {
-		for _, item := range l.items {
+		cut, err := l.cut(t, &c)
+		if err != nil {
+			return c, err
+		}
+		for i, item := range l.items {
 			name := gjson.Get(item, l.key).String()
 			if _, err := toolindex.Arguments(gjson.Get(item, "inputSchema")); headers && l.method == wire.ToolsList && err != nil {
 				c.miss(l.name, name, err.Error())
+				continue
+			}
+			if i >= cut {
+				c.miss(l.name, name, "it is behind an empty cursor, with which the list ends for the client")
 				continue
 			}
 			out, losses, err := carry(t, facts, l.method, mcp.AppendResult(nil, []byte("0"), `{"`+l.name+`":[`+item+`]}`))
@@ -246,6 +254,19 @@ func (p *client) client(vc *translate.Revision) (ClientReport, error) {
 		}
 	}
 	return c, nil
+}
+
+// cut returns how many entries of the list come before a cursor with which it ends for the client, though not for the server.
+func (l *list) cut(t *translate.Translator, c *ClientReport) (n int, err error) {
+	if l.emptied < 0 {
+		return len(l.items), nil
+	}
+	_, losses, err := carry(t, 0, l.method, mcp.AppendResult(nil, []byte("0"), `{"`+l.name+`":[],"nextCursor":""}`))
+	c.note(l.name, "", losses)
+	if slices.ContainsFunc(losses, func(loss wire.Loss) bool { return loss.Level == wire.Warn }) {
+		return l.emptied, err
+	}
+	return len(l.items), err
 }
 
 // miss notes an entry that clients do not get, and why.

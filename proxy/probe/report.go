@@ -29,6 +29,8 @@ type ListReport struct {
 	Count int    `json:"count"`
 	// Refused is the message with which the server refuses the list, "" if it does not.
 	Refused string `json:"refused,omitempty"`
+	// Endless says why the list was not read to its end, "" if it was.
+	Endless string `json:"endless,omitempty"`
 }
 
 // ClientReport says what clients of one revision get.

@@ -16,14 +16,14 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/transform"
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 const (
 	maxTools       = 10_000
 	maxSchemaBytes = 4 << 20
-	// maxPages is how many pages of one list are read at most.
-	maxPages = 100
 	// freshness is how long a list that was read counts as current.
 	freshness = time.Second
 	// retryAfter is how long a list that could not be read is not requested again.
@@ -90,8 +90,12 @@ func parse(entry gjson.Result) (name string, t Tool, err error) {
 	return strings.Clone(entry.Get("name").String()), t, err
 }
 
-// Ask sends a tools/list with these members of params, "" for none, to the server and returns its result.
-type Ask func(params string) (result []byte, err error)
+// Ask asks a server for its list of tools.
+type Ask struct {
+	Of *translate.Revision // the server's
+	// Page sends a tools/list with these members of params, "" for none, to the server and returns its result.
+	Page func(params string) (result []byte, err error)
+}
 
 // Index keeps what is known about a server's tools. The zero value is empty. It is safe for concurrent use.
 type Index struct {
@@ -311,27 +315,20 @@ func (x *Index) read(ctx context.Context, then time.Time, ask Ask) (map[string]T
 	return found, err
 }
 
-// pages reads the list, page by page.
+// pages reads the list, page by page. A list that does not end is known as far as it was read.
 func pages(ask Ask) (map[string]Tool, error) {
 	found := make(map[string]Tool)
-	params := ""
-	for range maxPages {
-		result, err := ask(params)
-		if err != nil {
-			return found, err
-		}
-		gjson.GetBytes(result, "tools").ForEach(func(_, entry gjson.Result) bool {
+	err := mcp.ReadPages(ask.Of, ask.Page, func(result gjson.Result) error {
+		result.Get("tools").ForEach(func(_, entry gjson.Result) bool {
 			if name, t, _ := parse(entry); len(found) < maxTools {
 				found[name] = t
 			}
 			return true
 		})
-		cursor := gjson.GetBytes(result, "nextCursor")
-		next := `"cursor":` + cursor.Raw
-		if cursor.Type != gjson.String || next == params {
-			break
-		}
-		params = next
+		return nil
+	})
+	if _, endless := errors.AsType[*mcp.EndlessListError](err); endless {
+		err = nil
 	}
-	return found, nil
+	return found, err
 }

@@ -14,7 +14,9 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/transform"
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // listing is a server whose list has these pages. It counts the requests.
@@ -24,6 +26,8 @@ type listing struct {
 	fails error
 	slow  time.Duration
 }
+
+func (l *listing) as() Ask { return Ask{translate.Latest(), l.ask} }
 
 func (l *listing) ask(params string) ([]byte, error) {
 	l.asked++
@@ -49,7 +53,7 @@ func TestLookReadsTheWholeListOnce(t *testing.T) {
 	var x Index
 	for range 2 {
 		for _, name := range []string{"b", "a", "c"} {
-			tool, err := x.Look(t.Context(), name, l.ask)
+			tool, err := x.Look(t.Context(), name, l.as())
 			if err != nil || !tool.Listed || tool.TaskOnly != (name == "b") || (len(tool.Arguments) == 1) != (name == "c") || (tool.Narrowing() == "limit") != (name == "a") {
 				t.Errorf("%s: %+v %v", name, tool, err)
 			}
@@ -72,7 +76,7 @@ func TestUnlistedTool(t *testing.T) {
 		var x Index
 		for range 3 {
 			time.Sleep(time.Minute)
-			if tool, err := x.Look(t.Context(), "new", l.ask); err != nil || tool.Listed {
+			if tool, err := x.Look(t.Context(), "new", l.as()); err != nil || tool.Listed {
 				t.Errorf("%+v %v", tool, err)
 			}
 		}
@@ -81,7 +85,7 @@ func TestUnlistedTool(t *testing.T) {
 		}
 		l.pages = []string{`{"name":"new"}`}
 		x.Forget()
-		if tool, err := x.Look(t.Context(), "new", l.ask); err != nil || !tool.Listed || l.asked != 2 {
+		if tool, err := x.Look(t.Context(), "new", l.as()); err != nil || !tool.Listed || l.asked != 2 {
 			t.Errorf("%+v %v, asked %d times", tool, err, l.asked)
 		}
 	})
@@ -94,7 +98,7 @@ func TestManyUnknownNamesReadTheListOnceInAWhile(t *testing.T) {
 		l := listing{pages: []string{``}}
 		var x Index
 		for i := range 1000 {
-			if _, err := x.Look(t.Context(), fmt.Sprint(i), l.ask); err != nil {
+			if _, err := x.Look(t.Context(), fmt.Sprint(i), l.as()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -109,7 +113,7 @@ func TestAFailureIsRememberedForAWhile(t *testing.T) {
 		l := listing{pages: []string{`{"name":"a"}`}, fails: errors.New("not now")}
 		var x Index
 		for range 3 {
-			if _, err := x.Look(t.Context(), "a", l.ask); !errors.Is(err, l.fails) {
+			if _, err := x.Look(t.Context(), "a", l.as()); !errors.Is(err, l.fails) {
 				t.Error(err)
 			}
 		}
@@ -118,7 +122,7 @@ func TestAFailureIsRememberedForAWhile(t *testing.T) {
 		}
 		l.fails = nil
 		time.Sleep(retryAfter + freshness + time.Millisecond)
-		if tool, err := x.Look(t.Context(), "a", l.ask); err != nil || !tool.Listed {
+		if tool, err := x.Look(t.Context(), "a", l.as()); err != nil || !tool.Listed {
 			t.Errorf("%+v %v", tool, err)
 		}
 	})
@@ -134,7 +138,7 @@ func TestWaitingCallsEndWithTheirContexts(t *testing.T) {
 		var readers sync.WaitGroup
 		for range 5 {
 			readers.Go(func() {
-				if tool, err := x.Look(t.Context(), "a", l.ask); err != nil || !tool.Listed {
+				if tool, err := x.Look(t.Context(), "a", l.as()); err != nil || !tool.Listed {
 					t.Errorf("%+v %v", tool, err)
 				}
 			})
@@ -144,12 +148,12 @@ func TestWaitingCallsEndWithTheirContexts(t *testing.T) {
 		if _, known := x.Find("known"); !known {
 			t.Error("not known")
 		}
-		if tool, err := x.Look(t.Context(), "known", l.ask); err != nil || !tool.Listed {
+		if tool, err := x.Look(t.Context(), "known", l.as()); err != nil || !tool.Listed {
 			t.Errorf("%+v %v", tool, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := x.Look(ctx, "a", l.ask); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+		if _, err := x.Look(ctx, "a", l.as()); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		readers.Wait()
@@ -164,12 +168,12 @@ func TestWaitingCallsEndWithTheirContexts(t *testing.T) {
 func TestAListThatChangesWhileItIsRead(t *testing.T) {
 	l := listing{pages: []string{`{"name":"a"}`, `{"name":"b"}`}}
 	var x Index
-	ask := func(params string) ([]byte, error) {
+	ask := Ask{translate.Latest(), func(params string) ([]byte, error) {
 		if params != "" {
 			x.Forget()
 		}
 		return l.ask(params)
-	}
+	}}
 	if tool, err := x.Look(t.Context(), "a", ask); err != nil || !tool.Listed {
 		t.Errorf("%+v %v", tool, err)
 	}
@@ -191,10 +195,10 @@ func TestAClientThatLeaves(t *testing.T) {
 	l := listing{pages: []string{`{"name":"a"}`}}
 	var x Index
 	ctx, leave := context.WithCancel(t.Context())
-	if _, err := x.Look(ctx, "a", func(string) ([]byte, error) { leave(); return nil, ctx.Err() }); !errors.Is(err, context.Canceled) {
+	if _, err := x.Look(ctx, "a", Ask{translate.Latest(), func(string) ([]byte, error) { leave(); return nil, ctx.Err() }}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if tool, err := x.Look(t.Context(), "a", l.ask); err != nil || !tool.Listed {
+	if tool, err := x.Look(t.Context(), "a", l.as()); err != nil || !tool.Listed {
 		t.Errorf("%+v %v", tool, err)
 	}
 }
@@ -204,15 +208,33 @@ func TestAClientThatLeaves(t *testing.T) {
 func TestEndlessListsAreReadUpToABound(t *testing.T) {
 	for name, ask := range map[string]func(n int) string{
 		"a cursor that stands still": func(int) string { return `"x"` },
+		"cursors in a circle":        func(n int) string { return fmt.Sprintf(`"%d"`, n%50) },
 		"ever new cursors":           func(n int) string { return fmt.Sprintf(`"%d"`, n) },
 	} {
 		var x Index
 		n := 0
-		if _, err := x.Look(t.Context(), "a", func(string) ([]byte, error) {
+		found, err := x.Look(t.Context(), "a", Ask{translate.Latest(), func(string) ([]byte, error) {
 			n++
-			return fmt.Appendf(nil, `{"tools":[],"nextCursor":%s}`, ask(n)), nil
-		}); err != nil || n > maxPages {
+			return fmt.Appendf(nil, `{"tools":[{"name":"a"}],"nextCursor":%s}`, ask(n)), nil
+		}})
+		if err != nil || !found.Listed || n > mcp.MaxPages || n > 51 && name != "ever new cursors" {
 			t.Errorf("%s: %d pages, %v", name, n, err)
+		}
+	}
+}
+
+// TestToolsBehindAnEmptyCursor: they are found if the server's revision knows an empty cursor.
+func TestToolsBehindAnEmptyCursor(t *testing.T) {
+	for _, r := range translate.All() {
+		var x Index
+		tool, err := x.Look(t.Context(), "b", Ask{r, func(params string) ([]byte, error) {
+			if params == "" {
+				return []byte(`{"tools":[{"name":"a"}],"nextCursor":""}`), nil
+			}
+			return []byte(`{"tools":[{"name":"b"}]}`), nil
+		}})
+		if err != nil || tool.Listed != r.EmptyCursor {
+			t.Errorf("%s: %+v %v", r, tool, err)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestEachChangeOfAListIsLearnt(t *testing.T) {
 	}
 	x.Forget()
 	l := listing{pages: []string{tool(`"query":{}`)}}
-	if _, err := x.Look(t.Context(), "a", l.ask); err != nil {
+	if _, err := x.Look(t.Context(), "a", l.as()); err != nil {
 		t.Fatal(err)
 	}
 	if got := narrowing(one); got != "limit" {

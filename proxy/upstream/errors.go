@@ -131,15 +131,6 @@ func (e *ContentTypeError) Error() string {
 	return fmt.Sprintf("response of type %q, expected %s", e.Type, expected)
 }
 
-// EncodingError is a compressed response, although the request accepted only identity.
-type EncodingError struct {
-	Encoding string // at most 100 bytes of it
-}
-
-func (e *EncodingError) Error() string {
-	return fmt.Sprintf("response with Content-Encoding %q, expected none", e.Encoding)
-}
-
 // TooLargeError is the error for a message that is larger than the limit, or for which
 // limits.in_hand left no memory.
 type TooLargeError struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/unpack"
 )
 
 // exchange is one request and its response, and the Stream of the messages in the
@@ -41,6 +42,7 @@ type exchange struct {
 	err      error // the error with which the stream has ended
 	writeErr error // why the request was not written completely
 	body     body
+	packed   *unpack.Reader // decodes body; nil if it is not compressed
 	buf      *buffer
 	part     []byte // of the object that an interrupted Events has begun to read
 	large    []byte // lent by memory, used instead of buf; nil for none
@@ -89,6 +91,34 @@ func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
 		return nil, err
 	}
 	return x, nil
+}
+
+// plainTime is how long a server may take to begin a standing stream that it has begun already, in another way.
+const plainTime = 5 * time.Second
+
+// plainly returns the request for the same standing stream, uncompressed.
+func (r request) plainly() request {
+	r.plain, r.firstByte = true, plainTime
+	return r
+}
+
+// orPlain returns x, a standing stream that has begun, or what open returns in its place if x is compressed: such a stream cannot
+// be parked, and its decoder takes memory. A server that compresses all streams is not asked a second time. x stays open until
+// there is another one, since some servers grant only one.
+func (h *HTTP) orPlain(x *exchange, open func() (*exchange, error)) *exchange {
+	h = h.latest()
+	if x.packed == nil || h.packs.Load() {
+		return x
+	}
+	plain, err := open()
+	if err != nil || plain.packed != nil {
+		h.packs.Store(true)
+	}
+	if err != nil {
+		return x
+	}
+	x.Close()
+	return plain
 }
 
 // write sends the request over an idle connection or a new one. It sends it again only
@@ -332,6 +362,7 @@ func (x *exchange) forget() {
 func (x *exchange) free() {
 	x.unwatch()
 	x.forget()
+	x.unpacked()
 	if x.lent {
 		x.abandon()
 		return
@@ -350,6 +381,14 @@ func (x *exchange) free() {
 			x.http.readers.Put(x.reader)
 		}
 		x.reader = nil
+	}
+}
+
+// unpacked gives back what decodes the body.
+func (x *exchange) unpacked() {
+	if x.packed != nil {
+		x.packed.Close()
+		x.packed = nil
 	}
 }
 

@@ -76,6 +76,7 @@ type HTTP struct {
 	explain    func(*StatusError) error
 	pool       pool
 	successor  atomic.Pointer[HTTP]
+	packs      atomic.Bool // standing streams are compressed, whatever is asked for
 
 	buffers sync.Pool // of *buffer
 	readers sync.Pool // of *sse.Reader

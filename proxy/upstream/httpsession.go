@@ -48,15 +48,20 @@ func (s *HTTPSession) session() (id, version string) {
 
 // Listen opens the stream of a GET. It returns when the server has granted it.
 func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, error) {
-	x, err := s.exchange(ctx, request{kind: listen, header: o.Header, lastEventID: o.LastEventID, repeats: true})
+	r := request{kind: listen, header: o.Header, lastEventID: o.LastEventID, repeats: true}
+	open := func(r request) (*exchange, error) {
+		x, err := s.exchange(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		x.parks = o.Parks
+		return x, x.open()
+	}
+	x, err := open(r)
 	if err != nil {
 		return nil, err
 	}
-	x.parks = o.Parks
-	if err := x.open(); err != nil {
-		return nil, err
-	}
-	return x, nil
+	return s.http.orPlain(x, func() (*exchange, error) { return open(r.plainly()) }), nil
 }
 
 // Delete asks the server to end the session, with these further headers. If the server

@@ -196,12 +196,12 @@ func (x *exchange) read(c *conn) (sse.Event, error) {
 				return sse.Event{}, err
 			} // the reader gets any other error
 			// A reader from the pool would have the larger buffer of an earlier response.
-			x.reader = sse.NewReaderIn(&x.memory, &x.body, x.http.maxMessage)
+			x.reader = sse.NewReaderIn(&x.memory, x.content(), x.http.maxMessage)
 		}
 		if x.kind.standing() && c.in.Size() < streamBuffer {
 			x.resize(c, streamBuffer)
 		}
-		if x.interrupted && !x.parks {
+		if x.interrupted && !x.parks && x.packed == nil { // else the decoder may still have something
 			switch err := x.rest(c); {
 			case err == sse.ErrInterrupted:
 				return sse.Event{}, err

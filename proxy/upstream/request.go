@@ -33,6 +33,7 @@ type request struct {
 	header                   []Header
 	content                  []byte
 	repeats                  bool // as in Outgoing
+	plain                    bool // of a standing stream: no coding but identity is acceptable
 
 	firstByte, silence time.Duration // 0 for those of the server
 	deadline           time.Time     // for the response's head, even if firstByte ends later; zero for none
@@ -43,6 +44,7 @@ type heads struct {
 	origin string // precedes each target, for a proxy only
 	target string // path and query of the URL
 	fixed  [kinds]struct{ method, rest string }
+	plain  string   // in the place of rest of a standing stream that must not be compressed
 	own    []string // names of the headers from the configuration
 }
 
@@ -67,11 +69,12 @@ func newHeads(u *url.URL, header []Header, via *webProxy) (heads, error) {
 		h.own = append(h.own, f.Name)
 		own.WriteString(f.Name + ": " + f.Value + "\r\n")
 	}
-	// The size of a compressed answer on the wire would not bound its content, and the
-	// client is often on the same machine.
-	common := " HTTP/1.1\r\nHost: " + u.Host + "\r\n" + agent + "Accept-Encoding: identity\r\n" + own.String()
+	// The server is often on the same machine, and what decodes an answer takes memory.
+	const identity = "Accept-Encoding: identity"
+	common := " HTTP/1.1\r\nHost: " + u.Host + "\r\n" + agent + identity + "\r\n" + own.String()
 	message := common + "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
 	events := common + "Accept: text/event-stream\r\n"
+	h.plain = strings.Replace(events, identity, identity+", *;q=0", 1) // which means the same, and some servers understand only this
 	h.fixed = [kinds]struct{ method, rest string }{
 		call:   {"POST ", message},
 		notice: {"POST ", message},
@@ -88,7 +91,11 @@ func (h *heads) append(dst []byte, r request) ([]byte, error) {
 	dst = append(dst, h.fixed[r.kind].method...)
 	dst = append(dst, h.origin...)
 	dst = append(dst, cmp.Or(r.target, h.target)...)
-	dst = append(dst, h.fixed[r.kind].rest...)
+	if r.plain {
+		dst = append(dst, h.plain...)
+	} else {
+		dst = append(dst, h.fixed[r.kind].rest...)
+	}
 	var err error
 	field := func(name, value string) {
 		if !validValue(value) && err == nil {

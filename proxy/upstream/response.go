@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/samehead"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/unpack"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -68,6 +69,7 @@ func (x *exchange) readOneHead(c *conn) error {
 	if code := head.StatusCode(); code == fasthttp.StatusNoContent || code == fasthttp.StatusNotModified {
 		length = 0
 	}
+	x.unpacked()
 	x.body = newBody(c.in, length)
 	c.keep = keepAlive(head)
 	c.reusable = length != -2 && x.writeErr == nil && !wantsClose(head, raw)
@@ -109,8 +111,26 @@ func (x *exchange) begin(p phase) {
 	x.phase = p
 	if p == events {
 		x.reader = x.http.readers.Get().(*sse.Reader)
-		x.reader.ResetIn(&x.memory, &x.body)
+		x.reader.ResetIn(&x.memory, x.content())
 	}
+}
+
+// content returns the body without its coding.
+func (x *exchange) content() io.Reader {
+	if x.packed != nil {
+		return x.packed
+	}
+	return &x.body
+}
+
+// unpack decodes the body if the server has compressed it, although identity was asked for. The decoder waits for memory for at
+// most wait.
+func (x *exchange) unpack(head *fasthttp.ResponseHeader, wait time.Duration) error {
+	coding, err := unpack.Of(head.ContentEncoding())
+	if err == nil && coding != unpack.Identity {
+		x.packed = unpack.NewReader(&x.body, coding, large.Windows{Lender: x.http.memory.Lender(x.ctx, wait)})
+	}
+	return err
 }
 
 // newHead returns the head that is buffered in r, or nil if it has not come completely. It is valid until r reads on.
@@ -125,7 +145,7 @@ func newHead(r *bufio.Reader) []byte {
 // keepHead keeps the head of a response to a call, of which judge has approved. raw is what newHead has returned before
 // the head was parsed, and length what the parser has found.
 func (x *exchange) keepHead(c *conn, raw []byte, length int) {
-	if x.kind != call || !c.reusable || len(raw) == 0 {
+	if x.kind != call || !c.reusable || len(raw) == 0 || x.packed != nil {
 		return
 	}
 	c.known.Forget()
@@ -191,15 +211,15 @@ func (x *exchange) judge(c *conn, head *fasthttp.ResponseHeader) error {
 		return nil
 	case x.kind == post && code >= 200 && code < 300:
 		x.phase = over
-		if code == fasthttp.StatusOK && !x.body.ended && isJSON(head) && !compressed(head) {
+		if code == fasthttp.StatusOK && !x.body.ended && isJSON(head) && x.unpack(head, x.kind.patience(x.silence)) == nil {
 			x.phase = object
 		}
 		return nil
 	case code != fasthttp.StatusOK:
 		return x.refusal(c, head)
 	}
-	if compressed(head) {
-		return &EncodingError{cut(head.ContentEncoding(), 100)}
+	if err := x.unpack(head, x.kind.patience(x.silence)); err != nil {
+		return err
 	}
 	if err := x.learnSession(head.Peek("Mcp-Session-Id")); err != nil {
 		return err
@@ -226,6 +246,9 @@ func (x *exchange) stand(c *conn) error {
 	c.probe = nil
 	x.resize(c, restBuffer)
 	c.known = samehead.Head{}
+	if x.packed != nil {
+		x.parks = false // what the decoder has read ahead would not wake it
+	}
 	if c.silence = 0; x.parks {
 		c.silence = x.http.parkAfter
 	}
@@ -239,11 +262,6 @@ func isType(head *fasthttp.ResponseHeader, want string) bool {
 }
 
 func isJSON(head *fasthttp.ResponseHeader) bool { return isType(head, "application/json") }
-
-func compressed(head *fasthttp.ResponseHeader) bool {
-	encoding := head.ContentEncoding()
-	return len(encoding) > 0 && !bytes.EqualFold(encoding, []byte("identity"))
-}
 
 // learnSession stores the session id that the server gave, which must be visible ASCII.
 func (x *exchange) learnSession(id []byte) error {
@@ -277,10 +295,11 @@ func (x *exchange) refusal(c *conn, head *fasthttp.ResponseHeader) error {
 		}
 	}
 	c.silence, c.reader = 0, nil
-	if x.await(c, errorBodyTime) != nil {
+	if x.await(c, errorBodyTime) != nil || x.unpack(head, errorBodyTime) != nil {
 		return e
 	}
-	body, _ := io.ReadAll(io.LimitReader(&x.body, maxErrorBody))
+	body, _ := io.ReadAll(io.LimitReader(x.content(), maxErrorBody))
+	x.unpacked()
 	e.Body = wire.Trim(body)
 	return e
 }
@@ -288,7 +307,7 @@ func (x *exchange) refusal(c *conn, head *fasthttp.ResponseHeader) error {
 // readObject reads the whole body. The bytes are valid until the exchange is closed.
 func (x *exchange) readObject() ([]byte, error) {
 	limit := int64(x.http.maxMessage)
-	known := x.body.framing == byLength
+	known := x.body.framing == byLength && x.packed == nil
 	if known && x.body.left > limit {
 		return nil, &TooLargeError{Limit: int(limit)}
 	}
@@ -307,7 +326,8 @@ func (x *exchange) readObject() ([]byte, error) {
 			}
 		}
 	}
-	for !x.body.ended {
+	content, ended := x.content(), x.body.ended && x.packed == nil
+	for !ended {
 		if len(b) == cap(b) {
 			more := int64(max(cap(b), smallBuffer))
 			switch have := int64(cap(b)); {
@@ -322,8 +342,9 @@ func (x *exchange) readObject() ([]byte, error) {
 				return nil, err
 			}
 		}
-		n, err := x.body.Read(b[len(b):cap(b)])
+		n, err := content.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
+		ended = x.body.ended && x.packed == nil || err == io.EOF
 		if err == sse.ErrInterrupted {
 			x.part = b
 			return nil, err
@@ -331,7 +352,7 @@ func (x *exchange) readObject() ([]byte, error) {
 		if int64(len(b)) > limit {
 			return nil, &TooLargeError{Limit: int(limit)}
 		}
-		if err != nil && !x.body.ended {
+		if err != nil && !ended {
 			return nil, err
 		}
 	}

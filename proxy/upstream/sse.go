@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/unpack"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -76,18 +77,26 @@ func (s *SSESession) join(ctx context.Context, header []Header, deadline time.Ti
 	case taken:
 		return nil, fmt.Errorf("upstream %s: %w", s.http.addr, errJoined)
 	}
-	x, err := s.http.exchange(ctx, request{
-		kind: join, header: header, repeats: true, firstByte: limit, silence: limit, deadline: deadline,
-	})
+	target := ""
+	open := func(r request) (*exchange, error) {
+		x, err := s.http.exchange(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		at, err := x.endpoint()
+		if err != nil {
+			x.Close()
+			return nil, err
+		}
+		target = at
+		return x, nil
+	}
+	r := request{kind: join, header: header, repeats: true, firstByte: limit, silence: limit, deadline: deadline}
+	x, err := open(r)
 	if err != nil {
 		return nil, err
 	}
-	target, err := x.endpoint()
-	if err != nil {
-		x.Close()
-		return nil, err
-	}
-	f := newFeed(x)
+	f := newFeed(s.http.orPlain(x, func() (*exchange, error) { return open(r.plainly()) }))
 	s.mu.Lock()
 	s.target, s.feed, closed = target, f, s.closed
 	s.mu.Unlock()
@@ -234,7 +243,7 @@ func (x *exchange) answer() ([]byte, error) {
 	}
 	e, err := x.event()
 	switch {
-	case errors.Is(err, errNoBody):
+	case errors.Is(err, errNoBody) || errors.As(err, new(*unpack.Error)):
 		return nil, nil
 	case err != nil:
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -117,9 +118,9 @@ func (b *call) sendRefreshed() error {
 // paramHeaders returns the headers that a call of tool has from its arguments. If the tool
 // is not known, it is looked up in the server's list first. call is the request.
 func (c *Conn) paramHeaders(ctx context.Context, tool string, call []byte, from []upstream.Header) ([]upstream.Header, error) {
-	t, err := c.tools.Look(ctx, tool, func(params string) ([]byte, error) {
+	t, err := c.tools.Look(ctx, tool, toolindex.Ask{Of: c.up.To(), Page: func(params string) ([]byte, error) {
 		return c.inquire(ctx, wire.ToolsList, params, from)
-	})
+	}})
 	if err != nil && ctx.Err() != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -50,7 +51,7 @@ func (t *pooledTasks) plan(c caller, b *pooledSession) (taskPlan, error) {
 // onlyAsTask reports whether a tool requires that its calls are tasks.
 func (b *pooledSession) onlyAsTask(ctx context.Context, tool string, from []upstream.Header) (bool, error) {
 	b.startListening(ctx, from) // first, so that no change of the list is missed
-	t, err := b.s.Tools().Look(ctx, tool, func(params string) ([]byte, error) { return b.tools(ctx, params, from) })
+	t, err := b.s.Tools().Look(ctx, tool, toolindex.Ask{Of: b.s.About().ServerRevision, Page: func(params string) ([]byte, error) { return b.tools(ctx, params, from) }})
 	if _, refused := errors.AsType[*mcp.ServerError](err); refused {
 		return false, nil // the server has no list of tools
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -116,9 +117,9 @@ func (h *headerCall) setHeaders() error {
 	if h.method != wire.ToolsCall.String() {
 		return nil
 	}
-	t, err := h.c.s.Tools.Look(h.ctx, h.target, func(params string) ([]byte, error) {
+	t, err := h.c.s.Tools.Look(h.ctx, h.target, toolindex.Ask{Of: h.c.s.ServerRevision, Page: func(params string) ([]byte, error) {
 		return h.c.s.Inquire(h.ctx, wire.ToolsList, params, h.from)
-	})
+	}})
 	if err != nil && h.ctx.Err() != nil {
 		return err
 	}

@@ -47,51 +47,52 @@ type Server struct {
 // tokens of its login. The audience of a token is the resource asked for, which must be that of
 // the PRM. Code and refresh requests must repeat the resource of the authorization request.
 type Options struct {
-	TokenLife        time.Duration               // of access tokens, default 1 hour
-	Now              func() time.Time            // clock of both servers, default [time.Now]
-	Scopes           []string                    // scopes_supported of the PRM
-	ChallengeScope   string                      // scope in the 401 challenge
-	StepUpTool       string                      // a tools/call of this tool needs StepUpScope, else 403 insufficient_scope
-	StepUpScope      string                      // the scope, or several with spaces between
-	NoPRM            bool                        // 404 for all PRM URLs, which no challenge names; tokens need no audience
-	NoASM            bool                        // 404 for all AS metadata
-	ASAtOrigin       bool                        // the MCP server is its own AS; with NoPRM as in 2025-03-26; only [New] reads it
-	OIDCOnly         bool                        // ASM only at ISSUER/.well-known/openid-configuration
-	IssuerPath       string                      // path of the issuer, such as "/tenant1"; only [New] reads it
-	Resource         string                      // resource of the PRM, default URL; "origin" for the bare origin
-	NamedIssuer      string                      // the AS that the PRM names, default that of this server
-	PRMAtRoot        bool                        // PRM only at the root well-known URL, not named in the challenge
-	WrongIssuer      string                      // issuer claimed in the ASM and, without WrongIss, in authorization responses
-	WrongIss         string                      // iss in authorization responses; "-" to leave it out while the ASM promises it
-	NoPKCE           bool                        // the ASM lacks code_challenge_methods_supported; S256 is still demanded
-	NoDCR            bool                        // no registration_endpoint
-	RefuseDCR        string                      // error code that registrations get, such as invalid_redirect_uri
-	RefuseDCRScopes  bool                        // invalid_client_metadata for registrations with scope
-	RefuseLoopbackIP bool                        // registrations may have http://localhost, but not http://127.0.0.1
-	CIMD             bool                        // client ID metadata documents are supported; their URLs are not fetched
-	Clients          map[string]string           // secrets of pre-registered clients by id, "" for a public client
-	Keys             map[string]crypto.PublicKey // of pre-registered clients by id, which authenticate with private_key_jwt
-	KeyForToken      bool                        // their assertions must be for the token endpoint, not for the issuer
-	Deny             string                      // error code with which /authorize redirects, such as access_denied
-	AssertionKey     crypto.PublicKey            // of JWTs for the grant jwt_bearer, with the audience Issuer; nil for no such grant
-	Device           bool                        // there is a device flow, in which persons act by [Server.EnterCode]
-	DevicePage       string                      // verification_uri, default that of this server, which has no page there
-	DeviceLife       time.Duration               // of codes, default 10 minutes
-	DeviceInterval   int                         // interval, in seconds; 0 for none
-	DeviceSlow       int                         // so many requests for tokens with a device code get slow_down
-	PollStatus       int                         // if > 0, the next request for tokens with a device code gets this status and no body
-	NoResource       bool                        // the AS answers invalid_target to a resource; tokens need no audience
-	AnyResource      bool                        // the MCP server takes tokens for any resource
-	NoRefresh        bool                        // issues no refresh tokens; those issued before remain valid and do not rotate
-	OfflineAccess    bool                        // the ASM lists the scope offline_access, without which there is no refresh token
-	RefreshStatus    int                         // if > 0, refresh requests get this status and no body, and are not processed
-	CutRefresh       bool                        // refresh requests are processed, then the connection is cut before the answer
-	DropRefresh      bool                        // the connection of refresh requests is cut before they are processed
-	Subject          string                      // the person; token responses have an ID token that names them, without a signature
-	TokenRedirect    bool                        // the token endpoint answers 307 to another port, where requests succeed
-	SlowToken        time.Duration               // time between the processing of a token request and its answer
-	HugeMetadata     bool                        // the PRM has 2 MiB
-	Handler          http.Handler                // serves authorized requests of the MCP endpoint; nil for a minimal server
+	TokenLife        time.Duration                   // of access tokens, default 1 hour
+	Now              func() time.Time                // clock of both servers, default [time.Now]
+	Scopes           []string                        // scopes_supported of the PRM
+	ChallengeScope   string                          // scope in the 401 challenge
+	StepUpTool       string                          // a tools/call of this tool needs StepUpScope, else 403 insufficient_scope
+	StepUpScope      string                          // the scope, or several with spaces between
+	NoPRM            bool                            // 404 for all PRM URLs, which no challenge names; tokens need no audience
+	NoASM            bool                            // 404 for all AS metadata
+	ASAtOrigin       bool                            // the MCP server is its own AS; with NoPRM as in 2025-03-26; only [New] reads it
+	OIDCOnly         bool                            // ASM only at ISSUER/.well-known/openid-configuration
+	IssuerPath       string                          // path of the issuer, such as "/tenant1"; only [New] reads it
+	Resource         string                          // resource of the PRM, default URL; "origin" for the bare origin
+	NamedIssuer      string                          // the AS that the PRM names, default that of this server
+	PRMAtRoot        bool                            // PRM only at the root well-known URL, not named in the challenge
+	WrongIssuer      string                          // issuer claimed in the ASM and, without WrongIss, in authorization responses
+	WrongIss         string                          // iss in authorization responses; "-" to leave it out while the ASM promises it
+	NoPKCE           bool                            // the ASM lacks code_challenge_methods_supported; S256 is still demanded
+	NoDCR            bool                            // no registration_endpoint
+	RefuseDCR        string                          // error code that registrations get, such as invalid_redirect_uri
+	RefuseDCRScopes  bool                            // invalid_client_metadata for registrations with scope
+	RefuseLoopbackIP bool                            // registrations may have http://localhost, but not http://127.0.0.1
+	CIMD             bool                            // client ID metadata documents are supported; their URLs are not fetched
+	Clients          map[string]string               // secrets of pre-registered clients by id, "" for a public client
+	Keys             map[string]crypto.PublicKey     // of pre-registered clients by id, which authenticate with private_key_jwt
+	KeyForToken      bool                            // their assertions must be for the token endpoint, not for the issuer
+	Deny             string                          // error code with which /authorize redirects, such as access_denied
+	AssertionKey     crypto.PublicKey                // of JWTs for the grant jwt_bearer, with the audience Issuer; nil for no such grant
+	Packed           func(http.Handler) http.Handler // compresses all responses; nil for none; only [New] reads it
+	Device           bool                            // there is a device flow, in which persons act by [Server.EnterCode]
+	DevicePage       string                          // verification_uri, default that of this server, which has no page there
+	DeviceLife       time.Duration                   // of codes, default 10 minutes
+	DeviceInterval   int                             // interval, in seconds; 0 for none
+	DeviceSlow       int                             // so many requests for tokens with a device code get slow_down
+	PollStatus       int                             // if > 0, the next request for tokens with a device code gets this status and no body
+	NoResource       bool                            // the AS answers invalid_target to a resource; tokens need no audience
+	AnyResource      bool                            // the MCP server takes tokens for any resource
+	NoRefresh        bool                            // issues no refresh tokens; those issued before remain valid and do not rotate
+	OfflineAccess    bool                            // the ASM lists the scope offline_access, without which there is no refresh token
+	RefreshStatus    int                             // if > 0, refresh requests get this status and no body, and are not processed
+	CutRefresh       bool                            // refresh requests are processed, then the connection is cut before the answer
+	DropRefresh      bool                            // the connection of refresh requests is cut before they are processed
+	Subject          string                          // the person; token responses have an ID token that names them, without a signature
+	TokenRedirect    bool                            // the token endpoint answers 307 to another port, where requests succeed
+	SlowToken        time.Duration                   // time between the processing of a token request and its answer
+	HugeMetadata     bool                            // the PRM has 2 MiB
+	Handler          http.Handler                    // serves authorized requests of the MCP endpoint; nil for a minimal server
 }
 
 // Counts says how many requests came so far, including those that were refused.

@@ -14,8 +14,12 @@ func New(tb testing.TB, o Options) *Server {
 		clients: map[string]client{}, codes: map[string]*grant{},
 		access: map[string]accessToken{}, refresh: map[string]*refreshToken{}, proofs: map[string]bool{}, devices: map[string]*deviceCode{},
 	}
-	mcp := httptest.NewUnstartedServer(s.serve(true, o.ASAtOrigin))
-	as := httptest.NewUnstartedServer(s.serve(false, !o.ASAtOrigin))
+	packed := o.Packed
+	if packed == nil {
+		packed = func(h http.Handler) http.Handler { return h }
+	}
+	mcp := httptest.NewUnstartedServer(packed(s.serve(true, o.ASAtOrigin)))
+	as := httptest.NewUnstartedServer(packed(s.serve(false, !o.ASAtOrigin)))
 	s.origin = "http://" + mcp.Listener.Addr().String()
 	s.URL = s.origin + mcpPath
 	issuer := "http://" + as.Listener.Addr().String()

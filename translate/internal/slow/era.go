@@ -259,6 +259,9 @@ func (j *job) resultAcross() {
 			}
 			j.set("result.ttlMs", ttl)
 			j.set("result.cacheScope", `"private"`)
+			if j.Method != wire.ResourcesRead && j.Method != wire.ServerDiscover && j.isText("result.nextCursor", "") {
+				j.remove("result.nextCursor")
+			}
 		}
 		if j.Stamp == nil || j.Stamp.ServerInfo == nil {
 			return
