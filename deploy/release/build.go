@@ -47,24 +47,24 @@ type built struct {
 	programs map[platform]string
 }
 
-// build installs the last commit of a checkout as the given version of the module, for all platforms.
+// build installs the last commit of a checkout as the given version of the module, for some platforms.
 //
 // The commit is served as a module by a module proxy of files, so that the build is the same as "go install" by a
 // user. The dependencies come from this machine's module cache, and go.sum verifies them.
-func build(ctx context.Context, checkout, version string) (*built, error) {
+func build(ctx context.Context, checkout, version string, platforms []platform) (*built, error) {
 	work, err := os.MkdirTemp("", "dragoman-release-")
 	if err != nil {
 		return nil, err
 	}
 	r := &built{version: version, work: work, modules: filepath.Join(work, "modules"), programs: map[platform]string{}}
-	if err := r.install(ctx, checkout); err != nil {
+	if err := r.install(ctx, checkout, platforms); err != nil {
 		os.RemoveAll(work)
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *built) install(ctx context.Context, checkout string) error {
+func (r *built) install(ctx context.Context, checkout string, platforms []platform) error {
 	var err error
 	if r.checkout, err = filepath.Abs(checkout); err != nil {
 		return err

@@ -24,14 +24,14 @@ func main() {
 	out := flag.String("out", "../../dist", "folder for the files, which is replaced")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *checkout, *out)
+	err := run(ctx, *checkout, *out, platforms)
 	stop()
 	if err != nil {
 		log.Fatalln("release:", err)
 	}
 }
 
-func run(ctx context.Context, checkout, out string) error {
+func run(ctx context.Context, checkout, out string, platforms []platform) error {
 	changed, err := output(ctx, checkout, nil, "git", "status", "--porcelain")
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func run(ctx context.Context, checkout, out string) error {
 	if err != nil {
 		return err
 	}
-	r, err := build(ctx, checkout, version)
+	r, err := build(ctx, checkout, version, platforms)
 	if err != nil {
 		return err
 	}

@@ -8,9 +8,12 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
@@ -22,7 +25,7 @@ func (r *built) write(out string) error {
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
-	for _, p := range platforms {
+	for _, p := range slices.SortedFunc(maps.Keys(r.programs), func(a, b platform) int { return strings.Compare(a.String(), b.String()) }) {
 		if err := r.writePlatform(out, p); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
