@@ -66,7 +66,10 @@ func (x *Exchange) Done() {
 	}
 	parked := x.buffer != nil && x.buffer.Detach(gone)
 	x.clear()
-	if x.Stream != nil && !parked { // the stream of a parked call goes on
+	switch { // the stream of a parked call goes on
+	case parked:
+		x.Session.Lanes.Rest(x.lane)
+	case x.Stream != nil:
 		x.Stream.Close()
 	}
 	if x.Stop != nil {

@@ -101,6 +101,11 @@ func (x *Exchange) reply(message []byte) {
 		x.OwnCall.Answers <- bytes.Clone(message)
 		return
 	}
+	x.replyToServer(message)
+}
+
+// replyToServer is reply for a request that is the server's.
+func (x *Exchange) replyToServer(message []byte) {
 	st, err := x.Session.Conn.Send(x.Ctx, &upstream.Outgoing{Body: message, Header: x.From})
 	if st != nil {
 		st.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -188,7 +189,7 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	case m.Kind == wire.Request && !s.Direct.ServerAsks():
 		x.Common.Host.Report.Dropped("request") // modern servers send no requests
 		if s.Piped {                            // over HTTP there is no way for a response
-			x.reply(unasked(m))
+			x.reply(server.Unasked(m))
 		}
 		return nil, false
 	case m.Kind == wire.Request && s.Deaf.Load():

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
-	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
@@ -59,6 +58,7 @@ type process struct {
 	msg wire.Message // used by read only
 
 	waiting waiting
+	replies server.Replies
 
 	mu         sync.Mutex
 	err        error // why the process has ended; nil while it runs
@@ -300,10 +300,8 @@ func (h *process) refuse(m *wire.Message) {
 	if m.Method != wire.Ping {
 		answer = mcp.AppendError(nil, m.ID(), mcp.CodeMethodNotFound, "Method not found: "+string(m.MethodName()), nil)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), server.NoticeTimeout)
-	defer cancel()
-	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: answer}); err != nil {
-		h.host.Log.Debug("cannot deliver the client's answer to the server", zap.Error(err))
+	if !h.replies.Put(h.host, h.conn, answer, nil) {
+		h.host.Report.Dropped("queue_full")
 	}
 }
 
