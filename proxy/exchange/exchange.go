@@ -398,6 +398,8 @@ func (x *Exchange) message(raw []byte) bool {
 		e.ID, e.HasID, e.Retry = x.eventID.ID, x.eventID.HasID, x.eventID.Retry
 	}
 	switch {
+	case !ok && x.hopeless:
+		return x.stop(sse.Event{}, x.bad)
 	case !ok:
 		return x.asked()
 	case x.Final && (x.at == len(x.rest) || x.asker != nil):

@@ -6,7 +6,9 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/envelope"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -63,6 +65,29 @@ func (x *Exchange) isAnswer(m *wire.Message) bool {
 	x.answered, x.Final = true, true
 	x.Session.Open.End(x.Call)
 	return true
+}
+
+// isTextOfCall reports whether the id of a response is the text of that of x's own request, and no open request has that text as
+// its id.
+func (x *Exchange) isTextOfCall(m *wire.Message) bool {
+	if x.Call == nil || x.answered || !m.Kind.Response() {
+		return false
+	}
+	if id := m.ID(); len(id) == 0 || id[0] != '"' || x.Call.ID[0] == '"' || !server.IsAnswer(id, []byte(x.Call.ID)) {
+		return false
+	}
+	x.key = wire.AppendIDKey(x.key[:0], m.ID())
+	return !x.Session.Open.Knows(x.key)
+}
+
+// isBrokenAnswer reports whether a text that is not a message was meant as the response to x's own request, although its stream
+// may go on.
+func (x *Exchange) isBrokenAnswer(raw []byte) bool {
+	if x.Call == nil || x.answered || x.Stream == nil || x.Stream.Whole() {
+		return false
+	}
+	id, meant := envelope.BrokenAnswer(raw)
+	return meant && (id == nil || server.IsAnswer(id, []byte(x.Call.ID)))
 }
 
 // admitAsked adds a request of the server to the open ones. On a stream that can be replayed, the

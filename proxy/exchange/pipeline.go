@@ -178,9 +178,21 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	}
 	err := m.ScanLike(x.scannedAs(raw), raw, down.Shape())
 	x.parsed()
+	if err != nil && wire.Mend(raw) {
+		x.Common.Host.Quirk(mcp.NullMember)
+		err = m.Scan(raw, down.Shape())
+	}
 	if err != nil {
 		x.bad = x.Common.Host.Report.Malformed(down.ScanError(m, err), raw, x.From)
+		x.hopeless = x.isBrokenAnswer(raw)
 		return nil, false
+	}
+	if x.isTextOfCall(m) {
+		x.Common.Host.Quirk(mcp.TextID)
+		server.PutID(m, []byte(x.Call.ID))
+		if err := m.Scan(raw, down.Shape()); err != nil {
+			return nil, false
+		}
 	}
 	m.Facts, m.Stamp = s.Facts, x.Crossing.ToClient()
 	var asked *session.Call    // the question that the server has cancelled

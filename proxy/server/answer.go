@@ -27,12 +27,12 @@ func Answer(ctx context.Context, st upstream.Stream, id []byte, reply func(respo
 			}
 		}
 		switch {
-		case len(e.Data) == 0, m.Scan(e.Data, nil) != nil:
+		case len(e.Data) == 0, !isRead(&m, e.Data):
 			continue
 		case m.Kind == wire.Request && reply != nil:
 			reply(Unasked(&m))
 			continue
-		case !m.Kind.Response(), !IsAbout(&m, id):
+		case !m.Kind.Response(), !IsAnswer(m.ID(), id):
 			continue
 		}
 		result, err := ResultOf(&m)
@@ -42,6 +42,12 @@ func Answer(ctx context.Context, st upstream.Stream, id []byte, reply func(respo
 		return result, err
 	}
 	return nil, io.EOF
+}
+
+// isRead scans a message of the server, without what [wire.Mend] takes out of it.
+func isRead(m *wire.Message, text []byte) bool {
+	text, _ = wire.TrimMark(text)
+	return m.Scan(text, nil) == nil || wire.Mend(text) && m.Scan(text, nil) == nil
 }
 
 // Unasked returns the response to a request of a server that may not ask, or not here. The server may wait for it.

@@ -284,7 +284,7 @@ func (l *Streams) read(st upstream.Stream) {
 			}
 		}
 		for _, piece := range l.pieces {
-			if l.msg.Scan(piece, idmap.Shape) != nil {
+			if Scan(&l.msg, piece, l.owner, l.asked) != nil {
 				l.owner.Dropped("malformed")
 				continue
 			}
@@ -299,6 +299,30 @@ func (l *Streams) read(st upstream.Stream) {
 			clear(l.pieces)
 		}
 	}
+}
+
+// asked returns the server's id of the open request that a response with this id answers, and for nil that of the only open
+// request; "" for none.
+func (l *Streams) asked(id []byte) (given string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id != nil {
+		if e := l.table.Asked(id); e != nil && !e.Of.closed {
+			given = e.Given
+		}
+		return given
+	}
+	open := 0
+	l.table.Each(func(e *idmap.Entry[*Stream]) {
+		if !e.Of.closed {
+			open++
+			given = e.Given
+		}
+	})
+	if open != 1 {
+		return ""
+	}
+	return given
 }
 
 // keep copies m to memory of its own if it is large. It waits for room as long as clients are slow to
@@ -338,6 +362,9 @@ func (l *Streams) sort(m *wire.Message) {
 		if e == nil {
 			l.owner.Dropped("late_answer")
 			return
+		}
+		if idmap.AsText(m) {
+			l.owner.Quirk(mcp.TextID)
 		}
 		e.Of.answered.Store(true)
 		l.leave(e.Of)

@@ -225,7 +225,7 @@ func (h *process) read() {
 			}
 		}
 		for _, piece := range pieces {
-			if h.msg.Scan(piece, idmap.Shape) != nil {
+			if server.Scan(&h.msg, piece, h.host, h.answered) != nil {
 				h.host.Report.Dropped("malformed")
 				continue
 			}
@@ -235,6 +235,21 @@ func (h *process) read() {
 			h.msg = wire.Message{}
 		}
 	}
+}
+
+// answered returns the process's id of the open request that a response with this id answers, and for nil that of the only open
+// request; "" for none.
+func (h *process) answered(id []byte) (given string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.asked.Only()
+	if id != nil {
+		e = h.asked.Asked(id)
+	}
+	if e != nil {
+		given = e.Given
+	}
+	return given
 }
 
 // dispatch gives a message of the process to the sessions that it is for.
@@ -247,6 +262,9 @@ func (h *process) dispatch(m *wire.Message) {
 	case m.Kind.Response():
 		h.mu.Lock()
 		e := h.asked.Answered(m)
+		if e != nil && idmap.AsText(m) {
+			h.host.Quirk(mcp.TextID)
+		}
 		if e != nil && e.Of != nil {
 			e.Of.open--
 			h.settleLocked(e, m.Kind == wire.Error)
