@@ -468,7 +468,7 @@ func TestModernResultsAreCutToTheirBudget(t *testing.T) {
 	}
 }
 
-// TestOneUpstreamRequestForEachCall, once there is a session.
+// TestOneUpstreamRequestForEachCall, once there is a session and its standing stream.
 func TestOneUpstreamRequestForEachCall(t *testing.T) {
 	s := newSessionServer(t, "2025-11-25", "")
 	s.Every = true
@@ -485,7 +485,9 @@ func TestOneUpstreamRequestForEachCall(t *testing.T) {
 	srv := severalOf(t, s, 1)[0]
 	for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
 		list := modernRequestOf("7", "test/session", meta(capabilities))
+		_, before := requests()
 		srv.modernly(list)
+		eventually(t, "the standing stream", func() bool { _, others := requests(); return others == before+1 })
 		posts, others := requests()
 		for range 20 {
 			if r := srv.modernly(list); r.status != 200 {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -9,13 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 )
 
@@ -30,7 +33,7 @@ var quirkPeers = map[report.Quirk]func(t *testing.T) *Server{
 	report.ExitsEarly:  func(t *testing.T) *Server { return beforeEarlyQuestions(t, "exits when asked early").Server },
 	report.SilentEarly: func(t *testing.T) *Server { return beforeEarlyQuestions(t, "is silent when asked early").Server },
 	report.IdleHandshake: func(t *testing.T) *Server {
-		s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, &mcp.ServerOptions{SupportedProtocolVersions: []string{modernOnly}})
+		s := sdk.NewServer(&sdk.Implementation{Name: "sdk", Version: "1"}, &sdk.ServerOptions{SupportedProtocolVersions: []string{modernOnly}})
 		helloTool(s)
 		srv := beforeSDK(t, s, true)
 		for _, vc := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
@@ -81,9 +84,9 @@ var quirkPeers = map[report.Quirk]func(t *testing.T) *Server{
 		return srv.Server
 	},
 	report.RawNameWanted: func(t *testing.T) *Server {
-		s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
-		s.AddPrompt(&mcp.Prompt{Name: "größe"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-			return &mcp.GetPromptResult{Description: "found"}, nil
+		s := sdk.NewServer(&sdk.Implementation{Name: "sdk", Version: "1"}, nil)
+		s.AddPrompt(&sdk.Prompt{Name: "größe"}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			return &sdk.GetPromptResult{Description: "found"}, nil
 		})
 		srv := beforeSDK(t, s, true, func(cfg *config.Config) { cfg.Upstream.Version = modernOnly })
 		session := srv.initialize("2025-06-18")
@@ -95,6 +98,13 @@ var quirkPeers = map[report.Quirk]func(t *testing.T) *Server{
 		}
 		return srv.Server
 	},
+	mcp.TextID: func(t *testing.T) *Server { return introducedOddly(t, `{"jsonrpc":"2.0","id":"%s","result":{%s}}`) },
+	mcp.NullMember: func(t *testing.T) *Server {
+		return introducedOddly(t, `{"jsonrpc":"2.0","id":%s,"error":null,"result":{%s}}`)
+	},
+	mcp.ByteOrderMark: func(t *testing.T) *Server {
+		return introducedOddly(t, "\xef\xbb\xbf"+`{"jsonrpc":"2.0","id":%s,"result":{%s}}`)
+	},
 	report.BareQuestion: func(t *testing.T) *Server {
 		f := legacyServer(`{"tools":{}}`, func(id, _, m string) ([]string, error) {
 			if !strings.Contains(m, "tools/call") {
@@ -104,7 +114,7 @@ var quirkPeers = map[report.Quirk]func(t *testing.T) *Server{
 		})
 		srv := front(t, f)
 		r := srv.modernly(modernRequestOf("7", "tools/call", meta(`{"roots":{}}`)+`,"name":"t","arguments":{}`))
-		var questions mcp.InputRequestMap // as the SDK decodes them
+		var questions sdk.InputRequestMap // as the SDK decodes them
 		if err := questions.UnmarshalJSON([]byte(gjson.Get(r.body, "result.inputRequests").Raw)); err != nil || len(questions) != 1 {
 			t.Errorf("%v in %+v", err, r)
 		}
@@ -140,17 +150,52 @@ func TestQuirks(t *testing.T) {
 	}
 }
 
-func helloTool(s *mcp.Server) {
+// introducedOddly returns a proxy before a server that answers all requests, initialize too, in this form. Its clients get the
+// answers as they should be.
+func introducedOddly(t *testing.T, form string) *Server {
+	var srv testServer
+	for _, piped := range []bool{false, true} {
+		f := newFake(func(u *peertest.Turn) {
+			members := `"tools":[]`
+			if u.Method == "initialize" {
+				members = `"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`
+			}
+			if u.ID != "" {
+				u.Say(fmt.Sprintf(form, u.ID, members))
+			}
+		})
+		f.piped = piped
+		srv = front(t, f)
+		c := srv.pipe()
+		for id, method := range []string{"initialize", "tools/list"} {
+			c.say(strings.Replace(strings.Replace(introduction, `"id":0`, fmt.Sprintf(`"id":%d`, id), 1), "initialize", method, 1))
+			m := gjson.Parse(c.hear())
+			if m.Get("id").Raw != fmt.Sprint(id) || !m.Get("result").IsObject() || m.Get("error").Exists() {
+				t.Errorf("the client on stdio got %s", m.Raw)
+			}
+		}
+		s := srv.initialize("2025-06-18")
+		if r := srv.post(s, `{"jsonrpc":"2.0","id":3,"method":"tools/list"}`); gjson.Get(lastOf(r), "id").Raw != "3" || gjson.Get(lastOf(r), "error").Exists() {
+			t.Errorf("the client over HTTP got %+v", r)
+		}
+		if r := srv.modernly(modernRequestOf("4", "tools/list", meta(`{}`))); gjson.Get(lastOf(r), "id").Raw != "4" || !gjson.Get(lastOf(r), "result.tools").Exists() {
+			t.Errorf("the client of 2026-07-28 got %+v", r)
+		}
+	}
+	return srv.Server
+}
+
+func helloTool(s *sdk.Server) {
 	type none struct{}
-	mcp.AddTool(s, &mcp.Tool{Name: "hello"}, func(context.Context, *mcp.CallToolRequest, none) (*mcp.CallToolResult, any, error) {
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}, nil, nil
+	sdk.AddTool(s, &sdk.Tool{Name: "hello"}, func(context.Context, *sdk.CallToolRequest, none) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "hello"}}}, nil, nil
 	})
 }
 
 // beforeSDK returns a proxy in front of a published server over HTTP.
-func beforeSDK(t *testing.T, s *mcp.Server, stateless bool, change ...func(*config.Config)) testServer {
+func beforeSDK(t *testing.T, s *sdk.Server, stateless bool, change ...func(*config.Config)) testServer {
 	t.Helper()
-	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: stateless}))
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: stateless}))
 	t.Cleanup(web.Close)
 	t.Cleanup(web.CloseClientConnections)
 	cfg := config.Default()

@@ -37,8 +37,11 @@ func TestMain(m *testing.M) {
 	}
 	if revision := os.Getenv(serverRevision); revision != "" {
 		serve := sdkServer
-		if revision == modernOnly {
+		switch revision {
+		case modernOnly:
 			serve = modernSDKServer
+		case pinging:
+			serve = func(string) *mcp.Server { return pingingServer() }
 		}
 		if err := serve(revision).Run(context.Background(), &mcp.StdioTransport{}); err != nil && err != io.EOF {
 			fmt.Fprintln(os.Stderr, err)
@@ -235,13 +238,7 @@ func connected(ctx context.Context, t *testing.T, cfg config.Config, vc, over st
 	ended := make(chan error, 1)
 	var transport mcp.Transport
 	if over == "stdio" {
-		in, toServer := io.Pipe()
-		fromServer, out := io.Pipe()
-		transport = &mcp.IOTransport{Reader: fromServer, Writer: toServer}
-		go func() {
-			ended <- srv.ServePipe(serving, in, out)
-			out.Close()
-		}()
+		transport = overPipe(serving, srv, ended)
 	} else {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -274,6 +271,17 @@ func connected(ctx context.Context, t *testing.T, cfg config.Config, vc, over st
 	}
 	defer client.Close()
 	talk(client, h)
+}
+
+// overPipe returns the transport of a client on stdio, which srv serves. ended gets what ServePipe returns.
+func overPipe(serving context.Context, srv *Server, ended chan<- error) mcp.Transport {
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	go func() {
+		ended <- srv.ServePipe(serving, in, out)
+		out.Close()
+	}()
+	return &mcp.IOTransport{Reader: fromServer, Writer: toServer}
 }
 
 // converse plays one client's scenario.

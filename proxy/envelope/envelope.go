@@ -2,7 +2,10 @@
 // request that the message answers.
 package envelope
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // maxText is the length in bytes up to which a member's name or an id is read.
 const maxText = 1 << 10
@@ -21,6 +24,8 @@ type Finder struct {
 	id      []byte
 	method  bool
 	jsonrpc bool
+	answer  bool // there is a result or an error
+	logs    int  // how many members are of those of loggers
 	whole   bool // the end of the object was read
 }
 
@@ -49,6 +54,26 @@ func (f *Finder) JSONRPC() bool { return f.jsonrpc && !f.broken }
 
 // Whole reports whether the message was read to its end.
 func (f *Finder) Whole() bool { return f.whole }
+
+// LogMembers are the members by which loggers such as pino, bunyan, Elastic's and slog are known. An object without jsonrpc that
+// has two of them is a line of a log.
+var LogMembers = []string{"level", "severity", "msg", "message", "time", "ts", "timestamp", "@timestamp", "logger", "pid"}
+
+// BrokenAnswer finds out whether a text that is not a message was meant as the answer to a request. id is nil if the text names
+// none, or more than one. Without an id, only an object with a result or an error was plainly meant as an answer, and a line of a
+// log never was.
+func BrokenAnswer(text []byte) (id []byte, meant bool) {
+	var f Finder
+	f.Write(text) //nolint:errcheck // it never fails
+	if f.logs >= 2 && !f.jsonrpc {
+		return nil, false
+	}
+	id = f.ID()
+	if id != nil && (f.answer || f.jsonrpc && !f.method) && string(id) != "null" {
+		return id, true
+	}
+	return nil, f.answer
+}
 
 func (f *Finder) next(c byte) {
 	if f.text {
@@ -112,6 +137,10 @@ func (f *Finder) begin() {
 	if json.Unmarshal(f.token, &f.name) == nil {
 		f.method = f.method || f.name == "method"
 		f.jsonrpc = f.jsonrpc || f.name == "jsonrpc"
+		f.answer = f.answer || f.name == "result" || f.name == "error"
+		if slices.Contains(LogMembers, f.name) {
+			f.logs++
+		}
 	}
 	f.token, f.value = f.token[:0], true
 }

@@ -41,3 +41,37 @@ func TestFinder(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokenAnswer: which request a text was meant to answer, and what was meant as no answer.
+func TestBrokenAnswer(t *testing.T) {
+	const none = "none" // it was meant as an answer, and names no request
+	for text, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":7,"result":{"a":NaN}}`:             `7`,
+		`{"jsonrpc":"2.0","id":"x","error":{"code":01}}`:          `"x"`,
+		`{"jsonrpc":"2.0","result":[1,],"id": 7 }`:                `7`,
+		`{"jsonrpc":"2.0","id":7,"result":{"a":"b`:                `7`,
+		`{"id":7,"result":{}}`:                                    `7`,
+		`{"jsonrpc":"2.0","id":7}`:                                `7`,
+		`{"jsonrpc":"2.0","id":7,"method":"m","result":{}}`:       `7`,
+		`{"jsonrpc":"2.0","id":7,"id":7,"result":{}}`:             none,
+		`{"jsonrpc":"2.0","id":null,"result":{}}`:                 none,
+		`{"jsonrpc":"2.0","id":NaN,"error":{}}`:                   none,
+		`{"result":1}`:                                            none,
+		`{"id":7}`:                                                ``,
+		`{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":}}`:   ``,
+		`{"jsonrpc":"2.0","method":"m","params":{"result":NaN}}`:  ``,
+		`{"level":"error","msg":"m","id":7,"error":NaN}`:          ``,
+		`{"jsonrpc":"2.0","level":1,"msg":"m","id":7,"result":,}`: `7`,
+		`[{"jsonrpc":"2.0","id":7,"result":{}},`:                  ``,
+		`result: 7`:                                               ``, `"result"`: ``, `{`: ``, ``: ``, `{"a":{"id":7,"result":1`: ``,
+	} {
+		id, meant := BrokenAnswer([]byte(text))
+		got := string(id)
+		if meant && id == nil {
+			got = none
+		}
+		if got != want || meant != (want != "") {
+			t.Errorf("%s: %s, %t, want %s", text, id, meant, want)
+		}
+	}
+}

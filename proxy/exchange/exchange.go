@@ -66,7 +66,10 @@ func (x *Exchange) Done() {
 	}
 	parked := x.buffer != nil && x.buffer.Detach(gone)
 	x.clear()
-	if x.Stream != nil && !parked { // the stream of a parked call goes on
+	switch { // the stream of a parked call goes on
+	case parked:
+		x.Session.Lanes.Rest(x.lane)
+	case x.Stream != nil:
 		x.Stream.Close()
 	}
 	if x.Stop != nil {
@@ -395,6 +398,8 @@ func (x *Exchange) message(raw []byte) bool {
 		e.ID, e.HasID, e.Retry = x.eventID.ID, x.eventID.HasID, x.eventID.Retry
 	}
 	switch {
+	case !ok && x.hopeless:
+		return x.stop(sse.Event{}, x.bad)
 	case !ok:
 		return x.asked()
 	case x.Final && (x.at == len(x.rest) || x.asker != nil):

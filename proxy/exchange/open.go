@@ -6,7 +6,9 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/envelope"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -65,6 +67,29 @@ func (x *Exchange) isAnswer(m *wire.Message) bool {
 	return true
 }
 
+// isTextOfCall reports whether the id of a response is the text of that of x's own request, and no open request has that text as
+// its id.
+func (x *Exchange) isTextOfCall(m *wire.Message) bool {
+	if x.Call == nil || x.answered || !m.Kind.Response() {
+		return false
+	}
+	if id := m.ID(); len(id) == 0 || id[0] != '"' || x.Call.ID[0] == '"' || !server.IsAnswer(id, []byte(x.Call.ID)) {
+		return false
+	}
+	x.key = wire.AppendIDKey(x.key[:0], m.ID())
+	return !x.Session.Open.Knows(x.key)
+}
+
+// isBrokenAnswer reports whether a text that is not a message was meant as the response to x's own request, although its stream
+// may go on.
+func (x *Exchange) isBrokenAnswer(raw []byte) bool {
+	if x.Call == nil || x.answered || x.Stream == nil || x.Stream.Whole() {
+		return false
+	}
+	id, meant := envelope.BrokenAnswer(raw)
+	return meant && (id == nil || server.IsAnswer(id, []byte(x.Call.ID)))
+}
+
 // admitAsked adds a request of the server to the open ones. On a stream that can be replayed, the
 // same request may come again; on a pipe, two requests with one id are an error.
 func (x *Exchange) admitAsked(m *wire.Message) (*session.Call, error) {
@@ -101,6 +126,11 @@ func (x *Exchange) reply(message []byte) {
 		x.OwnCall.Answers <- bytes.Clone(message)
 		return
 	}
+	x.replyToServer(message)
+}
+
+// replyToServer is reply for a request that is the server's.
+func (x *Exchange) replyToServer(message []byte) {
 	st, err := x.Session.Conn.Send(x.Ctx, &upstream.Outgoing{Body: message, Header: x.From})
 	if st != nil {
 		st.Close()

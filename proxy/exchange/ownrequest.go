@@ -29,13 +29,13 @@ func (x *Exchange) askServer(ctx context.Context, method wire.Method, params str
 	defer func() { span.Done(err) }()
 	end, _ := ctx.Deadline()
 	out.FirstByte = time.Until(end)
-	out.Silence = out.FirstByte
+	out.Silence, out.Ours = out.FirstByte, true
 	st, err := x.Session.Conn.Send(ctx, out)
 	switch {
 	case err != nil:
 		return nil, err
 	case st != nil:
-		return server.Answer(ctx, st, id)
+		return server.Answer(ctx, st, id, x.replyToServer)
 	}
 	select { // a server on a pipe sends the response with all its other messages
 	case answer := <-c.More.Answers:

@@ -64,14 +64,6 @@ func IDOf(body []byte) []byte {
 	return m.ID()
 }
 
-// unasked returns the response to a request of a server whose revision has none. The server may wait for it.
-func unasked(m *wire.Message) []byte {
-	if m.Method == wire.Ping {
-		return mcp.AppendResult(nil, m.ID(), "{}")
-	}
-	return mcp.AppendError(nil, m.ID(), mcp.MethodUnknown.Code(), mcp.MethodUnknown.Text(), nil)
-}
-
 // ClientGone returns the error response to a question that the client can no longer answer.
 func ClientGone(id []byte) []byte {
 	return mcp.AppendError(nil, id, mcp.Untranslatable.Code(), "the client has closed its side of the pipe", nil)

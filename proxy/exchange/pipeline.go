@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -181,9 +182,21 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	}
 	err := m.ScanLike(x.scannedAs(raw), raw, down.Shape())
 	x.parsed()
+	if err != nil && wire.Mend(raw) {
+		x.Common.Host.Quirk(mcp.NullMember)
+		err = m.Scan(raw, down.Shape())
+	}
 	if err != nil {
 		x.bad = x.Common.Host.Report.Malformed(down.ScanError(m, err), raw, x.From)
+		x.hopeless = x.isBrokenAnswer(raw)
 		return nil, false
+	}
+	if x.isTextOfCall(m) {
+		x.Common.Host.Quirk(mcp.TextID)
+		server.PutID(m, []byte(x.Call.ID))
+		if err := m.Scan(raw, down.Shape()); err != nil {
+			return nil, false
+		}
 	}
 	m.Facts, m.Stamp = s.Facts, x.Crossing.ToClient()
 	var asked *session.Call    // the question that the server has cancelled
@@ -192,7 +205,7 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	case m.Kind == wire.Request && !s.Direct.ServerAsks():
 		x.Common.Host.Report.Dropped("request") // modern servers send no requests
 		if s.Piped {                            // over HTTP there is no way for a response
-			x.reply(unasked(m))
+			x.reply(server.Unasked(m))
 		}
 		return nil, false
 	case m.Kind == wire.Request && s.Deaf.Load():

@@ -105,6 +105,7 @@ type state struct {
 	began    uint64       // the number of the server session that the request was sent in
 	resent   bool         // the request was sent once more, in another server session
 	bad      *mcp.Failure // the last data of the server that was not a message
+	hopeless bool         // it was meant as the response
 	answered bool
 	Final    bool          // the last message was the response
 	Met      *session.Call // the call that the last message answers, if it is not x's own

@@ -141,6 +141,9 @@ func (h *Host) Dropped(reason string) { h.Report.Dropped(reason) }
 // Unread implements [server.Owner].
 func (h *Host) Unread(reason string, f *mcp.Failure) { h.Report.AnswerDropped(reason, f) }
 
+// Quirk implements [server.Owner] and [server.Opener].
+func (h *Host) Quirk(q mcp.Quirk) { h.Report.Quirk(q) }
+
 // Panicked implements [server.Owner].
 func (h *Host) Panicked(p any) { h.Report.Panicked(p) }
 

@@ -80,10 +80,26 @@ func (t *Table[T]) Enter(m *wire.Message, of T) *Entry[T] {
 	return e
 }
 
+// Asked returns the entry of the open request that a response with this id answers, or nil. Some servers answer with the text of
+// the integer that they got.
+func (t *Table[T]) Asked(id []byte) *Entry[T] {
+	e := t.find(id)
+	if integer, ok := wire.IntegerIn(id); ok && e == nil {
+		e = t.find(integer)
+	}
+	return e
+}
+
+// AsText reports whether the response m, which answers an open request, has the text of its id.
+func AsText(m *wire.Message) bool {
+	_, text := wire.Inner(m.ID())
+	return text
+}
+
 // Answered removes and returns the entry that the response m answers, and marks in m the sender's id
 // as the replacement. It returns nil when no open request has this id.
 func (t *Table[T]) Answered(m *wire.Message) *Entry[T] {
-	e := t.find(m.ID())
+	e := t.Asked(m.ID())
 	if e == nil {
 		return nil
 	}
@@ -164,6 +180,15 @@ func (t *Table[T]) Each(do func(*Entry[T])) {
 
 // Len returns the number of entries.
 func (t *Table[T]) Len() int { return len(t.open) }
+
+// Only returns the entry if there is exactly one, or nil.
+func (t *Table[T]) Only() (only *Entry[T]) {
+	if len(t.open) == 1 {
+		for _, only = range t.open {
+		}
+	}
+	return only
+}
 
 // Clear removes all entries.
 func (t *Table[T]) Clear() {

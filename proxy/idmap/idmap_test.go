@@ -50,11 +50,25 @@ func TestIDsAndTokensAreRestoredByteForByte(t *testing.T) {
 	}
 }
 
-func TestAStringIDDoesNotEqualANumber(t *testing.T) {
-	var table Table[int]
-	table.Enter(scan(t, `{"jsonrpc":"2.0","id":3,"method":"x"}`), 0)
-	if table.Answered(scan(t, `{"jsonrpc":"2.0","id":"1","result":{}}`)) != nil {
-		t.Error(`"1" is taken for 1`)
+// TestAnswerWithTheTextOfAnID: some servers answer 1 with "1".
+func TestAnswerWithTheTextOfAnID(t *testing.T) {
+	for id, is := range map[string]bool{
+		`"1"`: true, `"\u0031"`: false, `"01"`: false, `" 1"`: false, `"1 "`: false, `"1.0"`: false, `"1e0"`: false, `"+1"`: false, `"-1"`: false,
+		`""`: false, `"-"`: false, `"2"`: false, `"one"`: false,
+	} {
+		var table Table[int]
+		e := table.Enter(scan(t, `{"jsonrpc":"2.0","id":"x","method":"x"}`), 0)
+		m := scan(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)
+		got := table.Answered(m)
+		if (got == e) != is || !is && got != nil {
+			t.Errorf("%s: %v", id, got)
+		}
+		if is && (!AsText(m) || string(m.AppendTo(nil)) != `{"jsonrpc":"2.0","id":"x","result":{}}`) {
+			t.Errorf("%s became %s", id, m.AppendTo(nil))
+		}
+	}
+	if AsText(scan(t, `{"jsonrpc":"2.0","id":1,"result":{}}`)) {
+		t.Error("1 is no text")
 	}
 }
 

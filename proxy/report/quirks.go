@@ -1,10 +1,13 @@
 package report
 
-import "go.uber.org/zap"
+import (
+	"go.uber.org/zap"
 
-// Quirk names a behaviour of published software that differs from the specification, or that the
-// specification leaves open. The code that handles it counts it.
-type Quirk string
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+)
+
+// Quirk is [mcp.Quirk].
+type Quirk = mcp.Quirk
 
 const (
 	LegacyList    Quirk = "legacy-list"
@@ -69,6 +72,21 @@ var Quirks = [...]struct {
 		BareQuestion, "Go SDK, client", "1.8",
 		"cannot read inputRequests in which roots/list has no params",
 		"adds empty params (rule C33)",
+	},
+	{
+		mcp.TextID, "servers made without an SDK", "all",
+		"answer a request whose id is an integer with the text of it: \"1\" for 1",
+		"takes it for the answer, with the client's own id, unless a request with that very text is open",
+	},
+	{
+		mcp.NullMember, "servers made without an SDK, and with older libraries for JSON-RPC", "all",
+		"write a null error beside the result, or a null result beside the error",
+		"removes the null member, since some clients refuse such a message",
+	},
+	{
+		mcp.ByteOrderMark, "servers on .NET and Windows", "all",
+		"begin their output, or a message, with a byte order mark",
+		"removes it",
 	},
 }
 

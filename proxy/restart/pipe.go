@@ -103,6 +103,13 @@ func (r *Pipe) Stream() upstream.Stream { return pipeStream{Pipe: r} }
 // most for the time that a handshake may take. If a server that is remote loses the session meanwhile, it gets in the next one what it
 // cannot have had, and what it may get twice.
 func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	if r.remote && m.Ours && m.Header == nil { // dragoman answers in the client's place
+		own := *m
+		r.mu.Lock()
+		own.Header = r.header
+		r.mu.Unlock()
+		m = &own
+	}
 	conn, err := r.current(ctx, m)
 	if err != nil {
 		return nil, err

@@ -14,9 +14,9 @@ import (
 )
 
 // Answer reads the stream of one of dragoman's own requests until its response, and closes the stream.
-// The result is the caller's. The error is a *mcp.ServerError if the server answered with an error. Other
-// messages on the stream are skipped.
-func Answer(ctx context.Context, st upstream.Stream, id []byte) ([]byte, error) {
+// The result is the caller's. The error is a *mcp.ServerError if the server answered with an error. If the server asks something on
+// the stream, reply sends the response of [Unasked]; it is nil for a server that cannot ask. Other messages on the stream are skipped.
+func Answer(ctx context.Context, st upstream.Stream, id []byte, reply func(response []byte)) ([]byte, error) {
 	defer st.Close()
 	var m wire.Message
 	for e, err := range Before(ctx, st) {
@@ -26,7 +26,13 @@ func Answer(ctx context.Context, st upstream.Stream, id []byte) ([]byte, error) 
 				return nil, err
 			}
 		}
-		if len(e.Data) == 0 || m.Scan(e.Data, nil) != nil || !m.Kind.Response() || !IsAbout(&m, id) {
+		switch {
+		case len(e.Data) == 0, !isRead(&m, e.Data):
+			continue
+		case m.Kind == wire.Request && reply != nil:
+			reply(Unasked(&m))
+			continue
+		case !m.Kind.Response(), !IsAnswer(m.ID(), id):
 			continue
 		}
 		result, err := ResultOf(&m)
@@ -36,6 +42,20 @@ func Answer(ctx context.Context, st upstream.Stream, id []byte) ([]byte, error) 
 		return result, err
 	}
 	return nil, io.EOF
+}
+
+// isRead scans a message of the server, without what [wire.Mend] takes out of it.
+func isRead(m *wire.Message, text []byte) bool {
+	text, _ = wire.TrimMark(text)
+	return m.Scan(text, nil) == nil || wire.Mend(text) && m.Scan(text, nil) == nil
+}
+
+// Unasked returns the response to a request of a server that may not ask, or not here. The server may wait for it.
+func Unasked(m *wire.Message) []byte {
+	if m.Method == wire.Ping {
+		return mcp.AppendResult(nil, m.ID(), "{}")
+	}
+	return mcp.AppendError(nil, m.ID(), mcp.MethodUnknown.Code(), mcp.MethodUnknown.Text(), nil)
 }
 
 // ResultOf returns a copy of the result in a response. If the response is an error, it returns a *mcp.ServerError.

@@ -14,6 +14,7 @@
 //   - memory.go: what a new process must get because the first one knew it, and how soon it
 //     is started; reopen.go: how soon a stream is opened again;
 //   - log.go: what the server writes to its stderr;
-//   - skipped.go: messages that were too large to be read;
+//   - skipped.go: messages that were too large to be read; unreadable.go: those that are no JSON-RPC;
+//   - unreached.go: what a server asks a client that has no stream open;
 //   - queue.go: messages for a client that is slow.
 package server

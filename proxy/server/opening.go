@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -45,6 +46,8 @@ type Opener interface {
 	// Malformed reports a text that is not a message, and returns the error of the request if no other
 	// response comes.
 	Malformed(err error, raw []byte, header []upstream.Header) error
+	// Quirk counts that a quirk of the server was handled.
+	Quirk(mcp.Quirk)
 	// UnknownResponse reports a response to another request.
 	UnknownResponse(m *wire.Message, header []upstream.Header)
 	// Undelivered reports that an answer to a request of the server was not sent.
@@ -82,6 +85,7 @@ func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byt
 		if err != nil {
 			return nil, err
 		}
+		e.Data = unmarked(e.Data, o.Of)
 		pieces = append(pieces[:0], e.Data)
 		if wire.IsArray(e.Data) {
 			if pieces, err = wire.AppendElements(pieces[:0], e.Data, o.Of.MaxBatch()); err != nil {
@@ -93,13 +97,25 @@ func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byt
 				continue // an event that only has an id
 			}
 			m := new(wire.Message)
-			if err := m.Scan(bytes.Clone(piece), nil); err != nil {
+			err := m.Scan(bytes.Clone(piece), nil)
+			if err != nil && wire.Mend(m.Raw) {
+				o.Of.Quirk(mcp.NullMember)
+				err = m.Scan(m.Raw, nil)
+			}
+			if err != nil {
 				bad = o.Of.Malformed(err, piece, o.Header)
 				ids = slices.DeleteFunc(ids, func(id []byte) bool { return isBrokenAnswer(piece, id) })
 				if len(ids) == 0 {
 					return nil, bad
 				}
 				continue
+			}
+			if id := textOfOne(m, ids); id != nil {
+				o.Of.Quirk(mcp.TextID)
+				PutID(m, id)
+				if err := m.Scan(m.Raw, nil); err != nil {
+					return nil, err
+				}
 			}
 			switch {
 			case m.Kind == wire.Request:
@@ -119,17 +135,30 @@ func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byt
 	return nil, io.EOF
 }
 
-// isBrokenAnswer reports whether a text that is not a message was meant as the response to the request with this id. A line of
-// a log in JSON is not.
+// textOfOne returns the id of the only request of which the response m has the text as its id, or nil. No request has that very
+// text as its id.
+func textOfOne(m *wire.Message, ids [][]byte) (of []byte) {
+	if !m.Kind.Response() || !idmap.AsText(m) {
+		return nil
+	}
+	for _, id := range ids {
+		switch {
+		case isID(m.ID(), id):
+			return nil
+		case isTextOf(m.ID(), id):
+			of = id
+		}
+	}
+	return of
+}
+
+// isBrokenAnswer reports whether a text that is not a message was meant as the response to the request with this id. What a server
+// prints while it starts, such as a line of a log in JSON, is not.
 func isBrokenAnswer(text, id []byte) bool {
 	m := gjson.GetMany(wire.View(text), "jsonrpc", "id", "method", "result", "error")
 	about := []byte(m[1].Raw)
-	return m[0].String() == "2.0" && !m[2].Exists() && (m[3].Exists() || m[4].Exists()) && wire.Valid(about) && isID(about, id)
-}
-
-// isID reports whether two ids, raw JSON, are the same.
-func isID(a, b []byte) bool {
-	return len(a) > 0 && bytes.Equal(wire.AppendIDKey(nil, a), wire.AppendIDKey(nil, b))
+	is := m[3].Exists() || m[4].Exists() && m[0].Exists()
+	return is && !m[2].Exists() && wire.Valid(about) && IsAnswer(about, id)
 }
 
 // reply answers a request of the server.

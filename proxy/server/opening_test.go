@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -25,6 +26,7 @@ func (r *reports) Malformed(error, []byte, []upstream.Header) error {
 func (r *reports) UnknownResponse(m *wire.Message, _ []upstream.Header) {
 	r.all = append(r.all, "unknown "+string(m.ID()))
 }
+func (r *reports) Quirk(q mcp.Quirk)                    { r.all = append(r.all, string(q)) }
 func (r *reports) Undelivered(error, []upstream.Header) { r.all = append(r.all, "undelivered") }
 
 // TestWhatComesBeforeTheFirstResponse of a server, and how the wait for it ends.

@@ -19,6 +19,8 @@ type Owner interface {
 	Dropped(reason string)
 	// Unread is Dropped for an answer that was not read, whose call fails with why.
 	Unread(reason string, why *mcp.Failure)
+	// Quirk counts that a quirk of the server was handled.
+	Quirk(mcp.Quirk)
 	// Panicked receives the value of a panic of the reader.
 	Panicked(p any)
 	// Memory returns the memory in which large messages are copied.

@@ -168,6 +168,9 @@ func (c *Renumbered) hear(m *wire.Message) bool {
 		if e == nil {
 			break
 		}
+		if idmap.AsText(m) {
+			c.owner.Quirk(mcp.TextID)
+		}
 		c.leave(e)
 		return true
 	case m.Kind == wire.Notification:
@@ -209,6 +212,21 @@ func (c *Renumbered) GivenKey(key string) string {
 	return ""
 }
 
+// asked returns the server's id of the open request that a response with this id answers, and for nil that of the only open
+// request; "" for none.
+func (c *Renumbered) asked(id []byte) (given string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.table.Only()
+	if id != nil {
+		e = c.table.Asked(id)
+	}
+	if e != nil {
+		given = e.Given
+	}
+	return given
+}
+
 // renumberedStream has all messages of a server on a pipe.
 type renumberedStream struct {
 	upstream.Stream
@@ -243,14 +261,14 @@ func (st *renumberedStream) restored(data []byte) []byte {
 	switch {
 	case wire.IsArray(data):
 		return st.array(data)
-	case st.msg.Scan(data, idmap.Shape) != nil:
+	case Scan(&st.msg, data, st.of.owner, st.of.asked) != nil:
 		return data // the caller reads it again and reports the error
 	case !st.of.hear(&st.msg):
 		return nil
 	case !st.msg.Edited():
-		return data
+		return st.msg.Raw
 	}
-	if len(data) > large.Size {
+	if len(st.msg.Raw) > large.Size {
 		st.msg.Room = cap(data) - len(data)
 		if out := st.msg.InPlace(); out != nil {
 			return out
@@ -268,7 +286,7 @@ func (st *renumberedStream) array(raw []byte) []byte {
 	}
 	out := append(st.buf[:0], '[')
 	for _, piece := range all {
-		read := st.msg.Scan(piece, idmap.Shape) == nil
+		read := Scan(&st.msg, piece, st.of.owner, st.of.asked) == nil
 		if read && !st.of.hear(&st.msg) {
 			continue
 		}

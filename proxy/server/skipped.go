@@ -17,7 +17,7 @@ func Skipped(err error) *upstream.TooLargeError {
 	return nil
 }
 
-// Replaced returns what a stream has given, e and err, unless err is about a message that was too large, or printed over several
+// Replaced returns what a stream has given, e without a byte order mark and err, unless err is about a message that was too large, or printed over several
 // lines: an answer becomes an error response to the request, and ok is false for other messages, which are dropped. If it is not known what such a
 // message was, Replaced returns the error.
 func Replaced(e sse.Event, err error, o Owner) (_ sse.Event, _ error, ok bool) {
@@ -30,6 +30,10 @@ func Replaced(e sse.Event, err error, o Owner) (_ sse.Event, _ error, ok bool) {
 		why.Err = err
 		o.Unread("malformed", why)
 		return sse.Event{Data: why.About(spread.Answers).Body()}, nil, true
+	}
+	if err == nil {
+		e.Data = unmarked(e.Data, o)
+		return e, nil, true
 	}
 	large := Skipped(err)
 	if large == nil || !large.Asks && large.Answers == nil {

@@ -21,6 +21,7 @@ type Stream struct {
 	way      sending               // of the request; of guards it
 	answered atomic.Bool
 	closed   bool             // it only stands for a closed one
+	away     bool             // its client has left, and may resume it; of guards it
 	halt     atomic.Bool      // Interrupt was called, and Events has not given sse.ErrInterrupted for it
 	logs     bool             // log messages may be about the request
 	limit    config.TimeLimit // of the server's silence; 0 for none
@@ -49,6 +50,22 @@ func (s *Stream) Put(m []byte, firm bool) int {
 	s.mu.Unlock()
 	s.wake()
 	return dropped
+}
+
+// offer is Put for a request of the server. It returns false, and appends nothing, if the client reads too slowly.
+func (s *Stream) offer(m []byte) (dropped int, ok bool) {
+	s.mu.Lock()
+	dropped, ok = s.queue.offer(m)
+	s.mu.Unlock()
+	s.wake()
+	return dropped, ok
+}
+
+// questions removes and returns the requests of the server that the client has not read.
+func (s *Stream) questions() [][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue.questions()
 }
 
 func (s *Stream) wake() {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"io"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
@@ -25,7 +27,9 @@ import (
 //   - all else to the standing stream; without one, to the only request in flight; a
 //     request of the server to the latest of several, so that no call waits for ever on
 //     a client that opens no stream;
-//   - what has no stream to go to waits for the next standing stream.
+//   - what has no stream to go to waits for the next standing stream. A ping of the
+//     server does not wait but is answered here, and its other requests are refused
+//     after [UnreachedTime].
 //
 // Requests have ids and progress tokens of dragoman's own towards the server, so that several with
 // one id can be open and a late answer is dropped.
@@ -49,14 +53,22 @@ type Streams struct {
 	waiting  Queue
 	err      error  // set once the pipe has ended
 	lost     func() // called when the pipe ends by itself; may be nil
+
+	patience  time.Duration // UnreachedTime
+	unreached []unreached   // requests of the server that are in waiting, or were, oldest first
+	late      *time.Timer   // for the oldest; nil before the first one
+	replies   Replies
+	headed    bool              // responses of dragoman's own need the headers of the client
+	header    []upstream.Header // those of its last message
 }
 
 // Open begins to read st, which has all messages of the server behind conn. The Streams close st.
 func Open(conn upstream.Conn, st upstream.Stream, cfg config.Limits, o Owner) *Streams {
 	l := &Streams{
 		conn: conn, cfg: cfg, owner: o,
-		ended: make(chan struct{}), pipe: st,
+		ended: make(chan struct{}), pipe: st, patience: UnreachedTime,
 	}
+	_, l.headed = conn.(*upstream.SSESession)
 	l.life, l.stop = context.WithCancel(context.Background())
 	l.waiting.Limit(cfg)
 	l.owner.Spawn(func() { l.read(st) })
@@ -132,11 +144,25 @@ func (l *Streams) open(ctx context.Context, out *upstream.Outgoing, m *wire.Mess
 	if l.err != nil {
 		return nil, l.err
 	}
+	l.noteHeader(out.Header)
 	s.asked = l.table.Enter(m, s)
-	if m.Method != wire.SubscriptionsListen { // messages about a subscription name it
+	if m.Method != wire.SubscriptionsListen && !out.Ours { // messages about a subscription name it
 		l.order = append(l.order, s)
 	}
 	return s, nil
+}
+
+// noteHeader keeps the headers of a message of the client, which the server may want with what dragoman answers. Called with
+// l.mu held.
+func (l *Streams) noteHeader(header []upstream.Header) {
+	if !l.headed || slices.Equal(l.header, header) {
+		return
+	}
+	own := make([]upstream.Header, len(header)) // a response that waits may have the old ones
+	for i, h := range header {
+		own[i] = upstream.Header{Name: strings.Clone(h.Name), Value: strings.Clone(h.Value)}
+	}
+	l.header = own
 }
 
 // rename replaces the id in a cancellation with the one that the server knows, and reports whether
@@ -144,6 +170,7 @@ func (l *Streams) open(ctx context.Context, out *upstream.Outgoing, m *wire.Mess
 func (l *Streams) rename(m *wire.Message, header []upstream.Header) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.noteHeader(header)
 	return renameCancelled(&l.table, m, header, l.wayOf)
 }
 
@@ -214,6 +241,7 @@ func (l *Streams) Close(ctx context.Context) error {
 	if l.err == nil {
 		l.err = upstream.ErrClosed
 	}
+	l.forgetUnreached()
 	l.mu.Unlock()
 	l.stop()
 	err := l.conn.Close(ctx)
@@ -256,7 +284,7 @@ func (l *Streams) read(st upstream.Stream) {
 			}
 		}
 		for _, piece := range l.pieces {
-			if l.msg.Scan(piece, idmap.Shape) != nil {
+			if Scan(&l.msg, piece, l.owner, l.asked) != nil {
 				l.owner.Dropped("malformed")
 				continue
 			}
@@ -271,6 +299,30 @@ func (l *Streams) read(st upstream.Stream) {
 			clear(l.pieces)
 		}
 	}
+}
+
+// asked returns the server's id of the open request that a response with this id answers, and for nil that of the only open
+// request; "" for none.
+func (l *Streams) asked(id []byte) (given string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id != nil {
+		if e := l.table.Asked(id); e != nil && !e.Of.closed {
+			given = e.Given
+		}
+		return given
+	}
+	open := 0
+	l.table.Each(func(e *idmap.Entry[*Stream]) {
+		if !e.Of.closed {
+			open++
+			given = e.Given
+		}
+	})
+	if open != 1 {
+		return ""
+	}
+	return given
 }
 
 // keep copies m to memory of its own if it is large. It waits for room as long as clients are slow to
@@ -311,6 +363,9 @@ func (l *Streams) sort(m *wire.Message) {
 			l.owner.Dropped("late_answer")
 			return
 		}
+		if idmap.AsText(m) {
+			l.owner.Quirk(mcp.TextID)
+		}
 		e.Of.answered.Store(true)
 		l.leave(e.Of)
 		if e.Of.closed {
@@ -338,14 +393,15 @@ func (l *Streams) sort(m *wire.Message) {
 			return
 		}
 	}
-	firm := m.Kind == wire.Request
-	switch n := len(l.order); {
+	switch {
+	case m.Kind == wire.Request:
+		l.ask(m, raw)
 	case l.standing != nil:
-		l.drops(l.standing.Put(raw, firm))
-	case n == 1, n > 1 && firm:
-		l.drops(l.order[n-1].Put(raw, firm))
+		l.drops(l.standing.Put(raw, false))
+	case len(l.order) == 1:
+		l.drops(l.order[0].Put(raw, false))
 	default:
-		l.drops(l.waiting.Put(raw, firm))
+		l.drops(l.waiting.Put(raw, false))
 	}
 }
 
@@ -371,12 +427,6 @@ func (l *Streams) logged() (only *Stream) {
 		}
 	}
 	return only
-}
-
-func (l *Streams) drops(n int) {
-	for range n {
-		l.owner.Dropped("queue_full")
-	}
 }
 
 // leave removes s from the tables. Called with l.mu held.
@@ -417,6 +467,9 @@ func (l *Streams) quit(s *Stream) {
 func (l *Streams) lose(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if Restarts(err) {
+		l.forgetUnreached()
+	}
 	l.table.Each(func(e *idmap.Entry[*Stream]) {
 		if !Spares(err, e.GivenKey) {
 			e.Of.finish(err)
@@ -435,6 +488,7 @@ func (l *Streams) end(err error) {
 		lost = nil
 	}
 	err = l.err
+	l.forgetUnreached()
 	all := make([]*Stream, 0, l.table.Len()+1)
 	l.table.Each(func(e *idmap.Entry[*Stream]) { all = append(all, e.Of) })
 	if l.standing != nil {
@@ -500,10 +554,12 @@ func (l *Streams) close(s *Stream) {
 	defer l.mu.Unlock()
 	s.finish(upstream.ErrClosed)
 	l.quit(s)
+	asked := s.questions()
 	if l.standing == s {
 		l.standing = nil
 		s.mu.Lock()
 		l.waiting.take(&s.queue)
 		s.mu.Unlock()
 	}
+	l.handOn(asked)
 }

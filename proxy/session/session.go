@@ -246,7 +246,7 @@ func (s *Session) Inquire(ctx context.Context, method wire.Method, params string
 	if err != nil {
 		return nil, err
 	}
-	return server.Answer(ctx, st, id)
+	return server.Answer(ctx, st, id, nil)
 }
 
 // Shape says what the scan of a message of the client has to find.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
-	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
@@ -59,6 +58,7 @@ type process struct {
 	msg wire.Message // used by read only
 
 	waiting waiting
+	replies server.Replies
 
 	mu         sync.Mutex
 	err        error // why the process has ended; nil while it runs
@@ -225,7 +225,7 @@ func (h *process) read() {
 			}
 		}
 		for _, piece := range pieces {
-			if h.msg.Scan(piece, idmap.Shape) != nil {
+			if server.Scan(&h.msg, piece, h.host, h.answered) != nil {
 				h.host.Report.Dropped("malformed")
 				continue
 			}
@@ -235,6 +235,21 @@ func (h *process) read() {
 			h.msg = wire.Message{}
 		}
 	}
+}
+
+// answered returns the process's id of the open request that a response with this id answers, and for nil that of the only open
+// request; "" for none.
+func (h *process) answered(id []byte) (given string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.asked.Only()
+	if id != nil {
+		e = h.asked.Asked(id)
+	}
+	if e != nil {
+		given = e.Given
+	}
+	return given
 }
 
 // dispatch gives a message of the process to the sessions that it is for.
@@ -247,6 +262,9 @@ func (h *process) dispatch(m *wire.Message) {
 	case m.Kind.Response():
 		h.mu.Lock()
 		e := h.asked.Answered(m)
+		if e != nil && idmap.AsText(m) {
+			h.host.Quirk(mcp.TextID)
+		}
 		if e != nil && e.Of != nil {
 			e.Of.open--
 			h.settleLocked(e, m.Kind == wire.Error)
@@ -300,10 +318,8 @@ func (h *process) refuse(m *wire.Message) {
 	if m.Method != wire.Ping {
 		answer = mcp.AppendError(nil, m.ID(), mcp.CodeMethodNotFound, "Method not found: "+string(m.MethodName()), nil)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), server.NoticeTimeout)
-	defer cancel()
-	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: answer}); err != nil {
-		h.host.Log.Debug("cannot deliver the client's answer to the server", zap.Error(err))
+	if !h.replies.Put(h.host, h.conn, answer, nil) {
+		h.host.Report.Dropped("queue_full")
 	}
 }
 

@@ -21,9 +21,14 @@ func TestLogLinesInJSON(t *testing.T) {
 		`{"level":30,"msg":"a"`:                                                              true, // the beginning of something
 		`{"level":30,"msg":"sent","message":{"jsonrpc":"2.0"}}`:                              false,
 		`{"level":30,"msg":"sent","last":{"jsonrpc":"2.0","id":1}}`:                          false,
-		`[]`:     true,
-		`7`:      false,
-		`"text"`: false,
+		"\xef\xbb\xbf" + `{"jsonrpc":"2.0","id":1,"result":{}}`:                              true,
+		"\xef\xbb\xbf" + `[{"jsonrpc":"2.0","id":1,"result":{}}]`:                            true,
+		"\xef\xbb\xbf" + `{"level":30,"msg":"a"}`:                                            false,
+		"\xef\xbb\xbf": false,
+		"\xef\xbb":     false,
+		`[]`:           true,
+		`7`:            false,
+		`"text"`:       false,
 	} {
 		if got := isMessage([]byte(line)); got != want {
 			t.Errorf("%s: a message %v", line, got)

@@ -11,8 +11,10 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/envelope"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // output is the Stream of what a child writes to its standard output.
@@ -114,6 +116,7 @@ func (o *output) event() (sse.Event, error) {
 // isMessage reports whether a line may be JSON-RPC: one message or a batch. Lines of logs often begin with a time or a level
 // in brackets, or are JSON.
 func isMessage(text []byte) bool {
+	text, _ = wire.TrimMark(text)
 	text = bytes.TrimLeft(text, " \t")
 	if batch, is := bytes.CutPrefix(text, []byte("[")); is {
 		batch = bytes.TrimLeft(batch, " \t")
@@ -121,9 +124,6 @@ func isMessage(text []byte) bool {
 	}
 	return len(text) > 0 && text[0] == '{' && !isLogLine(text)
 }
-
-// logMembers are the members by which loggers such as pino, bunyan, Elastic's and slog are known.
-var logMembers = []string{"level", "severity", "msg", "message", "time", "ts", "timestamp", "@timestamp", "logger", "pid"}
 
 // isLogLine reports whether a line is an object without jsonrpc that has two of the members of loggers, whatever else it has, or an
 // array of such objects.
@@ -139,7 +139,7 @@ func isLogLine(text []byte) bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(m gjson.Result) bool {
 		known := 0
 		m.ForEach(func(name, _ gjson.Result) bool {
-			if slices.Contains(logMembers, name.String()) {
+			if slices.Contains(envelope.LogMembers, name.String()) {
 				known++
 			}
 			return known < 2

@@ -56,6 +56,10 @@ type Outgoing struct {
 	// to callers that sort the messages of a pipe.
 	Logs bool
 
+	// Ours says that the message is dragoman's own, not one of the client. Callers that sort the messages of a pipe give what the
+	// server asks to the stream of another request.
+	Ours bool
+
 	// Stale is called by a Conn that has kept a message back for a while, before it
 	// sends the message: true says that the exchange is cancelled. It may be nil.
 	Stale func() bool

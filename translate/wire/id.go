@@ -45,6 +45,22 @@ func AppendIDKey(dst, value []byte) []byte {
 	return append(append(dst, 'x'), value...)
 }
 
+// IntegerIn returns the integer that a string id has as its text, as some servers answer a request whose id is that integer:
+// 1 of "1". ok is false for another id, and for a text in which an integer is written another way.
+func IntegerIn(id []byte) (integer []byte, ok bool) {
+	text, ok := Inner(id)
+	digits := bytes.TrimPrefix(text, []byte("-"))
+	if !ok || len(digits) == 0 || digits[0] == '0' && len(text) > 1 {
+		return nil, false
+	}
+	for _, c := range digits {
+		if c-'0' > 9 {
+			return nil, false
+		}
+	}
+	return text, true
+}
+
 // decimal splits a number. digits is the part from its first to its last digit that is not zero, perhaps with a
 // point between them; it is nil for zero. exp is the power of ten of that last digit. frac reports whether exp is
 // negative, which means that the number is not whole. Of an exponent of more than ten digits only the first ten count.

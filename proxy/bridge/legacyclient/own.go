@@ -102,7 +102,7 @@ func (c *Conn) inquireAs(ctx context.Context, q ownRequest, header []upstream.He
 	st, err := c.conn.Send(ctx, o)
 	var result []byte
 	if err == nil {
-		result, err = server.Answer(ctx, st, id)
+		result, err = server.Answer(ctx, st, id, nil)
 	}
 	span.Done(err)
 	if refused, ok := errors.AsType[*mcp.ServerError](err); ok {

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/envelope"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -117,8 +118,20 @@ func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 	if listed && b.again(list, raw) {
 		return nil, nil, nil
 	}
-	if err := m.Scan(raw, c.down.Shape()); err != nil {
-		_ = c.host.Report.Malformed(err, raw, b.from)
+	raw, marked := wire.TrimMark(raw)
+	if marked {
+		c.host.Quirk(mcp.ByteOrderMark)
+	}
+	err = m.Scan(raw, c.down.Shape())
+	if err != nil && wire.Mend(raw) {
+		c.host.Quirk(mcp.NullMember)
+		err = m.Scan(raw, c.down.Shape())
+	}
+	if err != nil {
+		bad := c.host.Report.Malformed(err, raw, b.from)
+		if id, meant := envelope.BrokenAnswer(raw); meant && (id == nil || server.IsAnswer(id, b.sent)) {
+			return nil, nil, bad
+		}
 		return nil, nil, nil
 	}
 	m.Facts, m.Stamp = c.facts, nil
@@ -127,7 +140,9 @@ func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 		b.seen.Because(observe.ToClient, observe.Why{Translator: c.down, Known: translate.Known{Facts: m.Facts}}, m.Losses)
 		return out, nil, nil
 	}
-	if id := m.ID(); !bytes.Equal(id, b.sent) && (m.Kind != wire.Error || id != nil && string(id) != "null") {
+	if id := m.ID(); len(id) > 0 && id[0] == '"' && server.IsAnswer(id, b.sent) {
+		c.host.Quirk(mcp.TextID)
+	} else if !bytes.Equal(id, b.sent) && (m.Kind != wire.Error || id != nil && string(id) != "null") {
 		c.host.Report.Dropped("unknown_id")
 		return nil, nil, nil
 	}

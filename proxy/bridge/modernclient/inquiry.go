@@ -143,15 +143,7 @@ const hearingTime = 2 * time.Second
 // startListening opens the session's standing stream, if it was not called before, and reports
 // whether the session has one. It waits until that is known, but not longer than hearingTime.
 func (b *pooledSession) startListening(ctx context.Context, from []upstream.Header) bool {
-	b.hearing.Do(func() {
-		header := slices.Clone(from)
-		b.Host.Spawn(func() {
-			if !b.Host.Report.Contained(func() { b.listen(header) }) {
-				b.listeners.streamEnded() // its clients listen again, on another session
-				b.discard()
-			}
-		})
-	})
+	b.keepListening(from)
 	select {
 	case <-b.settled:
 	default: // only now is the channel of ctx needed
@@ -161,6 +153,19 @@ func (b *pooledSession) startListening(ctx context.Context, from []upstream.Head
 		}
 	}
 	return b.listeners.heard.Load()
+}
+
+// keepListening is startListening for a caller that does not wait.
+func (b *pooledSession) keepListening(from []upstream.Header) {
+	b.hearing.Do(func() {
+		header := slices.Clone(from)
+		b.Host.Spawn(func() {
+			if !b.Host.Report.Contained(func() { b.listen(header) }) {
+				b.listeners.streamEnded() // its clients listen again, on another session
+				b.discard()
+			}
+		})
+	})
 }
 
 // listen opens the standing stream and reads it.

@@ -154,6 +154,9 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.
 		s.End(clienterror.ErrShutdown)
 		return clienterror.ErrShutdown
 	}
+	if !s.Piped() && s.About().Named != "" {
+		b.keepListening(header) // some servers end a session whose client cannot be pinged
+	}
 	return nil
 }
 
