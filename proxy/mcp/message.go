@@ -51,6 +51,9 @@ func Updated(uri string) []byte {
 	return Notification(wire.ResourcesUpdated, append(AppendString([]byte(`{"uri":`), uri), '}'))
 }
 
+// Unnamed is the clientInfo of a client that names none.
+const Unnamed = `{"name":"unknown-client","version":"0.0.0"}`
+
 // Us is the clientInfo that dragoman sends in its own requests.
 const Us = `{"name":"dragoman","version":"1"}`
 

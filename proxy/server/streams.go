@@ -47,18 +47,19 @@ type Streams struct {
 	left     []*Stream // in the places of those that were closed before the answer, oldest first: the requests may still be cancelled
 	standing *Stream
 	waiting  Queue
-	err      error  // set once the pipe has ended
-	lost     func() // called when the pipe ends by itself; may be nil
+	kept     *large.Holding // counts what waits in all queues
+	err      error          // set once the pipe has ended
+	lost     func()         // called when the pipe ends by itself; may be nil
 }
 
 // Open begins to read st, which has all messages of the server behind conn. The Streams close st.
 func Open(conn upstream.Conn, st upstream.Stream, cfg config.Limits, o Owner) *Streams {
 	l := &Streams{
 		conn: conn, cfg: cfg, owner: o,
-		ended: make(chan struct{}), pipe: st,
+		ended: make(chan struct{}), pipe: st, kept: o.Memory().Holding(),
 	}
 	l.life, l.stop = context.WithCancel(context.Background())
-	l.waiting.Limit(cfg)
+	l.waiting.Limit(cfg, l.kept)
 	l.owner.Spawn(func() { l.read(st) })
 	return l
 }
@@ -219,6 +220,7 @@ func (l *Streams) Close(ctx context.Context) error {
 	err := l.conn.Close(ctx)
 	l.pipe.Close()
 	<-l.ended
+	l.kept.Close()
 	return err
 }
 
@@ -490,7 +492,7 @@ func (l *Streams) Reason() error {
 
 func (l *Streams) newStream(ctx context.Context) *Stream {
 	s := &Stream{of: l, ctx: ctx, signal: make(chan struct{}, 1)}
-	s.queue.Limit(l.cfg)
+	s.queue.Limit(l.cfg, l.kept)
 	return s
 }
 
@@ -500,10 +502,11 @@ func (l *Streams) close(s *Stream) {
 	defer l.mu.Unlock()
 	s.finish(upstream.ErrClosed)
 	l.quit(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if l.standing == s {
 		l.standing = nil
-		s.mu.Lock()
 		l.waiting.take(&s.queue)
-		s.mu.Unlock()
 	}
+	s.queue.Discard()
 }
