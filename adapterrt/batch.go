@@ -15,7 +15,8 @@ const maxBatch = 50
 // batch runs the requests of one body one after the other. After a failure it goes on
 // with the next request. It stops at a request that needs a confirmation, when the answer
 // grows larger than most bytes, and when the caller leaves. run runs one request.
-func (v *view) batch(at Endpoint, req *Request, e *envelope, most int, run func(Endpoint, *Request) Result, r *Result) *failure.Failure {
+// grow returns the answer with room for n more bytes.
+func (v *view) batch(at Endpoint, req *Request, e *envelope, most int, run func(Endpoint, *Request) Result, grow func(answer []byte, n int) ([]byte, error), r *Result) *failure.Failure {
 	if e.operation != nil {
 		return failure.InvalidValue("operations", "must not stand beside 'operation'")
 	}
@@ -47,10 +48,16 @@ func (v *view) batch(at Endpoint, req *Request, e *envelope, most int, run func(
 		}
 		r.Parts = append(r.Parts, one.Call)
 		r.Media = append(r.Media, one.Media...)
+		name := batchName(item)
+		var err error
+		if out, err = grow(out, one.size()+wire.QuotedLen(name)+64); err != nil {
+			return failure.NoRoom(err)
+		}
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, wire.Members(nil).Int("index", int64(i)).Str("operation", batchName(item)).Raw("result", one.JSON()).End()...)
+		out = wire.AppendQuoted(append(strconv.AppendInt(append(out, `{"index":`...), int64(i), 10), `,"operation":`...), name)
+		out = append(one.AppendJSON(append(out, `,"result":`...)), '}')
 		if one.Failure == nil {
 			good++
 		} else if bad++; one.Failure.Code == failure.ConfirmationRequired {

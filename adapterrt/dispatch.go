@@ -48,7 +48,7 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 func (rt *Runtime) finish(r *Result, req *Request, start time.Time) {
 	r.Call.Duration = rt.opt.Now().Sub(start)
 	if f := r.Failure; f != nil {
-		r.Data, r.Warnings, r.Meta, r.Media, r.whole, r.text = nil, nil, nil, nil, nil, nil
+		r.Data, r.Warnings, r.Meta, r.Media, r.whole, r.plain, r.text = nil, nil, nil, nil, nil, nil, nil
 		r.Call.Outcome, r.Call.Cause, r.Call.Original = f.Code, f.Cause, f.Original
 		r.Cancelled = errors.Is(f.Cause, failure.ErrCancelled)
 	}
@@ -80,7 +80,8 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 	v := rt.live.Load().view(req.Grant)
 	if c.env.batch != nil && !c.inner {
 		r.Call.Operation = "batch"
-		r.Failure = v.batch(at, req, &c.env, rt.opt.MaxResponseBytes, func(at Endpoint, one *Request) Result { return rt.dispatch(ctx, at, one, true) }, r)
+		r.Failure = v.batch(at, req, &c.env, rt.opt.MaxResponseBytes, func(at Endpoint, one *Request) Result { return rt.dispatch(ctx, at, one, true) },
+			func(answer []byte, n int) ([]byte, error) { return rt.grow(ctx, answer, n) }, r)
 		return
 	}
 	sc, found, f := v.find(at, &c.env)
@@ -178,10 +179,17 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	if page != nil {
 		joined, ok := c.Pages(page, rt.cursors, rt.opt.MaxResponseBytes, func() ([]byte, *httpcall.Reply) {
 			answer := c.fetch(ctx, rt, r)
+			if answer == nil {
+				return nil, nil
+			}
+			if r.Failure = rt.write(ctx, r); r.Failure != nil {
+				return nil, nil
+			}
 			return r.Data, answer
 		})
 		if ok {
 			r.Data = joined
+			r.Failure = rt.adopt(ctx, joined, nil)
 		}
 	} else {
 		c.fetch(ctx, rt, r)
@@ -189,7 +197,16 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	if r.Failure != nil {
 		return
 	}
+	if req.Shape != nil || c.Op.Schema != nil || selected != nil {
+		if r.Failure = rt.write(ctx, r); r.Failure != nil {
+			return
+		}
+	}
+	was := r.Data
 	r.Data = c.Decoded(c.Selected(r.Data, selected, page != nil))
+	if r.Failure = rt.adopt(ctx, r.Data, was); r.Failure != nil {
+		return
+	}
 	r.Media = c.Media
 	if c.single && (c.Op.Fields == nil || selected == c.Op.Fields.Fallback) {
 		c.checkSchema(r.Data)
@@ -200,7 +217,9 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	r.Warnings = slices.Clone(c.Warnings)
 	r.Meta = c.meta(req, r)
 	if req.Shape != nil {
+		was := r.Data
 		req.Shape(r)
+		r.Failure = rt.adopt(ctx, r.Data, was)
 	}
 }
 

@@ -2,6 +2,7 @@ package adapterrt
 
 import (
 	"context"
+	"errors"
 	"mime"
 	"strings"
 
@@ -47,7 +48,7 @@ func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
 		if req.Method != "GET" {
 			return rt.notAllowed("GET")
 		}
-		return rt.reply(&Result{Data: rt.live.Load().view(req.Grant).listing()})
+		return rt.reply(ctx, &Result{Data: rt.live.Load().view(req.Grant).listing()})
 	case parts[0] == "-":
 		return rt.fail(notFound("No such endpoint"))
 	}
@@ -96,7 +97,7 @@ func (rt *Runtime) operate(ctx context.Context, req *HTTPRequest, at Endpoint) H
 		return res
 	}
 	r := rt.Dispatch(ctx, at, &req.Request)
-	return rt.reply(&r)
+	return rt.reply(ctx, &r)
 }
 
 // ask answers a GET with introspection.
@@ -111,11 +112,21 @@ func (rt *Runtime) ask(ctx context.Context, req *HTTPRequest, adapter, query str
 	inner := req.Request
 	inner.Body = wire.Members(nil).Str("operation", rt.live.Load().how.Builtin.Name).Raw("params", params.End()).End()
 	r := rt.Dispatch(ctx, Endpoint{Adapter: adapter, Category: file.Read}, &inner)
-	return rt.reply(&r)
+	return rt.reply(ctx, &r)
 }
 
-func (rt *Runtime) reply(r *Result) HTTPResponse {
-	res := HTTPResponse{Status: r.HTTPStatus(), Body: r.JSON(), Call: r.Call, Parts: r.Parts, Cancelled: r.Cancelled}
+func (rt *Runtime) reply(ctx context.Context, r *Result) HTTPResponse {
+	body, err := rt.opt.Memory.Copy(ctx, r.size())
+	if err != nil {
+		f := httpcall.NoRoom(ctx, err)
+		r.Call.Outcome, r.Call.Cause, r.Cancelled = f.Code, f.Cause, errors.Is(f.Cause, failure.ErrCancelled)
+		r = &Result{Failure: f, Call: r.Call, Parts: r.Parts, Cancelled: r.Cancelled}
+	}
+	return rt.response(r, r.AppendJSON(body))
+}
+
+func (rt *Runtime) response(r *Result, body []byte) HTTPResponse {
+	res := HTTPResponse{Status: r.HTTPStatus(), Body: body, Call: r.Call, Parts: r.Parts, Cancelled: r.Cancelled}
 	if after := r.RetryAfter(); after != "" {
 		res.Header = append(res.Header, Header{Name: "Retry-After", Value: after})
 	}
@@ -125,7 +136,10 @@ func (rt *Runtime) reply(r *Result) HTTPResponse {
 	return res
 }
 
-func (rt *Runtime) fail(f *failure.Failure) HTTPResponse { return rt.reply(&Result{Failure: f}) }
+func (rt *Runtime) fail(f *failure.Failure) HTTPResponse {
+	r := &Result{Failure: f}
+	return rt.response(r, r.JSON())
+}
 
 // Refusal returns the JSON body of the response if the HTTP server itself refuses a request
 // to the plain endpoints. status is the HTTP status of the response, why the reason.

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
@@ -54,8 +55,9 @@ type Options struct {
 	NoErrorBody      bool // errors omit the rest of the API's error body
 	KeepAddresses    bool // private addresses and internal host names stay in errors
 	Introspection    present.Introspection
-	MaxRequestBytes  int // default 1 MiB, 64 KiB–10 MiB
-	MaxResponseBytes int // default 10 MiB, 1–100 MiB
+	MaxRequestBytes  int             // default 1 MiB, 64 KiB–10 MiB
+	MaxResponseBytes int             // default 10 MiB, 1–100 MiB
+	Memory           httpcall.Memory // of answers; nil for memory without bounds
 
 	CursorKey []byte // seals cursors; replicas share it to use each other's; nil for a random key
 	// Replicas decides together with other replicas about confirmations, limits, quotas and cooldowns.
@@ -80,6 +82,9 @@ func (o *Options) setDefaults() error {
 	o.MaxRequestBytes, o.MaxResponseBytes = cmp.Or(o.MaxRequestBytes, 1<<20), cmp.Or(o.MaxResponseBytes, 10<<20)
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Memory == nil {
+		o.Memory = httpcall.Uncounted{}
 	}
 	if len(o.CursorKey) == 0 {
 		o.CursorKey = make([]byte, 32)

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
@@ -28,6 +29,7 @@ type Result struct {
 	Parts []Record // for a batch: what happened to each request
 
 	whole      []byte // the whole answer to a batch
+	plain      []byte // a text that stands for Data, which is nil then; nil for none
 	text       []byte // what a tool result says in place of Data
 	structured bool   // a tool result also has structuredContent
 }
@@ -53,31 +55,24 @@ type Record struct {
 	Original                               string        // the API's own error text, for the debug log only
 }
 
-// AppendJSON appends the discriminated result, {"success":true,"data":…} or
-// {"success":false,"error":…}, to dst.
-func (r *Result) AppendJSON(dst []byte) []byte {
+// around returns what stands before and behind the data of the discriminated result, or all of a result without data.
+func (r *Result) around() (before, behind []byte) {
 	if r.whole != nil {
-		return append(dst, r.whole...)
+		return r.whole, nil
 	}
 	if f := r.Failure; f != nil {
-		dst = append(dst, `{"success":false,"error":`...)
-		dst = wire.AppendQuoted(append(dst, `{"code":`...), string(f.Code))
+		dst := wire.AppendQuoted([]byte(`{"success":false,"error":{"code":`), string(f.Code))
 		dst = wire.AppendQuoted(append(dst, `,"message":`...), f.Message)
 		if f.Details != nil {
 			dst = append(append(dst, `,"details":`...), f.Details...)
 		}
-		return append(append(append(dst, '}'), f.Beside...), '}')
+		return append(append(append(dst, '}'), f.Beside...), '}'), nil
 	}
-	dst = append(dst, `{"success":true,"data":`...)
-	if len(r.Data) == 0 {
-		dst = append(dst, "null"...)
-	}
-	dst = append(dst, r.Data...)
 	for i, w := range r.Warnings {
 		if i == 0 {
-			dst = append(dst, `,"warnings":[`...)
+			behind = append(behind, `,"warnings":[`...)
 		} else {
-			dst = append(dst, ',')
+			behind = append(behind, ',')
 		}
 		o := wire.Members(nil).Str("code", w.Code).Str("message", w.Message)
 		if w.Details != nil {
@@ -86,25 +81,59 @@ func (r *Result) AppendJSON(dst []byte) []byte {
 		if w.Severity != "" {
 			o = o.Str("severity", w.Severity)
 		}
-		dst = append(dst, o.End()...)
+		behind = append(behind, o.End()...)
 	}
 	if len(r.Warnings) > 0 {
-		dst = append(dst, ']')
+		behind = append(behind, ']')
 	}
 	if r.Meta != nil {
-		dst = append(append(dst, `,"_meta":`...), r.Meta...)
+		behind = append(append(behind, `,"_meta":`...), r.Meta...)
 	}
-	return append(dst, '}')
+	return []byte(`{"success":true,"data":`), append(behind, '}')
+}
+
+// hasData reports whether data stands between what around returns.
+func (r *Result) hasData() bool { return r.whole == nil && r.Failure == nil }
+
+// data returns the data, unless it is a text in plain.
+func (r *Result) data() []byte {
+	if len(r.Data) == 0 {
+		return []byte("null")
+	}
+	return r.Data
+}
+
+// AppendJSON appends the discriminated result, {"success":true,"data":…} or
+// {"success":false,"error":…}, to dst.
+func (r *Result) AppendJSON(dst []byte) []byte {
+	before, behind := r.around()
+	dst = append(dst, before...)
+	switch {
+	case !r.hasData():
+	case r.plain != nil:
+		dst = wire.AppendQuoted(dst, r.plain)
+	default:
+		dst = append(dst, r.data()...)
+	}
+	return append(dst, behind...)
+}
+
+// size returns the length of what AppendJSON appends.
+func (r *Result) size() int {
+	before, behind := r.around()
+	n := len(before) + len(behind)
+	switch {
+	case !r.hasData():
+	case r.plain != nil:
+		n += wire.QuotedLen(r.plain)
+	default:
+		n += len(r.data())
+	}
+	return n
 }
 
 // JSON returns the discriminated result in a new slice.
-func (r *Result) JSON() []byte {
-	n := len(r.Data) + len(r.Meta) + len(r.whole) + 64
-	if r.Failure != nil {
-		n += len(r.Failure.Message) + len(r.Failure.Details)
-	}
-	return r.AppendJSON(make([]byte, 0, n))
-}
+func (r *Result) JSON() []byte { return r.AppendJSON(make([]byte, 0, r.size())) }
 
 // HTTPStatus returns the status with which the plain HTTP endpoints answer.
 func (r *Result) HTTPStatus() int {
@@ -117,7 +146,7 @@ func (r *Result) HTTPStatus() int {
 // RetryAfter returns the value of the Retry-After header in seconds, or "" if the
 // response has no such header.
 func (r *Result) RetryAfter() string {
-	if r.Failure == nil || r.HTTPStatus() != 429 && r.Failure.Code != failure.TransportCircuitOpen {
+	if r.Failure == nil || r.HTTPStatus() != 429 && r.Failure.Code != failure.TransportCircuitOpen && !r.Failure.Busy {
 		return ""
 	}
 	return strconv.FormatInt(int64((max(r.Failure.RetryAfter, time.Second)+time.Second-1)/time.Second), 10)
@@ -127,33 +156,113 @@ func (r *Result) RetryAfter() string {
 // an agent can recover.
 func (r *Result) IsError() bool { return r.Failure != nil && !r.Failure.Recoverable() }
 
+// ToolSize returns the length of what AppendToolResult appends, or a little more.
+func (r *Result) ToolSize() int {
+	const frame = 128
+	if r.text != nil && r.Failure == nil {
+		return frame + wire.QuotedLen(r.text)
+	}
+	before, behind := r.around()
+	n := frame + wire.CompactQuotedLen(before) + wire.CompactQuotedLen(behind)
+	switch {
+	case !r.hasData():
+	case r.plain != nil:
+		n += quotedTwiceLen(r.plain)
+	default:
+		n += wire.CompactQuotedLen(r.data())
+	}
+	for i := range r.Media {
+		m := &r.Media[i]
+		n += frame + wire.QuotedLen(m.Type) + wire.QuotedLen(m.Name) + base64.StdEncoding.EncodedLen(len(m.Content))
+	}
+	if r.structured {
+		n += r.size()
+	}
+	return n
+}
+
 // AppendToolResult appends r to dst as the result of tools/call, including isError.
 func (rt *Runtime) AppendToolResult(dst []byte, r *Result) []byte {
 	if r.text != nil && r.Failure == nil {
-		return append(dst, wire.Members(nil).Raw("content", append(append([]byte(`[`), wire.Members(nil).Str("type", "text").Str("text", string(r.text)).End()...), ']')).Bool("isError", false).End()...)
+		dst = wire.AppendQuoted(append(dst, `{"content":[{"type":"text","text":`...), r.text)
+		return append(dst, `}],"isError":false}`...)
 	}
-	result := r.JSON()
+	before, behind := r.around()
 	dst = append(dst, `{"content":[{"type":"text","text":"`...)
-	dst = wire.AppendCompactQuoted(dst, result) // compact, because white space costs a model tokens
-	dst = append(dst, `"}`...)
+	dst = wire.AppendCompactQuoted(dst, before) // compact, because white space costs a model tokens
+	switch {
+	case !r.hasData():
+	case r.plain != nil:
+		dst = appendQuotedTwice(dst, r.plain)
+	default:
+		dst = wire.AppendCompactQuoted(dst, r.data())
+	}
+	dst = append(wire.AppendCompactQuoted(dst, behind), `"}`...)
 	for i := range r.Media {
 		dst = appendMedia(append(dst, ','), &r.Media[i])
 	}
 	dst = append(dst, ']')
 	if r.structured {
-		dst = wire.AppendCompact(append(dst, `,"structuredContent":`...), result)
+		dst = wire.AppendCompact(append(dst, `,"structuredContent":`...), before)
+		switch {
+		case !r.hasData():
+		case r.plain != nil:
+			dst = wire.AppendQuoted(dst, r.plain)
+		default:
+			dst = wire.AppendCompact(dst, r.data())
+		}
+		dst = wire.AppendCompact(dst, behind)
 	}
 	dst = append(dst, `,"isError":`...)
 	return append(strconv.AppendBool(dst, r.IsError()), '}')
 }
 
+// appendQuotedTwice appends text as a JSON string that is escaped for the inside of another one, without a copy of all of it
+// in between.
+func appendQuotedTwice(dst, text []byte) []byte {
+	const piece = 8 << 10
+	var room [6*piece + 2]byte
+	dst = append(dst, `\"`...)
+	for len(text) > 0 {
+		n := min(piece, len(text))
+		for i := n; i > 0 && i > n-utf8.UTFMax && n < len(text); i-- { // not within a character
+			if utf8.RuneStart(text[i]) {
+				n = i
+				break
+			}
+		}
+		once := wire.AppendQuoted(room[:0], text[:n])
+		dst = wire.AppendQuotedInner(dst, wire.View(once[1:len(once)-1]))
+		text = text[n:]
+	}
+	return append(dst, `\"`...)
+}
+
+// quotedTwiceLen returns the length of what appendQuotedTwice appends.
+func quotedTwiceLen(text []byte) int {
+	n := wire.QuotedLen(text) + 2
+	for _, c := range text {
+		switch {
+		case c == '"' || c == '\\':
+			n += 2
+		case c < 0x20 || c == 0x7f:
+			n++
+		}
+	}
+	return n
+}
+
 // appendMedia appends m to dst as a content block.
 func appendMedia(dst []byte, m *httpcall.Media) []byte {
-	content := base64.StdEncoding.EncodeToString(m.Content)
 	kind := m.Block()
+	dst = wire.AppendQuoted(append(dst, `{"type":`...), kind)
 	if kind != "resource" {
-		return append(dst, wire.Members(nil).Str("type", kind).Str("data", content).Str("mimeType", m.Type).End()...)
+		dst = base64.StdEncoding.AppendEncode(append(dst, `,"data":"`...), m.Content)
+		dst = wire.AppendQuoted(append(dst, `","mimeType":`...), m.Type)
+		return append(dst, '}')
 	}
-	inner := wire.Members(nil).Str("uri", m.Name).Str("mimeType", m.Type).Str("blob", content).End()
-	return append(dst, wire.Members(nil).Str("type", kind).Raw("resource", inner).End()...)
+	dst = wire.AppendQuoted(append(dst, `,"resource":{"uri":`...), m.Name)
+	dst = wire.AppendQuoted(append(dst, `,"mimeType":`...), m.Type)
+	dst = base64.StdEncoding.AppendEncode(append(dst, `,"blob":"`...), m.Content)
+	return append(dst, `"}}`...)
 }

@@ -57,6 +57,7 @@ func New(opt Options) (*Runtime, error) {
 	rt.keeper = credential.NewKeeper(opt.Tokens)
 	rt.keeper.Getenv, rt.keeper.Now, rt.keeper.UserAgent, rt.keeper.Commands = opt.Getenv, opt.Now, opt.UserAgent, opt.TokenCommands
 	rt.cache = guard.NewCache(opt.Now)
+	rt.cache.Memory = opt.Memory
 	rt.gates = guard.Gates{Cache: rt.cache, Reading: rt.reading}
 	rt.cursors = httpcall.Cursors{Key: opt.CursorKey}
 	s, err := rt.snapshot(nil, &snapshot{shown: opt.Shown})
@@ -242,7 +243,7 @@ func (rt *Runtime) connect(adapters []*adapter, before map[string]*adapter) {
 // newClient returns a new HTTP client for an adapter.
 func (rt *Runtime) newClient(a *adapter) *httpcall.Client {
 	o := httpcall.Options{
-		UserAgent: rt.opt.UserAgent, MaxResponse: rt.opt.MaxResponseBytes, Now: rt.opt.Now, PublicOnly: rt.opt.PublicOnly,
+		UserAgent: rt.opt.UserAgent, MaxResponse: rt.opt.MaxResponseBytes, Memory: rt.opt.Memory, Now: rt.opt.Now, PublicOnly: rt.opt.PublicOnly,
 		SameOriginRedirects: rt.opt.SameOriginRedirects, Proxy: rt.opt.Proxy, RootCAs: rt.roots,
 	}
 	if m := a.Auth.Mutual; m != nil {

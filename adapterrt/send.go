@@ -55,7 +55,16 @@ func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *httpcall.Repl
 		return nil
 	}
 	r.Call.Status, r.Call.Bytes = answer.Status, r.Call.Bytes+len(answer.Body)
-	if r.Data, r.Failure = c.Read(answer, rt.reading); r.Failure != nil {
+	how := rt.reading
+	how.Plain = true
+	if r.Data, r.Failure = c.Read(answer, how); r.Failure != nil {
+		return nil
+	}
+	made := r.Data
+	if r.plain = c.Plain; r.plain != nil {
+		made = r.plain
+	}
+	if r.Failure = rt.adopt(ctx, made, answer.Body); r.Failure != nil {
 		return nil
 	}
 	return answer

@@ -105,7 +105,11 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	srv.tokens = origin.TokenStore(&cfg, log)
 	srv.tokens.Use(srv.store)
-	if srv.Adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), srv.tokens, srv.store, func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, log); err != nil {
+	memory := o.Memory
+	if memory == nil {
+		memory = large.NewMemory(cfg.Limits.HeldBytes())
+	}
+	if srv.Adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), srv.tokens, srv.store, func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, memory, log); err != nil {
 		return nil, err
 	}
 	if first.Shaping, err = shape.New(cfg, first.Keys, srv.Adapters.Rules(), nil, srv.shapes, srv.store); err != nil {
@@ -128,10 +132,6 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	if cfg.Contract != config.Default().Contract {
 		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
-	}
-	memory := o.Memory
-	if memory == nil {
-		memory = large.NewMemory(cfg.Limits.HeldBytes())
 	}
 	srv.Host = host.New(log, srv.Metrics, memory, mcp.Version(), func() host.Setup {
 		now := srv.Now()

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -135,4 +137,54 @@ func requestOwnsItsMemory(t *testing.T, argument string) {
 	if !slices.Equal(got, want) {
 		t.Errorf("\ngot  %.500q\nwant %.500q", got, want)
 	}
+}
+
+// TestAdaptersAnswerWithoutRoomIsAnError as a server's is, for tools and at the plain endpoints. What is counted for it is given
+// back.
+func TestAdaptersAnswerWithoutRoomIsAnError(t *testing.T) {
+	const size = 200 << 10
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, strings.Repeat("\x01", size))
+	}))
+	t.Cleanup(api.Close)
+	t.Setenv("DRAGOMAN_TEST_API_TOKEN", "ghp_0123456789abcdefghijklmnopqrstuvwxyz")
+	cfg := config.Default()
+	cfg.Adapters.Sources = []string{adapterDir(t, map[string]string{"texts-adapter.md": adapterFile("texts", api.URL, "\n  read: [{name: get_text, maps_to: GET /, description: Get a text, response: {as: text}, timeout_ms: 1000}]\n")})}
+	cfg.Limits.InHand = 8 << 20
+	srv := newOf(t, cfg, zap.NewNop())
+	base, _ := startServing(t, srv)
+	resp, _ := postTo(t, base+"/mcp", "", initialize("2025-06-18", "{}"))
+	session := resp.Header.Get("Mcp-Session-Id")
+	call := callOurs(1, "mcp_aql_read", `{"operation":"get_text"}`)
+	plain := base + "/adapters/texts/read"
+
+	budget := srv.Host.Memory().Budget
+	if err := budget.Take(t.Context(), large.Copy, 8<<20); err != nil {
+		t.Fatal(err)
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		resp, body := postTo(t, base+"/mcp", session, call)
+		if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || gjson.Get(body, "id").Int() != 1 || !strings.Contains(body, "limits.in_hand") {
+			t.Errorf("%d %v %.500s", resp.StatusCode, resp.Header, body)
+		}
+	})
+	both.Go(func() {
+		resp, body := postTo(t, plain, "", `{"operation":"get_text"}`)
+		if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || gjson.Get(body, "error.code").String() != "INTERNAL_ERROR" {
+			t.Errorf("%d %v %.500s", resp.StatusCode, resp.Header, body)
+		}
+	})
+	both.Wait() // for as long as a large copy waits
+	budget.Give(large.Copy, 8<<20)
+
+	resp, body := postTo(t, base+"/mcp", session, call)
+	if text := gjson.Get(gjson.Get(body, "result.content.0.text").String(), "data").String(); resp.StatusCode != 200 || text != strings.Repeat("\x01", size) {
+		t.Errorf("%d %.300s", resp.StatusCode, body)
+	}
+	if resp, body := postTo(t, plain, "", `{"operation":"get_text"}`); resp.StatusCode != 200 || gjson.Get(body, "data").String() != strings.Repeat("\x01", size) {
+		t.Errorf("%d %.300s", resp.StatusCode, body)
+	}
+	eventually(t, "nothing to be in hand", func() bool { return budget.Taken() == 0 })
 }

@@ -46,8 +46,8 @@ func (f *fakeTools) Tools(string) (all []owntools.Tool) {
 	return all
 }
 
-func (f *fakeTools) Call(ctx context.Context, c *owntools.Call) []byte {
-	return []byte(`{"content":[{"type":"text","text":` + string(mcp.AppendString(nil, f.do(ctx, c))) + `}]}`)
+func (f *fakeTools) Call(ctx context.Context, c *owntools.Call) ([]byte, error) {
+	return c.Answer(ctx, []byte(`{"content":[{"type":"text","text":`+string(mcp.AppendString(nil, f.do(ctx, c)))+`}]}`))
 }
 
 func (f *fakeTools) Instructions(string) string { return f.words }

@@ -163,6 +163,6 @@ func TestClientInfoAndCapabilitiesAreBounded(t *testing.T) {
 		mcp.MetaCapabilities: modernRequestOf("1", "tools/list", meta(`{"experimental":{"x":"`+long+`"}}`)),
 	} {
 		r := srv.modernly(body)
-		sameJSON(t, r.body, rpcError("1", `"code":-32602,"message":"Missing or invalid _meta field: `+member+`"`))
+		sameJSON(t, r.body, rpcError("1", `"code":-32602,"message":"`+member+` has 16409 bytes: at this server a client may say at most 16384 of itself"`))
 	}
 }

@@ -72,6 +72,7 @@ type Failure struct {
 	Cause      error         // only for the log; it may contain what clients must not see
 	Original   string        // only for the debug log: the API's text before it was cleaned; secrets are masked
 
+	Busy    bool   // there was no memory for the answer
 	FromAPI bool   // the payload that was too large came from the API
 	Beside  []byte // members next to error: ,"confirmation":{…}
 }
@@ -97,6 +98,9 @@ func (f *Failure) Status() int {
 	case TransportCircuitOpen, ConfirmationUnavailable:
 		return 503
 	case InternalError:
+		if f.Busy {
+			return 503
+		}
 		if f.Own {
 			return 500
 		}
@@ -219,6 +223,11 @@ func Ours(id string, cause error) *Failure {
 		f.Details = wire.Members(nil).Str("request_id", id).End()
 	}
 	return f
+}
+
+// NoRoom returns the failure for an answer for which there was no memory. cause is for the log.
+func NoRoom(cause error) *Failure {
+	return &Failure{Code: InternalError, Message: "The memory for answers is full. Try again later.", Own: true, Busy: true, RetryAfter: time.Second, Cause: cause}
 }
 
 // Notice is a warning inside a successful result.

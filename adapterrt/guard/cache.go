@@ -32,6 +32,8 @@ type stored struct {
 // Cache keeps answers of APIs. If they exceed cacheSize, it drops those that were used
 // least recently.
 type Cache struct {
+	Memory httpcall.Memory // of the answers that callers get
+
 	now     func() time.Time
 	mu      sync.Mutex
 	byKey   map[cacheKey]*list.Element
@@ -68,7 +70,7 @@ type API interface {
 }
 
 // NewCache returns an empty cache.
-func NewCache(now func() time.Time) *Cache { return &Cache{now: now} }
+func NewCache(now func() time.Time) *Cache { return &Cache{now: now, Memory: httpcall.Uncounted{}} }
 
 // keyOf authorizes a request and returns the key of its answer: two requests with one key
 // differ in nothing that the API sees. purpose tells apart what is kept under the keys.
@@ -103,7 +105,8 @@ func (k *Cache) Fetch(ctx context.Context, c *httpcall.Call, api API) (r *httpca
 	now := k.now()
 	old := k.get(key)
 	if old != nil && now.Before(old.fresh) {
-		return old.reply.Clone(), "hit", nil
+		r, f = k.copyOf(ctx, old.reply)
+		return r, "hit", f
 	}
 	if !c.Op.Cache.Coalesce {
 		return k.refresh(ctx, c, api, key, old)
@@ -115,11 +118,13 @@ func (k *Cache) Fetch(ctx context.Context, c *httpcall.Call, api API) (r *httpca
 			// Another flight may have ended since the cache was read above.
 			if kept := k.get(key); kept != nil && now.Before(kept.fresh) {
 				fl.reply = kept.reply
-				return kept.reply.Clone(), "hit", nil
+				r, f = k.copyOf(ctx, kept.reply)
+				return r, "hit", f
 			}
 			fl.reply, found, fl.fail = k.refresh(ctx, c, api, key, old)
 			if fl.reply != nil {
-				return fl.reply.Clone(), found, nil
+				r, f = k.copyOf(ctx, fl.reply)
+				return r, found, f
 			}
 			return nil, found, fl.fail
 		}
@@ -130,7 +135,8 @@ func (k *Cache) Fetch(ctx context.Context, c *httpcall.Call, api API) (r *httpca
 		}
 		switch {
 		case fl.reply != nil:
-			return fl.reply.Clone(), "miss", nil
+			r, f = k.copyOf(ctx, fl.reply)
+			return r, "miss", f
 		case fl.fail != nil && fl.fail.Cause != failure.ErrCancelled:
 			return nil, "miss", fl.fail
 		}
@@ -164,12 +170,25 @@ func (k *Cache) refresh(ctx context.Context, c *httpcall.Call, api API, key cach
 				kept.Header.Set(name, v)
 			}
 		}
-		r = kept.Clone()
+		if r, f = k.copyOf(ctx, &kept); f != nil {
+			return nil, found, f
+		}
 	}
 	if ttl, keep := lifetime(c.Op.Cache, r); keep && r.Status >= 200 && r.Status < 300 {
-		k.put(p, key, r.Clone(), ttl)
+		k.put(p, key, r, ttl)
 	}
 	return r, found, nil
+}
+
+// copyOf returns a copy of a reply for a caller, with a body of its own.
+func (k *Cache) copyOf(ctx context.Context, r *httpcall.Reply) (*httpcall.Reply, *failure.Failure) {
+	c := *r
+	var err error
+	if c.Body, err = k.Memory.Body(ctx, len(r.Body)); err != nil {
+		return nil, httpcall.NoRoom(ctx, err)
+	}
+	c.Body = append(c.Body, r.Body...)
+	return &c, nil
 }
 
 // lifetime returns how long a reply is fresh, and whether it may be kept:
@@ -228,12 +247,16 @@ func (k *Cache) get(key cacheKey) *stored {
 	return e.Value.(*stored)
 }
 
-// put keeps the answer to p. It owns r.
+// put keeps a copy of r, the answer to p: what is counted for a call must not stay in memory.
 func (k *Cache) put(p *pending, key cacheKey, r *httpcall.Reply, ttl time.Duration) {
-	s := &stored{key: key, adapter: p.adapter, reply: r, fresh: k.now().Add(ttl), size: len(r.Body) + 1024}
+	s := &stored{key: key, adapter: p.adapter, fresh: k.now().Add(ttl), size: len(r.Body) + 1024}
+	if s.size > cacheSize/4 {
+		return
+	}
+	s.reply = r.Clone()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if s.size > cacheSize/4 || p.cleared {
+	if p.cleared {
 		return
 	}
 	if k.byKey == nil {

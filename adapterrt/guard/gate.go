@@ -125,7 +125,7 @@ func (k *Gates) answer(ctx context.Context, c *httpcall.Call, g *file.Gate, api 
 			return nil
 		}
 		if g.TTL > 0 && answer.Status == 200 {
-			k.Cache.put(p, key, answer.Clone(), g.TTL)
+			k.Cache.put(p, key, answer, g.TTL)
 		}
 	}
 	data, f := c.Read(answer, k.Reading)

@@ -30,7 +30,7 @@ type answerReader struct {
 }
 
 // content turns the body of a success into data, as the response block of its operation says.
-func (c *Call) content(r *Reply, body []byte, z clean.Sanitizer) ([]byte, *failure.Failure) {
+func (c *Call) content(r *Reply, body []byte, z clean.Sanitizer, how Reading) ([]byte, *failure.Failure) {
 	d := &answerReader{body: body, said: z.Clean(r.ContentType, 200, c.Out.Secrets)}
 	var params map[string]string
 	d.kind, params = mediaType(r.ContentType)
@@ -48,8 +48,9 @@ func (c *Call) content(r *Reply, body []byte, z clean.Sanitizer) ([]byte, *failu
 	}
 	switch {
 	case as == file.ReadBase64:
-		o := wire.Members(nil).Str("content_type", d.mediaType()).Int("bytes", int64(len(body)))
-		return o.Str("base64", base64.StdEncoding.EncodeToString(body)).End(), nil
+		o := wire.Members(make([]byte, 0, base64.StdEncoding.EncodedLen(len(body))+300))
+		o = append(o.Str("content_type", d.mediaType()).Int("bytes", int64(len(body))), `,"base64":"`...)
+		return append(base64.StdEncoding.AppendEncode(o, body), `"}`...), nil
 	case as == file.ReadMedia && d.kind != "image/svg+xml":
 		return c.show(d.mediaType(), body), nil
 	}
@@ -70,7 +71,11 @@ func (c *Call) content(r *Reply, body []byte, z clean.Sanitizer) ([]byte, *failu
 	case file.ReadEvents:
 		data, problem = c.events(text)
 	default:
-		data = wire.AppendQuoted(nil, text)
+		if c.Plain = nil; how.Plain && text != "" {
+			c.Plain = wire.Bytes(text)
+			return nil, nil
+		}
+		data = wire.AppendQuoted(make([]byte, 0, wire.QuotedLen(text)), text)
 	}
 	if problem != "" {
 		return nil, d.unreadable(r, problem)
@@ -183,7 +188,7 @@ func declaredCharset(body []byte) string {
 	return strings.ToLower(set)
 }
 
-// text returns the body in UTF-8, with \n as line ends. declared says that the text may
+// text returns the body in UTF-8, with \n as line ends; it may be a view of the body. declared says that the text may
 // declare its own charset, as XML does. If the body cannot be read, problem says why.
 func (d *answerReader) text(declared bool) (text, problem string) {
 	body, set := d.body, d.set
@@ -210,9 +215,9 @@ func (d *answerReader) text(declared bool) (text, problem string) {
 		return "", "invalid UTF-8"
 	}
 	if bytes.IndexByte(body, '\r') < 0 {
-		return string(body), ""
+		return wire.View(body), ""
 	}
-	return strings.ReplaceAll(strings.ReplaceAll(string(body), "\r\n", "\n"), "\r", "\n"), ""
+	return strings.ReplaceAll(strings.ReplaceAll(wire.View(body), "\r\n", "\n"), "\r", "\n"), ""
 }
 
 // Decoded decodes the base64 texts in data that the response block names. It replaces a text

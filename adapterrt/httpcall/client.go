@@ -28,7 +28,8 @@ const (
 // Options are the operator's choices on how APIs are called.
 type Options struct {
 	UserAgent           string
-	MaxResponse         int // bytes of a body
+	MaxResponse         int    // bytes of a body
+	Memory              Memory // of bodies; nil for Uncounted
 	Now                 func() time.Time
 	Idle                time.Duration                         // longest pause between parts of a streamed answer, 0 for 30 s
 	PublicOnly          bool                                  // no private and loopback addresses
@@ -36,6 +37,13 @@ type Options struct {
 	Proxy               func(*http.Request) (*url.URL, error) // nil for none; addresses behind a proxy are not checked
 	RootCAs             *x509.CertPool                        // nil for the system's
 	Configure           func(*tls.Config) error               // sets the adapter's own TLS options from its files; may be nil
+}
+
+func (o *Options) memory() Memory {
+	if o.Memory == nil {
+		return Uncounted{}
+	}
+	return o.Memory
 }
 
 // Client is an adapter's pool of connections.

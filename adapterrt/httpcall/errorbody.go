@@ -27,6 +27,7 @@ type Reading struct {
 	Dev           bool // unchanged, with paths and addresses; only secrets are masked
 	KeepAddresses bool // with private addresses and internal host names
 	NoBody        bool // without the API's error body
+	Plain         bool // a text is [Call.Plain], and not data
 	Now           func() time.Time
 }
 

@@ -145,7 +145,10 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 		defer end()
 		answer = a
 	}
-	r.Body, err = ReadBody(answer, res.ContentLength, limit)
+	r.Body, err = readBody(ctx, c.opt.memory(), answer, res.ContentLength, limit)
+	if f := isNoRoom(err); f != nil {
+		return nil, f
+	}
 	if err != nil {
 		if context.Cause(ctx) == errIdle {
 			err = errIdle
@@ -158,30 +161,6 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 		return nil, f
 	}
 	return r, nil
-}
-
-// ReadBody reads a body into a new slice. It reads up to one byte more than limit, so that the
-// caller can see that the body is too large. size is the announced size in bytes, -1 if it is
-// unknown. limit is in bytes and applies to the decompressed body.
-func ReadBody(r io.Reader, size int64, limit int) ([]byte, error) {
-	r = io.LimitReader(r, int64(limit)+1)
-	if size < 0 {
-		size = 4096
-	}
-	buf := make([]byte, 0, size+1) // one more byte, to read the end without growing
-	for {
-		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
-		}
-		n, err := r.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		if err == io.EOF {
-			return buf, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
 }
 
 // transportFailure returns the failure that says why there is no response. Its message names

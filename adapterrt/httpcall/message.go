@@ -84,7 +84,7 @@ type Reply struct {
 	Body        []byte // the receiver of the reply owns it
 }
 
-// Clone returns a copy of the reply with a body of its own.
+// Clone returns a copy of the reply with a body of its own, which no Memory counts.
 func (r *Reply) Clone() *Reply {
 	c := *r
 	c.Body = bytes.Clone(r.Body)

@@ -51,7 +51,7 @@ func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 		}
 		return nil, c.refused(r, nil, z, how)
 	case other && good:
-		return c.content(r, body, z)
+		return c.content(r, body, z, how)
 	}
 	if bad := wire.Check(body, wire.Limits{}); bad != nil {
 		if other {

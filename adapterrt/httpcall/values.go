@@ -28,6 +28,7 @@ type Call struct {
 	// adapter's. What is kept for one caller must not reach another.
 	Caller string
 	Media  []Media  // images and files of the answer
+	Plain  []byte   // the text that stands for the data, if [Reading.Plain] asks for it; nil for none
 	text   []byte   // scratch
 	chosen []string // top-level fields that the request selects
 	shown  int      // bytes of Media

@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
@@ -47,9 +48,9 @@ type Adapters struct {
 
 // New loads the adapters that cfg names, and returns nil if there are none. key is a secret
 // that all replicas share, or nil; tokens stores the adapters' OAuth tokens; replicas is
-// the store that replicas share, or nil; shaping returns the current
+// the store that replicas share, or nil; memory counts their answers; shaping returns the current
 // shaping of results, and is called for each request to the plain endpoints.
-func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.Store, shaping func() *shape.Shaping, m *metrics.Metrics, log *zap.Logger) (*Adapters, error) {
+func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.Store, shaping func() *shape.Shaping, m *metrics.Metrics, memory *large.Memory, log *zap.Logger) (*Adapters, error) {
 	if len(cfg.Sources) == 0 {
 		return nil, nil
 	}
@@ -58,6 +59,7 @@ func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.S
 		return nil, err
 	}
 	opt.Tokens, opt.Listen = tokens, callback
+	opt.Memory = answers{memory}
 	opt.Replicas = newShared(replicas, m, log)
 	if key != nil {
 		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))
@@ -239,8 +241,8 @@ func (a *Adapters) Tools(grant string) (all []owntools.Tool) {
 	return all
 }
 
-// Call dispatches one request to an operation.
-func (a *Adapters) Call(ctx context.Context, c *owntools.Call) []byte {
+// Call dispatches one request to an operation. The error is that of a [large.Memory].
+func (a *Adapters) Call(ctx context.Context, c *owntools.Call) ([]byte, error) {
 	req := adapterrt.Request{Body: c.Arguments, Grant: c.Grant, Headers: headersOf(&c.Sender), Local: c.Sender.Local, Session: c.Session, Caller: c.Caller, Ask: c.Ask, Send: c.Send, Progress: c.Progress}
 	if req.Body == nil {
 		req.Body = []byte("{}")
@@ -254,13 +256,20 @@ func (a *Adapters) Call(ctx context.Context, c *owntools.Call) []byte {
 	}
 	r, ok := a.runtime.CallTool(ctx, c.Tool, &req)
 	if !ok { // removed since the client read the list
-		return []byte(`{"content":[{"type":"text","text":"This tool no longer exists. List the tools again."}],"isError":true}`)
+		return c.Answer(ctx, []byte(`{"content":[{"type":"text","text":"This tool no longer exists. List the tools again."}],"isError":true}`))
 	}
 	a.recordAll(&r.Call, r.Parts, r.Cancelled, &req)
 	if d != nil && len(r.Parts) == 0 {
 		c.Wanted.Settled = d.settled
 	}
-	return a.runtime.AppendToolResult(nil, &r)
+	if r.Failure != nil && r.Failure.Busy {
+		return nil, r.Failure.Cause
+	}
+	room, err := c.Begin(ctx, r.ToolSize())
+	if err != nil {
+		return nil, err
+	}
+	return a.runtime.AppendToolResult(room, &r), nil
 }
 
 // headersOf returns the headers with credentials for APIs.

@@ -14,7 +14,7 @@ func TestAnEmptyDirectoryIsLogged(t *testing.T) {
 	cfg := config.Default().Adapters
 	cfg.Sources = []string{t.TempDir()}
 	core, logs := observer.New(zap.WarnLevel)
-	a, err := New(cfg, nil, nil, nil, nil, nil, zap.New(core))
+	a, err := New(cfg, nil, nil, nil, nil, nil, nil, zap.New(core))
 	if err != nil {
 		t.Fatal(err)
 	}

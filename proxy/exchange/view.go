@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -22,6 +23,7 @@ func (v view) Session() string               { return v.x.Session.Who() }
 func (v view) Caller() string                { return v.x.caller() }
 func (v view) Sender() downstream.Sender     { return v.x.Sender }
 func (v view) Header() []upstream.Header     { return v.x.From }
+func (v view) Memory() *large.Memory         { return v.x.Common.Host.Memory() }
 func (v view) Panicked(p any)                { v.x.Common.Host.Report.Panicked(p) }
 
 func (v view) CanAsk() bool {

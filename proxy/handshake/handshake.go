@@ -90,8 +90,8 @@ func (h *Handshake) noticeSilence() (stop func()) {
 // modern only is not sent initialize.
 func (h *Handshake) propose(ctx context.Context, raw []byte, named *translate.Revision) (*session.Session, []byte, error) {
 	if known := h.Opener.Eras.Peek(h.Header); h.Bridges && known.WithoutHandshake() {
-		if s, answer, ok := h.bridge(ctx, raw, nil); ok {
-			return h.ready(ctx, s, answer)
+		if s, answer, ok, err := h.bridge(ctx, raw, nil); ok {
+			return h.ready(ctx, s, answer, err)
 		}
 		h.unbridge()
 		h.Opener.Eras.Drop(h.Header, known)
@@ -100,19 +100,19 @@ func (h *Handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 	for {
 		m, err := h.ask(ctx, raw, steps.Next())
 		if steps.First() && era.LooksModern(m, err) && !h.namesHandshake(m) {
-			if s, answer, ok := h.bridge(ctx, raw, m); ok {
-				h.Opener.Eras.Note(h.Header, &era.Era{Revision: s.ServerRevision, Handshake: era.Refused})
-				return h.ready(ctx, s, answer)
+			if s, answer, ok, err := h.bridge(ctx, raw, m); ok {
+				h.Opener.Eras.Note(h.Header, &era.Era{Revision: translate.Lookup(translate.Modern()), Handshake: era.Refused})
+				return h.ready(ctx, s, answer, err)
 			}
 		}
 		if err != nil && h.sharesModern(ctx, err) {
-			if s, answer, ok := h.bridge(ctx, raw, nil); ok {
-				return h.ready(ctx, s, answer)
+			if s, answer, ok, err := h.bridge(ctx, raw, nil); ok {
+				return h.ready(ctx, s, answer, err)
 			}
 		}
 		if err == nil && m.Kind == wire.Result && !h.shakesFor(ctx, m) {
-			if s, answer, ok := h.bridge(ctx, raw, nil); ok {
-				return h.ready(ctx, s, answer)
+			if s, answer, ok, err := h.bridge(ctx, raw, nil); ok {
+				return h.ready(ctx, s, answer, err)
 			}
 			return nil, nil, mcp.Fail(mcp.UpstreamModern, translate.Modern()).About(h.ID)
 		}
@@ -124,7 +124,7 @@ func (h *Handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 			}
 			h.Opener.Eras.Saw(h.Header, gjson.Get(wire.View(m.Result()), "serverInfo").Raw)
 			h.Opener.Eras.Prove(h.Header, era.Accepted)
-			return h.ready(ctx, s, answer)
+			return h.ready(ctx, s, answer, nil)
 		}
 		if err == nil {
 			next, err := h.rejected(m)
@@ -150,10 +150,12 @@ func (h *Handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 }
 
 // ready completes a session before the client receives the response to initialize: it checks
-// dragoman's own tools for name collisions and adds them to the response. An error means that there
-// is no session.
-func (h *Handshake) ready(ctx context.Context, s *session.Session, answer []byte) (*session.Session, []byte, error) {
-	err := h.checkCollisions(ctx, s)
+// dragoman's own tools for name collisions and adds them to the response. An error, which
+// may be one from before, means that there is no session.
+func (h *Handshake) ready(ctx context.Context, s *session.Session, answer []byte, err error) (*session.Session, []byte, error) {
+	if err == nil {
+		err = h.checkCollisions(ctx, s)
+	}
 	if err == nil {
 		answer, err = h.Opener.Now().OwnFor(&h.Sender).Introduce(answer)
 	}

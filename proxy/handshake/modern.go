@@ -2,12 +2,15 @@ package handshake
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
@@ -20,14 +23,14 @@ import (
 // one with the response refusal, or nil if it was not sent one: it gets server/discover,
 // once, on the same connection. ok is false where it is no such server, or does not
 // answer in time; then its refusal stands. A server whose refusal says that it has no
-// handshake has as long as ctx. See https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
-func (h *Handshake) bridge(ctx context.Context, raw []byte, refusal *wire.Message) (s *session.Session, answer []byte, ok bool) {
+// handshake has as long as ctx. If ok is true and err is set, the server has none, and the session was refused. See https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
+func (h *Handshake) bridge(ctx context.Context, raw []byte, refusal *wire.Message) (s *session.Session, answer []byte, ok bool, err error) {
 	modern := translate.Lookup(translate.Modern())
 	if !h.Bridges {
-		return nil, nil, false
+		return nil, nil, false, nil
 	}
 	if h.Conn == nil && !h.Open(ctx) {
-		return nil, nil, false
+		return nil, nil, false, nil
 	}
 	if h.Web != nil {
 		h.Web.SetSession("", modern.HeaderName())
@@ -47,21 +50,31 @@ func (h *Handshake) bridge(ctx context.Context, raw []byte, refusal *wire.Messag
 		asking = ctx
 	}
 	result, err := c.Introduce(asking, raw, h.Header)
+	if refused(err) {
+		return nil, nil, true, err
+	}
 	if err != nil {
 		h.log().Debug("server does not answer server/discover either", zap.Error(err))
-		return nil, nil, false
+		return nil, nil, false, nil
 	}
 	if speaks, _, _ := era.Named(gjson.GetBytes(result, "supportedVersions")); speaks != modern {
-		return nil, nil, false
+		return nil, nil, false, nil
 	}
 	if answer, h.Facts, err = c.InitializeResult(h.ID, result, h.Header); err != nil {
 		h.log().Warn("cannot build the initialize result from server/discover", zap.Error(err))
-		return nil, nil, false
+		return nil, nil, false, nil
 	}
 	h.Opener.Eras.Saw(h.Header, gjson.GetBytes(result, era.ServerInfo).Raw)
 	h.named, h.Early = "", nil
 	h.Seen.Note(observe.Note{By: observe.Bridge, What: "introduced", To: observe.ToClient, Detail: "the server has no handshake: dragoman answers initialize with what the server says of itself in server/discover"})
-	return h.Opener.newSession(h, modern), answer, true
+	return h.Opener.newSession(h, modern), answer, true, nil
+}
+
+// refused reports whether err says that dragoman can keep no session for the client.
+func refused(err error) bool {
+	f, ok := errors.AsType[*mcp.Failure](err)
+	_, full := errors.AsType[*large.NoRoomError](err)
+	return full || ok && f.Cause == mcp.InitializeBroken
 }
 
 // deniesHandshake reports whether a server's response to initialize, which may be nil, says that it speaks only revisions

@@ -105,7 +105,7 @@ func (opener *Opener) eraFor(ctx context.Context, header []upstream.Header, q *s
 func initializeOf(q *stateless.Request) (raw []byte, facts wire.Facts) {
 	client := q.ClientInfo
 	if client == nil {
-		client = []byte(`{"name":"unknown-client","version":"0.0.0"}`)
+		client = []byte(mcp.Unnamed)
 	}
 	return mcp.Initialize("1", translate.Modern(), q.Capabilities, client), mcp.ClientFacts(gjson.ParseBytes(q.Capabilities))
 }

@@ -49,13 +49,16 @@ func NewBudget(size int64) *Budget {
 	return &Budget{size: size, clients: make(map[string]*client)}
 }
 
-// NoRoomError says that the budget had no room for a message in time.
+// NoRoomError says that the budget had no room for a message in time, or none for what would be kept of it.
 type NoRoomError struct {
 	Bytes  int64
-	Waited time.Duration
+	Waited time.Duration // 0 for what would be kept
 }
 
 func (e *NoRoomError) Error() string {
+	if e.Waited == 0 {
+		return fmt.Sprintf("no room to keep %d bytes: raise limits.in_hand, or begin fewer sessions, subscriptions and calls that ask their users at one time", e.Bytes)
+	}
 	return fmt.Sprintf("no room for %d bytes within %v: raise limits.in_hand, or make fewer large calls at one time", e.Bytes, e.Waited)
 }
 

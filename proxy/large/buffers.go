@@ -152,13 +152,14 @@ type Memory struct {
 
 	garbage  atomic.Int64 // bytes of buffers that were released since the last collection
 	referred atomic.Int64 // bytes that Alloc and Adopt count
+	kept     kept         // what Holdings hold
 }
 
 // NewMemory returns a Memory with a budget of size bytes. It reserves half of them for
 // whole messages of the server and a sixteenth for partial ones, because clients' requests
 // are not answered without these.
 func NewMemory(size int64) *Memory {
-	m := &Memory{Budget: NewBudget(size), Buffers: new(Buffers)}
+	m := &Memory{Budget: NewBudget(size), Buffers: new(Buffers), kept: kept{most: size / keptShare}}
 	m.Budget.reserve[Whole], m.Budget.reserve[Partial] = size/2, size/16
 	m.Budget.begun = new(reclaim).start(m.Budget, &m.referred, m.Buffers.dropBig)
 	return m

@@ -51,6 +51,9 @@ func Updated(uri string) []byte {
 	return Notification(wire.ResourcesUpdated, append(AppendString([]byte(`{"uri":`), uri), '}'))
 }
 
+// Unnamed is the clientInfo of a client that names none.
+const Unnamed = `{"name":"unknown-client","version":"0.0.0"}`
+
 // Us is the clientInfo that dragoman sends in its own requests.
 const Us = `{"name":"dragoman","version":"1"}`
 
@@ -77,11 +80,12 @@ func AppendErrorAs[JSON []byte | string](dst, id []byte, fault JSON) []byte {
 
 // AppendResult appends a JSON-RPC response with this result, raw JSON.
 func AppendResult[JSON []byte | string](dst, id []byte, result JSON) []byte {
-	dst = appendID(dst, id)
-	dst = append(dst, `,"result":`...)
-	dst = append(dst, result...)
+	dst = append(BeginResult(dst, id), result...)
 	return append(dst, '}')
 }
+
+// BeginResult appends the response to a request without its result, which follows, and then a brace.
+func BeginResult(dst, id []byte) []byte { return append(appendID(dst, id), `,"result":`...) }
 
 // appendID begins a response to the request with this id.
 func appendID(dst, id []byte) []byte {

@@ -34,9 +34,9 @@ type Source interface {
 	Grants() []string
 	// Tools returns the tools of a grant, in a constant order. The result must not be modified.
 	Tools(grant string) []Tool
-	// Call answers a call of one of the tools with a CallToolResult, which the caller owns. It
-	// returns soon after ctx ends because the client has left or cancelled.
-	Call(ctx context.Context, c *Call) []byte
+	// Call answers a call of one of the tools: it appends a CallToolResult to what [Call.Begin] returns. It
+	// returns soon after ctx ends because the client has left or cancelled. An error is the answer in place of a result.
+	Call(ctx context.Context, c *Call) ([]byte, error)
 	// Instructions returns what a model should know of the tools of a grant, or "".
 	Instructions(grant string) string
 	// EndSession releases what was kept for a session.
@@ -60,6 +60,8 @@ type Call struct {
 	Caller    string            // stands for the request's Authorization; "" for none
 	Header    []upstream.Header // the headers with the request's trace
 
+	// Begin returns the beginning of the response, with room for a result of n bytes, once there is memory for it.
+	Begin func(ctx context.Context, n int) ([]byte, error)
 	// Wanted is what shaping needs for the result; nil if the result is not shaped.
 	Wanted *shape.Wanted
 
@@ -72,6 +74,12 @@ type Call struct {
 	// Progress tells the client how many parts of the result exist, and describes the newest. It is
 	// nil if the client has not asked for progress.
 	Progress func(parts int, newest string)
+}
+
+// Answer is the end of a [Source]'s Call that has this result.
+func (c *Call) Answer(ctx context.Context, result []byte) ([]byte, error) {
+	room, err := c.Begin(ctx, len(result))
+	return append(room, result...), err
 }
 
 // maxOwnInstructions bounds the instructions of all own tools together, in bytes.

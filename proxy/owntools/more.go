@@ -25,8 +25,8 @@ func (m more) Tools(string) []Tool {
 	return []Tool{{m.engine.MoreName(), m.engine.MoreTool()}}
 }
 
-func (m more) Call(ctx context.Context, c *Call) []byte {
-	return m.engine.More(ctx, c.Session, c.Caller, c.Arguments)
+func (m more) Call(ctx context.Context, c *Call) ([]byte, error) {
+	return c.Answer(ctx, m.engine.More(ctx, c.Session, c.Caller, c.Arguments))
 }
 
 func (more) Instructions(string) string { return "" }

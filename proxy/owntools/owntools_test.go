@@ -24,9 +24,11 @@ func (n named) Tools(string) (all []Tool) {
 	return all
 }
 
-func (named) Call(context.Context, *Call) []byte { return []byte(`{"content":[]}`) }
-func (named) Instructions(string) string         { return "" }
-func (named) EndSession(string)                  {}
+func (named) Call(ctx context.Context, c *Call) ([]byte, error) {
+	return c.Answer(ctx, []byte(`{"content":[]}`))
+}
+func (named) Instructions(string) string { return "" }
+func (named) EndSession(string)          {}
 
 // TestLateAnswerIsNotTheNextOne: an answer to an earlier question, which has timed out, does not
 // confirm the next question.

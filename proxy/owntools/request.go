@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
@@ -37,6 +38,8 @@ type Client interface {
 	// CanShow reports whether the client can show its user a page, and what the user does there
 	// affects no other user.
 	CanShow() bool
+	// Memory is that of the answers.
+	Memory() *large.Memory
 	// Panicked reports that a source has panicked.
 	Panicked(p any)
 }
@@ -53,7 +56,7 @@ type Request struct {
 	// open at a time.
 	Answers chan []byte
 
-	run func(ctx context.Context, q *question) (answer []byte)
+	run func(ctx context.Context, q *question) (answer []byte, err error)
 }
 
 // Claim returns the Request for m if m calls one of dragoman's own tools or asks for a later page of
@@ -112,15 +115,15 @@ func (c *Catalog) listPage(id []byte, after string, from Client) *Request {
 		return c.refuse(id, unknownCursor, from)
 	}
 	answer := appendToolsList(nil, id, entries, cursor)
-	return c.request(from, func(context.Context, *question) []byte { return answer })
+	return c.request(from, func(context.Context, *question) ([]byte, error) { return answer, nil })
 }
 
 func (c *Catalog) refuse(id []byte, why string, from Client) *Request {
 	answer := mcp.AppendError(nil, id, mcp.CodeInvalidParams, why, nil)
-	return c.request(from, func(context.Context, *question) []byte { return answer })
+	return c.request(from, func(context.Context, *question) ([]byte, error) { return answer, nil })
 }
 
-func (c *Catalog) request(from Client, run func(context.Context, *question) []byte) *Request {
+func (c *Catalog) request(from Client, run func(context.Context, *question) ([]byte, error)) *Request {
 	return &Request{Down: c.table.Between(translate.Latest(), from.Revision()), Answers: make(chan []byte, 1), run: run}
 }
 
@@ -136,7 +139,11 @@ func (c *Catalog) call(tool string, params, id []byte, from Client) *Request {
 		}
 	}
 	asks, shows, token := from.CanAsk(), from.CanShow(), progressToken(params)
-	r := c.request(from, func(ctx context.Context, q *question) (answer []byte) {
+	call.Begin = func(ctx context.Context, n int) ([]byte, error) {
+		room, err := from.Memory().Alloc(ctx, large.AnswerWait, large.Copy, n+len(id)+64)
+		return mcp.BeginResult(room, id), err
+	}
+	r := c.request(from, func(ctx context.Context, q *question) (answer []byte, err error) {
 		if asks {
 			call.Ask = q.ask
 		}
@@ -149,10 +156,11 @@ func (c *Catalog) call(tool string, params, id []byte, from Client) *Request {
 		defer func() {
 			if p := recover(); p != nil {
 				from.Panicked(p)
-				answer = mcp.AppendResult(nil, id, `{"content":[{"type":"text","text":"internal error"}],"isError":true}`)
+				answer, err = mcp.AppendResult(nil, id, `{"content":[{"type":"text","text":"internal error"}],"isError":true}`), nil
 			}
 		}()
-		return mcp.AppendResult(nil, id, wire.View(c.byName[tool].Call(ctx, call)))
+		answer, err = c.byName[tool].Call(ctx, call)
+		return append(answer, '}'), err
 	})
 	r.Call = call
 	return r
@@ -163,7 +171,9 @@ func (c *Catalog) call(tool string, params, id []byte, from Client) *Request {
 func (r *Request) Start(ctx context.Context, forget func(key []byte)) upstream.Stream {
 	st := new(stream)
 	st.ctx, st.cancel = context.WithCancelCause(ctx)
-	st.run = func(yield func([]byte) bool) []byte { return r.run(st.ctx, &question{r.Answers, yield, forget}) }
+	st.run = func(yield func([]byte) bool) ([]byte, error) {
+		return r.run(st.ctx, &question{r.Answers, yield, forget})
+	}
 	return st
 }
 
@@ -172,11 +182,11 @@ type stream struct {
 	upstream.Plain
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	run    func(yield func([]byte) bool) (answer []byte) // nil once it was called
+	run    func(yield func([]byte) bool) (answer []byte, err error) // nil once it was called
 }
 
 // Events runs the call. If yield returns false, the call is cancelled. After the answer, the error is io.EOF, or else the
-// cause of the context's end.
+// cause of the context's end. In place of the answer, there may be an error, such as a *large.NoRoomError.
 func (st *stream) Events(yield func(sse.Event, error) bool) {
 	more := true
 	give := func(m []byte) bool {
@@ -187,7 +197,12 @@ func (st *stream) Events(yield func(sse.Event, error) bool) {
 	}
 	if run := st.run; run != nil && st.ctx.Err() == nil {
 		st.run = nil
-		give(run(give))
+		answer, err := run(give)
+		if err != nil && more && st.ctx.Err() == nil {
+			yield(sse.Event{}, err)
+			return
+		}
+		give(answer)
 	}
 	switch {
 	case !more:

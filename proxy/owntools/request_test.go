@@ -27,14 +27,14 @@ func TestCallEndsWithItsReader(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var cause error
-			r := &Request{run: func(ctx context.Context, q *question) []byte {
+			r := &Request{run: func(ctx context.Context, q *question) ([]byte, error) {
 				for _, m := range []string{"one", "two"} {
 					if more := q.yield([]byte(m)); more != (ctx.Err() == nil) {
 						t.Errorf("after %q: more is %v, the context has ended with %v", m, more, ctx.Err())
 					}
 				}
 				cause = context.Cause(ctx)
-				return []byte("answer")
+				return []byte("answer"), nil
 			}}
 			st := r.Start(t.Context(), nil)
 			var got []string

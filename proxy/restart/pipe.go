@@ -10,8 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -35,7 +38,8 @@ type Pipe struct {
 	host    *host.Host
 	eras    *era.Cache
 	connect func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error)
-	hello   []byte  // initialize, or server/discover where there is no handshake, as it was sent
+	hello   []byte  // initialize, or server/discover where there is no handshake, as it was sent, or as much as is kept of it
+	short   bool    // hello is not all that was sent
 	id      []byte  // the request id of hello
 	version string  // the revision that the server answered
 	session Session // of the client; nil for a shared process
@@ -52,8 +56,9 @@ type Pipe struct {
 	state    processState
 	conn     upstream.Conn
 	st       upstream.Stream
-	why      error         // how the process ended; in processGone also why no other one could be started
-	ready    chan struct{} // in processStarts and processRecalls: closed when messages may be sent, or never may, or an attempt failed
+	why      error          // how the process ended; in processGone also why no other one could be started
+	ready    chan struct{}  // in processStarts and processRecalls: closed when messages may be sent, or never may, or an attempt failed
+	kept     *large.Holding // counts hello and memory
 	memory   server.Memory
 	exempted map[string]int // requests that are not sent yet, by key
 
@@ -78,19 +83,52 @@ func Over(h *host.Host, eras *era.Cache, o *server.Opening, how Options) *Pipe {
 	cfg := h.Config().Upstream.Restart
 	r := &Pipe{
 		host: h, eras: eras, connect: how.Connect,
-		hello: o.Sent, id: o.ID, version: how.Version,
+		kept: h.Memory().Holding(), version: how.Version,
 		backoff: server.Backoff{First: cfg.Wait, Last: cfg.MaxWait, Max: cfg.Max},
 		began:   time.Now(), conn: o.Conn, st: o.Standing,
 		exempted: make(map[string]int), kick: make(chan struct{}, 1),
 	}
+	r.memory.Kept = r.kept
+	r.keepHello(o)
 	if r.remote = o.Transport == upstream.HTTPWithSSE; r.remote {
 		r.header = cloneHeaders(o.Header)
 		if cfg.Max > 0 {
 			r.backoff.Max = math.MaxInt
 		}
 	}
-	r.life, r.end = context.WithCancel(processes.For(context.Background(), how.RunsFor))
+	life, end := context.WithCancel(processes.For(context.Background(), how.RunsFor))
+	r.life, r.end = life, func() {
+		end()
+		r.kept.Close()
+	}
 	return r
+}
+
+// keepHello keeps the first request, of a large initialize only what fits. A server/discover is never large.
+func (r *Pipe) keepHello(o *server.Opening) {
+	r.hello, r.id = o.Sent, o.ID
+	params := gjson.Get(wire.View(o.Sent), "params")
+	proposed := params.Get("protocolVersion").String()
+	if len(o.Sent) > mcp.MaxSelf && proposed != "" {
+		self := mcp.Self{Client: wire.Bytes(params.Get("clientInfo").Raw), Capabilities: wire.Bytes(params.Get("capabilities").Raw)}
+		self.Shorten()
+		r.shorten(proposed, self)
+	}
+	if r.kept.Keep(len(r.hello)) != nil && proposed != "" {
+		r.shorten(proposed, mcp.Self{})
+	}
+}
+
+// shorten makes hello an initialize that says only this of the client.
+func (r *Pipe) shorten(proposed string, self mcp.Self) {
+	if len(self.Client) == 0 {
+		self.Client = []byte(mcp.Unnamed)
+	}
+	if len(self.Capabilities) == 0 {
+		self.Capabilities = []byte("{}")
+	}
+	r.short, r.id = true, []byte(`"dragoman:0"`)
+	r.hello = mcp.Initialize(r.id, proposed, self.Capabilities, self.Client)
 }
 
 // Bind says which session the server belongs to. It must be called before Events of the stream.

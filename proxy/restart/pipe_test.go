@@ -44,7 +44,7 @@ func (p *posting) Send(context.Context, *upstream.Outgoing) (upstream.Stream, er
 func TestWhatMayBeRepeatedOutlivesALostSession(t *testing.T) {
 	lost := &upstream.Error{Op: "read", Addr: "host:1", Err: fmt.Errorf("%w: the connection was dead", upstream.ErrLost)}
 	cfg, none := config.Default(), func() float64 { return 0 }
-	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(1<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg} })
+	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(16<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg} })
 	t.Cleanup(h.Wait)
 	key := string(wire.AppendIDKey(nil, []byte("7")))
 	for _, repeats := range []bool{false, true} {

@@ -136,6 +136,9 @@ func (r *Pipe) start() (err error) {
 	r.mu.Lock()
 	header := r.header
 	r.mu.Unlock()
+	if r.short {
+		r.host.Log.Warn("the server is told less of its client than before: the client said more of itself in initialize than a session keeps", zap.Int("kept_of_each_part", mcp.MaxSelf))
+	}
 	hello := &upstream.Outgoing{Body: r.hello, Request: true, Header: header}
 	span := telemetry.Ask(r.host.Draining, hello, r.version)
 	defer func() { span.Done(err) }()

@@ -72,12 +72,18 @@ func OverHTTP(h *host.Host, t sealed.Session, conn *upstream.HTTPSession, resume
 	if conn == nil || t.Named == "" || resume() == nil {
 		return nil
 	}
-	return &HTTP{HTTPSession: conn, host: h, was: t, resume: resume, memory: server.Memory{NoAnswers: true}}
+	return &HTTP{HTTPSession: conn, host: h, was: t, resume: resume, memory: server.Memory{NoAnswers: true, Kept: h.Memory().Holding()}}
 }
 
 // Bind says which session the server belongs to. began says that the session began in this process, so that all of the
 // client's messages are known. It must be called before the first Send.
 func (c *HTTP) Bind(s Session, began bool) { c.session, c.partial = s, !began }
+
+// Close ends the session at the server.
+func (c *HTTP) Close(ctx context.Context) error {
+	c.memory.Kept.Close()
+	return c.HTTPSession.Close(ctx)
+}
 
 // Number returns the number of the current session, in which the next message is sent.
 func (c *HTTP) Number() uint64 { return c.renewals.Load() }
@@ -157,7 +163,7 @@ func (c *HTTP) addNews(news [][]byte) {
 func initializeAgain(ctx context.Context, h *server.Opening, t sealed.Session) (m *wire.Message, named string, err error) {
 	client, can := t.ClientInfo, t.Capabilities
 	if client == "" {
-		client = `{"name":"unknown-client","version":"0.0.0"}`
+		client = mcp.Unnamed
 	}
 	if can == "" {
 		can = string(mcp.CapabilitiesOf(t.Facts))

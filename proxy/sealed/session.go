@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -46,11 +45,7 @@ type Session struct {
 // Introduce stores the client's clientInfo and capabilities, both JSON, in t, as far as they fit.
 func (t *Session) Introduce(client, can string) {
 	if t.ClientInfo = client; len(client) > MaxIntroduced {
-		said := gjson.GetMany(client, "name", "version")
-		t.ClientInfo = `{"name":` + said[0].Raw + `,"version":` + said[1].Raw + `}`
-		if len(t.ClientInfo) > MaxIntroduced || !gjson.Valid(t.ClientInfo) {
-			t.ClientInfo = ""
-		}
+		t.ClientInfo = string(mcp.NameAndVersion([]byte(client), MaxIntroduced))
 	}
 	if t.Capabilities = can; len(can) > MaxIntroduced {
 		t.Capabilities = ""

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -46,19 +47,20 @@ func (b *Backoff) Wait() time.Duration {
 	return min(wait, b.Last)
 }
 
-// Limits of a Memory, in bytes: of all subscriptions with the requests for them, of what one takes beside its texts, and of a
-// message.
+// Limits in bytes: of all subscriptions of a session with the requests for them, of what one takes beside its texts, and of a
+// message that a Memory reads.
 const (
-	maxSubscriptions = 1 << 20
-	maxOverhead      = 256
-	maxMemorable     = 8 << 10
+	MaxSubscriptions     = 1 << 20
+	SubscriptionOverhead = 256
+	maxMemorable         = 8 << 10
 )
 
 // Memory holds the state of a client that a restarted server has to get after initialize:
 // notifications/initialized, the log level and the resource subscriptions.
 type Memory struct {
 	Initialized bool
-	NoAnswers   bool   // Answered will not be called: a subscription counts as accepted
+	NoAnswers   bool // Answered will not be called: a subscription counts as accepted
+	Kept        *large.Holding
 	level       []byte // params of the last logging/setLevel
 	subscribed  map[string]*remembered
 	asked       map[string]*remembered // by the keys of the ids of requests that subscribe and have no response yet
@@ -100,12 +102,34 @@ func (y *Memory) Note(message []byte) {
 	}
 	switch uri := gjson.GetBytes(m.Params(), "uri"); m.Method {
 	case wire.LoggingSetLevel:
-		y.level = bytes.Clone(m.Params())
+		y.setLevel(m.Params())
 	case wire.ResourcesSubscribe:
 		y.subscribe(uri.String(), &m)
 	case wire.ResourcesUnsubscribe:
 		y.forget(y.subscribed[uri.String()])
 	}
+}
+
+// setLevel stores the params of logging/setLevel.
+func (y *Memory) setLevel(params []byte) {
+	y.Kept.Drop(len(y.level))
+	if y.level = nil; y.Kept.Keep(len(params)) == nil {
+		y.level = bytes.Clone(params)
+	}
+}
+
+// grow counts n more bytes, and reports whether there is room for them.
+func (y *Memory) grow(n int) bool {
+	if y.size+n > MaxSubscriptions || y.Kept.Keep(n) != nil {
+		return false
+	}
+	y.size += n
+	return true
+}
+
+func (y *Memory) shrink(n int) {
+	y.size -= n
+	y.Kept.Drop(n)
 }
 
 func (y *Memory) subscribe(uri string, m *wire.Message) {
@@ -116,19 +140,17 @@ func (y *Memory) subscribe(uri string, m *wire.Message) {
 	if s == nil {
 		y.count++
 		s = &remembered{number: y.count, uri: strings.Clone(uri), params: bytes.Clone(m.Params())}
-		if y.size+s.size() > maxSubscriptions {
+		if !y.grow(s.size()) {
 			y.unkept++
 			return
 		}
-		y.size += s.size()
 		y.subscribed[s.uri] = s
 	}
 	key := string(wire.AppendIDKey(nil, m.ID()))
 	if !y.NoAnswers {
 		y.settle(key, true) // of an older request with this id, nothing more is known
 	}
-	if !y.NoAnswers && y.size+len(key)+maxOverhead <= maxSubscriptions {
-		y.size += len(key) + maxOverhead
+	if !y.NoAnswers && y.grow(len(key)+SubscriptionOverhead) {
 		y.asked[key] = s
 		s.open++
 	} else {
@@ -136,13 +158,13 @@ func (y *Memory) subscribe(uri string, m *wire.Message) {
 	}
 }
 
-func (s *remembered) size() int { return len(s.uri) + len(s.params) + maxOverhead }
+func (s *remembered) size() int { return len(s.uri) + len(s.params) + SubscriptionOverhead }
 
 // forget removes a subscription, which may be nil.
 func (y *Memory) forget(s *remembered) {
 	if s != nil && y.subscribed[s.uri] == s {
 		delete(y.subscribed, s.uri)
-		y.size -= s.size()
+		y.shrink(s.size())
 	}
 }
 
@@ -166,7 +188,7 @@ func (y *Memory) settle(key string, accepted bool) {
 		return
 	}
 	delete(y.asked, key)
-	y.size -= len(key) + maxOverhead
+	y.shrink(len(key) + SubscriptionOverhead)
 	s.open--
 	s.accepted = s.accepted || accepted
 	if s.open == 0 && !s.accepted {

@@ -59,7 +59,7 @@ func TestMemoryOfSubscriptions(t *testing.T) {
 	refused("6")
 	kept("a:accepted", "a:again", "a:both", "a:unanswered")
 
-	const many = 3 * maxSubscriptions / maxOverhead
+	const many = 3 * MaxSubscriptions / SubscriptionOverhead
 	for n := range many { // refused ones leave room
 		ask(fmt.Sprint(n), fmt.Sprintf("b:%d", n))
 		refused(fmt.Sprint(n))
@@ -68,7 +68,7 @@ func TestMemoryOfSubscriptions(t *testing.T) {
 	for n := range many { // without a response they do not
 		ask(fmt.Sprint(n), fmt.Sprintf("c:%d", n))
 	}
-	if y.size > maxSubscriptions {
+	if y.size > MaxSubscriptions {
 		t.Errorf("%d bytes", y.size)
 	}
 	unkept := y.Unkept()
@@ -121,7 +121,7 @@ func TestMemoryScansNoLargeMessage(t *testing.T) {
 // TestMemoryWithoutAnswersWaitsForNone, and keeps nothing of the requests but their subscriptions.
 func TestMemoryWithoutAnswersWaitsForNone(t *testing.T) {
 	y := Memory{Initialized: true, NoAnswers: true}
-	for id := range 2 * maxSubscriptions {
+	for id := range 2 * MaxSubscriptions {
 		y.Note(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"a:%d"}}`, id, id%3))
 	}
 	y.Note([]byte(`{"jsonrpc":"2.0","id":"u","method":"resources/unsubscribe","params":{"uri":"a:1"}}`))

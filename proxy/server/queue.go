@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
 // A Queue holds messages for a client that is slow or has no stream open. Its bounds
@@ -11,6 +12,7 @@ import (
 // always stay: the tables of open ids bound them.
 type Queue struct {
 	maxItems, maxBytes int
+	kept               *large.Holding // of the owner
 
 	items []queued
 	bytes int
@@ -22,23 +24,33 @@ type queued struct {
 	message  []byte
 	firm     bool // a request or an answer, which is never dropped
 	question bool // a request of the server that offer has appended
+	counted  bool // in kept
 }
 
-// Limit sets the bounds.
-func (q *Queue) Limit(cfg config.Limits) { q.maxItems, q.maxBytes = cfg.Queue, int(cfg.QueueBytes) }
+// Limit sets the bounds. kept counts the messages, except for large ones, which are counted where they were copied.
+func (q *Queue) Limit(cfg config.Limits, kept *large.Holding) {
+	q.maxItems, q.maxBytes, q.kept = cfg.Queue, int(cfg.QueueBytes), kept
+}
 
 // Put appends m, which belongs to the queue from now on, and returns how many
-// notifications were dropped. A firm message is never dropped.
+// notifications were dropped, which may be m itself. A firm message is never dropped.
 func (q *Queue) Put(m []byte, firm bool) (dropped int) {
-	q.items = append(q.items, queued{message: m, firm: firm})
-	q.bytes += len(m)
-	for len(q.items) > q.maxItems || q.bytes > q.maxBytes {
-		i := slices.IndexFunc(q.items, func(it queued) bool { return !it.firm })
-		if i < 0 {
+	counted := false
+	for len(m) <= large.Size && !counted {
+		if counted = q.kept.Keep(len(m)) == nil; counted {
 			break
 		}
-		q.bytes -= len(q.items[i].message)
-		q.items = slices.Delete(q.items, i, i+1)
+		if !q.dropOldest() {
+			if !firm {
+				return dropped + 1
+			}
+			break
+		}
+		dropped++
+	}
+	q.items = append(q.items, queued{message: m, firm: firm, counted: counted})
+	q.bytes += len(m)
+	for (len(q.items) > q.maxItems || q.bytes > q.maxBytes) && q.dropOldest() {
 		dropped++
 	}
 	return dropped
@@ -51,10 +63,39 @@ func (q *Queue) offer(m []byte) (dropped int, ok bool) {
 		return 0, false
 	}
 	dropped = q.Put(m, true)
-	q.items[len(q.items)-1].question = true
-	q.asked++
-	q.heavy += len(m)
+	q.markQuestion()
 	return dropped, true
+}
+
+// markQuestion says that the newest message is a request of the server.
+func (q *Queue) markQuestion() {
+	it := &q.items[len(q.items)-1]
+	it.question = true
+	q.asked++
+	q.heavy += len(it.message)
+}
+
+// dropOldest removes the oldest notification, and returns false if there is none.
+func (q *Queue) dropOldest() bool {
+	i := slices.IndexFunc(q.items, func(it queued) bool { return !it.firm })
+	if i < 0 {
+		return false
+	}
+	q.let(&q.items[i])
+	q.items = slices.Delete(q.items, i, i+1)
+	return true
+}
+
+// let stops counting a message.
+func (q *Queue) let(it *queued) {
+	q.bytes -= len(it.message)
+	if it.counted {
+		q.kept.Drop(len(it.message))
+	}
+	if it.question {
+		q.asked--
+		q.heavy -= len(it.message)
+	}
 }
 
 // Pop removes and returns the oldest message, which belongs to the caller.
@@ -62,20 +103,11 @@ func (q *Queue) Pop() ([]byte, bool) {
 	if len(q.items) == 0 {
 		return nil, false
 	}
-	it := q.items[0]
+	m := q.items[0].message
+	q.let(&q.items[0])
 	q.items[0] = queued{}
 	q.items = q.items[1:]
-	q.forget(it)
-	return it.message, true
-}
-
-// forget notes that an item was removed.
-func (q *Queue) forget(it queued) {
-	q.bytes -= len(it.message)
-	if it.question {
-		q.asked--
-		q.heavy -= len(it.message)
-	}
+	return m, true
 }
 
 // remove removes this very message, and reports whether it was there.
@@ -84,7 +116,7 @@ func (q *Queue) remove(m []byte) bool {
 	if i < 0 {
 		return false
 	}
-	q.forget(q.items[i])
+	q.let(&q.items[i])
 	q.items = slices.Delete(q.items, i, i+1)
 	return true
 }
@@ -97,7 +129,7 @@ func (q *Queue) questions() (all [][]byte) {
 	q.items = slices.DeleteFunc(q.items, func(it queued) bool {
 		if it.question {
 			all = append(all, it.message)
-			q.forget(it)
+			q.let(&it)
 		}
 		return it.question
 	})
@@ -106,13 +138,20 @@ func (q *Queue) questions() (all [][]byte) {
 
 // take moves all messages of another queue to the end of this one.
 func (q *Queue) take(from *Queue) {
-	for _, it := range from.items {
+	items := from.items
+	from.Discard()
+	for _, it := range items {
 		q.Put(it.message, it.firm)
 		if it.question {
-			q.items[len(q.items)-1].question = true
-			q.asked++
-			q.heavy += len(it.message)
+			q.markQuestion()
 		}
 	}
-	*from = Queue{maxItems: from.maxItems, maxBytes: from.maxBytes}
+}
+
+// Discard removes all messages.
+func (q *Queue) Discard() {
+	for i := range q.items {
+		q.let(&q.items[i])
+	}
+	q.items = nil
 }

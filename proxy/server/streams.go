@@ -51,8 +51,9 @@ type Streams struct {
 	left     []*Stream // in the places of those that were closed before the answer, oldest first: the requests may still be cancelled
 	standing *Stream
 	waiting  Queue
-	err      error  // set once the pipe has ended
-	lost     func() // called when the pipe ends by itself; may be nil
+	kept     *large.Holding // counts what waits in all queues
+	err      error          // set once the pipe has ended
+	lost     func()         // called when the pipe ends by itself; may be nil
 
 	patience  time.Duration // UnreachedTime
 	unreached []unreached   // requests of the server that are in waiting, or were, oldest first
@@ -66,11 +67,11 @@ type Streams struct {
 func Open(conn upstream.Conn, st upstream.Stream, cfg config.Limits, o Owner) *Streams {
 	l := &Streams{
 		conn: conn, cfg: cfg, owner: o,
-		ended: make(chan struct{}), pipe: st, patience: UnreachedTime,
+		ended: make(chan struct{}), pipe: st, kept: o.Memory().Holding(), patience: UnreachedTime,
 	}
 	_, l.headed = conn.(*upstream.SSESession)
 	l.life, l.stop = context.WithCancel(context.Background())
-	l.waiting.Limit(cfg)
+	l.waiting.Limit(cfg, l.kept)
 	l.owner.Spawn(func() { l.read(st) })
 	return l
 }
@@ -247,6 +248,7 @@ func (l *Streams) Close(ctx context.Context) error {
 	err := l.conn.Close(ctx)
 	l.pipe.Close()
 	<-l.ended
+	l.kept.Close()
 	return err
 }
 
@@ -544,7 +546,7 @@ func (l *Streams) Reason() error {
 
 func (l *Streams) newStream(ctx context.Context) *Stream {
 	s := &Stream{of: l, ctx: ctx, signal: make(chan struct{}, 1)}
-	s.queue.Limit(l.cfg)
+	s.queue.Limit(l.cfg, l.kept)
 	return s
 }
 
@@ -555,11 +557,12 @@ func (l *Streams) close(s *Stream) {
 	s.finish(upstream.ErrClosed)
 	l.quit(s)
 	asked := s.questions()
+	s.mu.Lock()
 	if l.standing == s {
 		l.standing = nil
-		s.mu.Lock()
 		l.waiting.take(&s.queue)
-		s.mu.Unlock()
 	}
+	s.queue.Discard()
+	s.mu.Unlock()
 	l.handOn(asked)
 }

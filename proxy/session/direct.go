@@ -99,12 +99,15 @@ func (d *Direct) Headers(from []upstream.Header, method, target string) []upstre
 	return h
 }
 
-// MetaOf returns the members of _meta for dragoman's own requests, without the braces.
+// MetaOf returns the members of _meta for dragoman's own requests, without the braces: what the client that sends q says of
+// itself, as far as a session keeps it.
 func MetaOf(v *translate.Revision, q *stateless.Request) []byte {
+	self := mcp.Self{Client: q.ClientInfo, Capabilities: q.Capabilities}
+	self.Shorten()
 	meta := fmt.Appendf(nil, `%q:%q,%q:`, mcp.MetaVersion, v.Name, mcp.MetaCapabilities)
-	meta = append(meta, q.Capabilities...)
-	if q.ClientInfo != nil {
-		meta = append(fmt.Appendf(meta, `,%q:`, mcp.MetaClient), q.ClientInfo...)
+	meta = append(meta, self.Capabilities...)
+	if self.Client != nil {
+		meta = append(fmt.Appendf(meta, `,%q:`, mcp.MetaClient), self.Client...)
 	}
 	return meta
 }

@@ -27,7 +27,9 @@ func (s *Session) PeersWith(info []byte) *observe.Peers {
 	if info != nil {
 		k.Client = NameOf(info)
 	}
-	s.seen.Store(k)
+	if len(info) <= mcp.MaxSelf {
+		s.seen.Store(k)
+	}
 	return &k.Peers
 }
 

@@ -5,8 +5,10 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -95,20 +97,38 @@ func (m *Conn) subscribe(ctx context.Context, out *upstream.Outgoing, msg *wire.
 	uri := uriOf(msg)
 	h := m.process
 	h.mu.Lock()
-	if m.subscriptions == maxSubscribed && h.subscribed[uri][m] == nil {
+	if f := m.mayHold(uri); f != nil {
 		h.mu.Unlock()
-		m.enqueue(mcp.AppendError(nil, msg.ID(), mcp.CodeInternal, "too many subscriptions: end others with resources/unsubscribe first", nil), true)
+		m.enqueue(f.About(msg.ID()).Body(), true)
 		return nil
 	}
 	e, err := h.enterLocked(m, msg)
-	if err == nil {
+	switch {
+	case err == nil:
 		h.wantLocked(e, uri)
+	case h.subscribed[uri][m] == nil:
+		m.kept.Drop(size(uri))
 	}
 	h.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	return m.send(ctx, out, msg, e)
+}
+
+// mayHold counts a subscription, unless the session has one to the resource. The failure says that there is no room for it.
+// process.mu must be held.
+func (m *Conn) mayHold(uri string) *mcp.Failure {
+	if m.process.subscribed[uri][m] != nil {
+		return nil
+	}
+	if m.subscriptions == maxSubscribed || m.subscribed+size(uri) > server.MaxSubscriptions {
+		return mcp.Saying(mcp.CodeInternal, "too many subscriptions: end others with resources/unsubscribe first")
+	}
+	if err := m.kept.Keep(size(uri)); err != nil {
+		return clienterror.Of(err)
+	}
+	return nil
 }
 
 // unsubscribe notes that the session is not subscribed any more. It returns the response if the process does not get the
@@ -157,6 +177,7 @@ func (m *Conn) Close(ctx context.Context) error {
 	over := h.err != nil
 	h.mu.Unlock()
 	m.finish(upstream.ErrClosed)
+	m.kept.Close()
 	if !joined || over {
 		return nil
 	}

@@ -166,8 +166,8 @@ func spoken(m *wire.Message) (*translate.Revision, error) {
 
 // newConn makes a connection for a new session of this client. It returns nil if the process has ended.
 func (h *process) newConn(client string) *Conn {
-	m := &Conn{process: h, client: quota.Holder{Principal: client}, signal: make(chan struct{}, 1)}
-	m.queue.Limit(h.host.Config().Limits)
+	m := &Conn{process: h, client: quota.Holder{Principal: client}, kept: h.host.Memory().Holding(), signal: make(chan struct{}, 1)}
+	m.queue.Limit(h.host.Config().Limits, m.kept)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
@@ -348,7 +348,11 @@ type subscription struct {
 	accepted bool // a request was accepted, or ended without a response
 }
 
-// wantLocked notes that the open request e subscribes to a resource; h.mu must be held.
+// size returns how many bytes a subscription to a resource takes.
+func size(uri string) int { return 2*len(uri) + server.SubscriptionOverhead }
+
+// wantLocked notes that the open request e subscribes to a resource; h.mu must be held. What [Conn.mayHold] has counted
+// for it belongs to the subscription.
 func (h *process) wantLocked(e *idmap.Entry[*Conn], uri string) {
 	all := h.subscribed[uri]
 	if all == nil {
@@ -360,6 +364,7 @@ func (h *process) wantLocked(e *idmap.Entry[*Conn], uri string) {
 		s = &subscription{uri: strings.Clone(uri)}
 		all[e.Of] = s
 		e.Of.subscriptions++
+		e.Of.subscribed += size(uri)
 	}
 	s.open++
 	h.wanted[e] = s
@@ -387,6 +392,8 @@ func (h *process) unsubscribeLocked(m *Conn, uri string) {
 		return
 	}
 	m.subscriptions--
+	m.subscribed -= size(uri)
+	m.kept.Drop(size(uri))
 	if delete(all, m); len(all) == 0 {
 		delete(h.subscribed, uri)
 	}
@@ -418,6 +425,9 @@ type Conn struct {
 	client  quota.Holder
 
 	open, subscriptions int // the numbers of open requests and of subscriptions; guarded by process.mu
+	subscribed          int // the bytes of the subscriptions; guarded by process.mu
+
+	kept *large.Holding // counts the subscriptions, and what waits in the queue
 
 	signal chan struct{} // receives a value when queue or err may have changed
 

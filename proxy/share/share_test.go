@@ -109,7 +109,7 @@ func shared(t *testing.T, change func(*config.Config)) (*program, func() *user) 
 	cfg, none := config.Default(), func() float64 { return 0 }
 	cfg.Upstream.Restart.Max = 0
 	change(&cfg)
-	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(1<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg} })
+	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(16<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg} })
 	p := &program{says: make(chan string, 100), fails: make(chan error), over: make(chan struct{})}
 	proxy := &Proxy{Host: h, Eras: era.New(h, func() func(context.Context) (*upstream.Begun, error) { return nil }), Connect: func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
 		if _, err := p.Send(ctx, initialize); err != nil {

@@ -154,6 +154,28 @@ func AppendQuoted[T string | []byte](dst []byte, s T) []byte {
 	return append(dst, '"')
 }
 
+// QuotedLen returns the length of what AppendQuoted appends for s.
+func QuotedLen[T string | []byte](s T) int {
+	n := 2
+	for i := 0; i < len(s); {
+		switch c := s[i]; {
+		case c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t':
+			n += 2
+		case c < 0x20 || c == 0x7f:
+			n += 6
+		case c < utf8.RuneSelf:
+			n++
+		default:
+			r, size := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
+			n += utf8.RuneLen(r)
+			i += size
+			continue
+		}
+		i++
+	}
+	return n
+}
+
 // AppendStrings appends a list of strings.
 func AppendStrings(dst []byte, list []string) []byte {
 	dst = append(dst, '[')

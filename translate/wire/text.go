@@ -102,6 +102,11 @@ func AppendCompact(dst, value []byte) []byte { return appendCompact(dst, value, 
 // escaped for the inside of a JSON string.
 func AppendCompactQuoted(dst, value []byte) []byte { return appendCompact(dst, value, true) }
 
+// CompactQuotedLen returns at least the length of what AppendCompactQuoted appends: with the white space.
+func CompactQuotedLen(value []byte) int {
+	return len(value) + bytes.Count(value, []byte{'"'}) + bytes.Count(value, []byte{'\\'})
+}
+
 func appendCompact(dst, value []byte, quoted bool) []byte {
 	inString := false
 	for i := 0; i < len(value); i++ {

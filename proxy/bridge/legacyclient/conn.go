@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
@@ -31,10 +32,11 @@ type Conn struct {
 	facts  wire.Facts
 	up     *translate.Translator // the client's revision to the server's
 	down   *translate.Translator
-	client []byte // clientInfo, nil for none
-	can    []byte // clientCapabilities
-	prefix string // of the ids of questions to the client
-	realm  string // the part of the cache of results that belongs to this client
+	client []byte         // clientInfo, nil for none
+	can    []byte         // clientCapabilities
+	kept   *large.Holding // counts what the session keeps
+	prefix string         // of the ids of questions to the client
+	realm  string         // the part of the cache of results that belongs to this client
 	tools  toolindex.Index
 	tasks  taskMemory
 	done   sessionTasks
@@ -52,7 +54,8 @@ type Conn struct {
 	offered  []byte                      // the server's capabilities; nil if they are not known yet
 	asked    map[string]*ask             // questions without an answer, by the keys of their ids
 	running  map[string]*callctx.Context // requests without a response, by the keys of the client's ids
-	watched  map[string]func()           // ends subscriptions, by URI
+	watched  map[string]func()           // ends subscriptions, by URI; called with mu held
+	watching int                         // bytes of the subscriptions
 	seeing   func(raw []byte) (*observe.Call, observe.Copy)
 }
 
@@ -64,15 +67,18 @@ func (b *Bridge) New(conn upstream.Conn, by Reach, client *translate.Revision, f
 	modern := translate.Lookup(translate.Modern())
 	table, cfg := b.host.Table(), b.host.Config()
 	c := &Conn{
-		bridge: b, host: b.host, conn: conn, reach: by, facts: facts, prefix: "p-",
+		bridge: b, host: b.host, conn: conn, reach: by, facts: facts, prefix: "p-", kept: b.host.Memory().Holding(),
 		up: table.Between(client, modern), down: table.Between(modern, client),
 		asked: make(map[string]*ask), running: make(map[string]*callctx.Context), watched: make(map[string]func()),
 	}
 	c.BelongTo(rand.Text()) // no other client may use it, since its owner is unknown
 	c.tasks.bridged = cfg.Contract.Tasks == "bridge" && client.Tasks
-	c.news.queue.Limit(cfg.Limits)
+	c.news.queue.Limit(cfg.Limits, c.kept)
 	life := callctx.New()
-	c.life, c.end = life, func() { life.End(nil) }
+	c.life, c.end = life, func() {
+		life.End(nil)
+		c.kept.Close()
+	}
 	c.done.life = life
 	return c
 }

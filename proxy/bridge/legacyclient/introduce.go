@@ -16,15 +16,24 @@ import (
 const noName = `{"name":"unknown-server","version":"0.0.0"}`
 
 // Introduce stores the clientInfo and the capabilities of raw, the client's initialize request, and returns the
-// server's DiscoverResult. It keeps no reference to raw.
+// server's DiscoverResult. It keeps no reference to raw. If raw says more than a session keeps, the error is a *mcp.Failure of
+// the cause mcp.InitializeBroken, once the server has answered.
 func (c *Conn) Introduce(ctx context.Context, raw []byte, header []upstream.Header) ([]byte, error) {
+	fit, losses, tooLarge := c.fit(raw)
+	if tooLarge != nil { // the client learns it only from a server that is modern
+		c.can = []byte("{}")
+		if _, err := c.discover(ctx, header); err != nil {
+			return nil, err
+		}
+		return nil, tooLarge
+	}
 	var m wire.Message
-	if err := m.Scan(slices.Clone(raw), c.up.Shape()); err != nil {
+	if err := m.Scan(fit, c.up.Shape()); err != nil {
 		return nil, err
 	}
 	m.Facts = c.facts
 	out, _, err := c.up.Rewrite(nil, &m)
-	c.host.Losses.Note(c.up.From(), c.up.To(), wire.Initialize, m.Losses, header)
+	c.host.Losses.Note(c.up.From(), c.up.To(), wire.Initialize, append(losses, m.Losses...), header)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +45,28 @@ func (c *Conn) Introduce(ctx context.Context, raw []byte, header []upstream.Head
 	if said[1].IsObject() {
 		c.client = []byte(said[1].Raw)
 	}
+	if err := c.kept.Keep(len(c.can) + len(c.client)); err != nil {
+		return nil, err
+	}
 	return c.discover(ctx, header)
+}
+
+// fit returns a copy of an initialize request; of a large one, what a session keeps of it.
+func (c *Conn) fit(raw []byte) (fit []byte, losses []wire.Loss, err error) {
+	if len(raw) <= mcp.MaxSelf {
+		return slices.Clone(raw), nil, nil
+	}
+	params := gjson.Get(wire.View(raw), "params")
+	self := mcp.Self{Client: wire.Bytes(params.Get("clientInfo").Raw), Capabilities: wire.Bytes(params.Get("capabilities").Raw)}
+	if losses, err = self.Fit(mcp.InitializeBroken, [2]string{"params.clientInfo", "params.capabilities"}); err != nil {
+		return nil, nil, err
+	}
+	for _, part := range []*[]byte{&self.Client, &self.Capabilities} {
+		if len(*part) == 0 {
+			*part = []byte("null")
+		}
+	}
+	return mcp.Initialize("0", c.up.From().Name, self.Capabilities, self.Client), losses, nil
 }
 
 // AppendInitializeResult appends to body the response to an initialize request with this id. The response names this

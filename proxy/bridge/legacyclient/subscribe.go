@@ -41,12 +41,13 @@ func (c *Conn) watch(ctx context.Context, uri string, header []upstream.Header, 
 	}
 	c.mu.Lock()
 	_, already := c.watched[uri]
-	n := len(c.watched)
+	size := watchedSize(uri, header)
+	full := len(c.watched) >= maxWatched || c.watching+size > server.MaxSubscriptions
 	c.mu.Unlock()
 	switch {
 	case already:
 		return nil
-	case n >= maxWatched:
+	case full:
 		return mcp.Saying(mcp.CodeInternal, "too many subscriptions: end others with resources/unsubscribe first")
 	}
 	life, end := context.WithCancel(c.life)
@@ -62,11 +63,21 @@ func (c *Conn) watch(ctx context.Context, uri string, header []upstream.Header, 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, already := c.watched[uri]; err != nil || already || !wanted() || c.life.Err() != nil {
+	_, already = c.watched[uri]
+	unwanted := err != nil || already || !wanted() || c.life.Err() != nil
+	if !unwanted {
+		err = c.kept.Keep(size)
+	}
+	if unwanted || err != nil {
 		c.host.Spawn(func() { l.end(); end() })
 		return err
 	}
-	c.watched[uri] = end
+	c.watching += size
+	c.watched[uri] = func() { // with c.mu held
+		end()
+		c.watching -= size
+		c.kept.Drop(size)
+	}
 	c.unwantLocked(uri)
 	free := context.AfterFunc(c.host.Draining, end)
 	c.host.Spawn(func() {
@@ -75,6 +86,16 @@ func (c *Conn) watch(ctx context.Context, uri string, header []upstream.Header, 
 		l.run()
 	})
 	return nil
+}
+
+// watchedSize returns how many bytes a subscription takes: the URI is in the request, in the notification for a gap, twice, and
+// names it.
+func watchedSize(uri string, header []upstream.Header) int {
+	n := 5*len(uri) + server.SubscriptionOverhead
+	for _, h := range header {
+		n += len(h.Name) + len(h.Value)
+	}
+	return n
 }
 
 func (c *Conn) unsubscribe(uri string) {

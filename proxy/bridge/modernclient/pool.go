@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -48,18 +49,12 @@ func newSessionPool(with shared) *sessionPool {
 	return &sessionPool{shared: with, byKey: make(map[poolKey][]*pooledSession), held: make(map[quota.Holder]int)}
 }
 
-// maxSelf bounds the size of a client's clientInfo and of its capabilities, in bytes each: its pooled
-// session keeps both.
-const maxSelf = 16 << 10
-
 // get returns the session for a client. It is in use until release is called. All requests of
 // one client share it, also concurrent ones: stateful servers depend on that.
 func (p *sessionPool) get(c caller) (*pooledSession, error) {
-	if len(c.q.ClientInfo) > maxSelf {
-		return nil, tooLargeMeta(mcp.MetaClient)
-	}
-	if len(c.q.Capabilities) > maxSelf {
-		return nil, tooLargeMeta(mcp.MetaCapabilities)
+	losses, err := fit(c.q)
+	if err != nil {
+		return nil, err
 	}
 	key := keyOf(c)
 	if p.Proxy.IsOurs(c.q) {
@@ -72,6 +67,9 @@ func (p *sessionPool) get(c caller) (*pooledSession, error) {
 		}
 	}
 	b, err := p.hold(c, key)
+	if err == nil {
+		p.Host.Losses.Note(translate.Lookup(translate.Modern()), b.s.About().ServerRevision, wire.Initialize, losses, c.from)
+	}
 	if err == nil && (c.q.CanBeAsked() || b.mayReceiveOnStanding(c.q)) { // servers may ask for roots when a session begins
 		b.startListening(c.ctx, c.from)
 	}
@@ -87,11 +85,13 @@ func keyOf(c caller) poolKey {
 	return key
 }
 
-// tooLargeMeta returns the error for a client that has said too much of itself in this member of _meta.
-func tooLargeMeta(name string) error {
-	f := mcp.Fail(mcp.MetaInvalid, "")
-	f.Text += ": " + name
-	return f
+// fit leaves out what a pooled session does not keep of the client that sends q, and returns what is lost. The error is a
+// *mcp.Failure: it has said too much of itself.
+func fit(q *stateless.Request) (losses []wire.Loss, err error) {
+	self := mcp.Self{Client: q.ClientInfo, Capabilities: q.Capabilities}
+	losses, err = self.Fit(mcp.MetaInvalid, [2]string{mcp.MetaClient, mcp.MetaCapabilities})
+	q.ClientInfo = self.Client
+	return losses, err
 }
 
 // hold finds or opens the session of a key, and waits until it is open.
@@ -146,18 +146,20 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.
 			instructions: []byte(result.Get("instructions").Raw),
 		}
 	}
+	err = b.kept.Keep(b.size())
 	p.mu.Lock()
 	b.s = s
-	gone := b.gone
-	p.mu.Unlock()
-	if gone { // the pool has dropped b in the meantime
-		s.End(clienterror.ErrShutdown)
-		return clienterror.ErrShutdown
+	if err == nil && b.gone { // the pool has dropped b in the meantime
+		err = clienterror.ErrShutdown
 	}
-	if !s.Piped() && s.About().Named != "" {
+	p.mu.Unlock()
+	switch {
+	case err != nil:
+		s.End(err)
+	case !s.Piped() && s.About().Named != "":
 		b.keepListening(header) // some servers end a session whose client cannot be pinged
 	}
-	return nil
+	return err
 }
 
 // await is acquire for a call that can wait a little if the pool is full.
@@ -221,6 +223,7 @@ func (p *sessionPool) addLocked(key poolKey, by quota.Holder) *pooledSession {
 	realm := results.KeyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.address, key.client, key.capabilities)
 	b := &pooledSession{
 		shared: p.shared, key: key, realm: string(realm[:]), holder: by, opener: by.Party(), uses: 1,
+		kept:    p.Host.Memory().Holding(),
 		opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1),
 	}
 	b.discard = func() { p.discard(b) }
@@ -356,6 +359,7 @@ func (p *sessionPool) forget(b *pooledSession) {
 		p.byKey[b.key] = slices.DeleteFunc(slices.Clone(list), func(at *pooledSession) bool { return at == b })
 	}
 	b.life.End(nil)
+	b.kept.Close()
 	if b.s != nil {
 		p.Host.Spawn(func() { b.s.End(clienterror.ErrShutdown) })
 	}

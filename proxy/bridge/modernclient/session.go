@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/callctx"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
@@ -34,7 +35,8 @@ type pooledSession struct {
 	discard func() // removes the session, which is unusable, from the pool
 
 	key     poolKey
-	realm   string // identifies the cached results that the session's change notifications invalidate
+	realm   string         // identifies the cached results that the session's change notifications invalidate
+	kept    *large.Holding // counts what the session keeps of its client and of the server
 	s       Session
 	said    profile
 	opening chan struct{} // closed when s is set, or when err says why there is no session
@@ -97,6 +99,11 @@ type poolKey struct {
 	address      string // the peer's address, if the principal is not identified
 	client       string // the clientInfo
 	capabilities string
+}
+
+// size returns how many bytes b keeps of its client and of the server.
+func (b *pooledSession) size() int {
+	return len(b.key.client) + len(b.key.capabilities) + len(b.said.capabilities) + len(b.said.server) + len(b.said.instructions)
 }
 
 // idRoom is enough for a request id and for the progress token behind it, which holds the id again.

@@ -283,6 +283,9 @@ func (t *pooledTasks) fromStore(c caller, key taskKey) (k *pooledTask, body []by
 	if rec.Session == "" || rec.Home == t.Instance {
 		return nil, nil, unknown
 	}
+	if _, err := fit(c.q); err != nil {
+		return nil, nil, err
+	}
 	s, ok := t.Proxy.Reopen(rec.Session, c.q, c.who)
 	if !ok {
 		return nil, nil, unknown
