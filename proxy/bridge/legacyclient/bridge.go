@@ -9,7 +9,8 @@
 //     it, and how the standing stream begins; introduce.go: initialize, answered from server/discover;
 //   - reading.go: a request as the client reads it; receive.go: what the server says about it; rounds.go: what the server
 //     gets, and the questions in between; call.go: what these know of a request;
-//   - news.go: what waits for the standing stream; subscribe.go: the subscriptions behind it;
+//   - news.go: what waits for the standing stream; heard.go: how a notification gets there; listenrequest.go: the requests for
+//     notifications, and subscribe.go: those for resources;
 //   - tasks.go, taskwait.go: tasks, whose messages differ between the two revisions; finished.go: tasks that
 //     the server did not make;
 //   - shared.go: the log level and the subscriptions, and sharedtasks.go: finished tasks, in a store that replicas share;

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -52,7 +53,7 @@ type Conn struct {
 	offered  []byte                      // the server's capabilities; nil if they are not known yet
 	asked    map[string]*ask             // questions without an answer, by the keys of their ids
 	running  map[string]*callctx.Context // requests without a response, by the keys of the client's ids
-	watched  map[string]func()           // ends subscriptions, by URI
+	subs     subscriptions
 	seeing   func(raw []byte) (*observe.Call, observe.Copy)
 }
 
@@ -66,7 +67,8 @@ func (b *Bridge) New(conn upstream.Conn, by Reach, client *translate.Revision, f
 	c := &Conn{
 		bridge: b, host: b.host, conn: conn, reach: by, facts: facts, prefix: "p-",
 		up: table.Between(client, modern), down: table.Between(modern, client),
-		asked: make(map[string]*ask), running: make(map[string]*callctx.Context), watched: make(map[string]func()),
+		asked: make(map[string]*ask), running: make(map[string]*callctx.Context),
+		subs: subscriptions{watched: make(map[string]*watch), most: maxWatched, atOnce: maxWatched},
 	}
 	c.BelongTo(rand.Text()) // no other client may use it, since its owner is unknown
 	c.tasks.bridged = cfg.Contract.Tasks == "bridge" && client.Tasks
@@ -178,8 +180,7 @@ type shared struct {
 	pause  time.Time  // no reading before
 	waits  bool       // it is read after the pause
 
-	wanted    []string // stored subscriptions that begin with the next standing stream; guarded by the session's mutex, as is restoring
-	restoring bool     // they are being begun
+	wanted []string // stored subscriptions that begin with the next standing stream; guarded by the session's mutex
 }
 
 // state is what the store has of a session.
@@ -187,4 +188,69 @@ type state struct {
 	Level         string   `json:"level,omitempty"`
 	Subscriptions []string `json:"subscriptions,omitempty"` // in order
 	Marks         []string `json:"marks,omitempty"`         // of the last writes, the newest first: what it is based on
+}
+
+// listenRequest is one subscriptions/listen request of dragoman's own, which is sent again when it ends by itself. Its
+// notifications go to the standing stream.
+type listenRequest struct {
+	c      *Conn
+	ctx    context.Context // ends when the notifications are no longer wanted
+	what   string          // params, without the braces
+	can    []byte          // clientCapabilities
+	header []upstream.Header
+	missed [][]byte // what the client is told after a time in which the server could not send it
+
+	id []byte
+	st upstream.Stream
+}
+
+// maxWatched is how many resources a session may have subscribed to.
+const maxWatched = 1000
+
+// subscriptions are the resources that a session is subscribed to. The mutex of the session guards them.
+type subscriptions struct {
+	watched map[string]*watch // by URI; nil where the server has to be asked again
+	watches []*watch          // those that the server has acknowledged
+	wishes  []*wish           // not settled
+	header  []upstream.Header // of the client's last request
+	most    int               // resources that the server accepts in one request
+	atOnce  int               // wishes that are tried with one request
+
+	tending, merging, restoring, tidying bool      // there is a goroutine for it
+	pause                                time.Time // no merging before
+	again                                server.Reopening
+	heard                                bool // something has come since the last restoring
+}
+
+// A wish is a subscription that is to begin.
+type wish struct {
+	uri    string
+	before int             // how many others the server has granted instead, in an earlier request
+	wanted func() bool     // asked when the server has accepted it
+	done   func(err error) // called once; must not block. The mutex of the session is held during both.
+}
+
+// A watch is a request for subscriptions to resources.
+type watch struct {
+	listenRequest
+	stop  context.CancelFunc
+	names map[string]bool // the resources that the server has granted
+	in    *handover       // in which it takes part; nil for none
+}
+
+// handover is the time in which one request names the same resources as some older ones. For each resource, the updates of the older
+// ones count until it has been quiet for a while: then what was sent on both has come on both.
+type handover struct {
+	to       *watch
+	lost     map[*watch]bool // by the server
+	broken   chan struct{}   // closed when there is one
+	switched bool            // resources that are not in unsettled belong to the new request
+	// unsettled are resources with updates.
+	unsettled map[string]*overlap
+}
+
+// overlap counts the updates of one resource.
+type overlap struct {
+	told, held     int // on the older requests, and on the new one
+	toldAt, heldAt time.Time
 }
