@@ -26,10 +26,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
@@ -42,6 +45,7 @@ type Bridge struct {
 	lists    *memo.Memo
 	finished *finishedTasks
 	sharing  sharing
+	streams  streams
 
 	// Waits may be changed before the first request.
 	Waits struct {
@@ -58,6 +62,28 @@ func New(h *host.Host, eras *era.Cache, cache *results.Cache, lists *memo.Memo) 
 
 // Expire forgets the finished tasks that have expired at the time now.
 func (b *Bridge) Expire(now time.Time) { b.finished.expire(now) }
+
+// streams counts the requests for subscriptions that are open at the server, each of which is a connection.
+type streams struct {
+	mu   sync.Mutex
+	fair quota.Fair
+}
+
+// enter counts one more of a client. The error says that the client has its share.
+func (s *streams) enter(who quota.Holder, cfg *config.Config) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.fair.Acquire(who, cfg.Limits.OpenStreams()) {
+		return mcp.Fail(mcp.TooManyOpen, "too many subscriptions of this client are open at the server: it has to end others first")
+	}
+	return nil
+}
+
+func (s *streams) leave(who quota.Holder) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fair.Release(who)
+}
 
 // Reach is how a session reaches the server.
 type Reach uint8

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -25,22 +26,23 @@ import (
 // Conn is the session of a handshake client with a modern server. See "Legacy client, modern server" in
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
 type Conn struct {
-	bridge *Bridge
-	host   *host.Host
-	conn   upstream.Conn
-	reach  Reach
-	facts  wire.Facts
-	up     *translate.Translator // the client's revision to the server's
-	down   *translate.Translator
-	client []byte // clientInfo, nil for none
-	can    []byte // clientCapabilities
-	prefix string // of the ids of questions to the client
-	realm  string // the part of the cache of results that belongs to this client
-	tools  toolindex.Index
-	tasks  taskMemory
-	done   sessionTasks
-	shared shared
-	news   news
+	bridge  *Bridge
+	host    *host.Host
+	conn    upstream.Conn
+	reach   Reach
+	facts   wire.Facts
+	up      *translate.Translator // the client's revision to the server's
+	down    *translate.Translator
+	client  []byte       // clientInfo, nil for none
+	can     []byte       // clientCapabilities
+	prefix  string       // of the ids of questions to the client
+	realm   string       // the part of the cache of results that belongs to this client
+	counted quota.Holder // the client that its connections are counted for
+	tools   toolindex.Index
+	tasks   taskMemory
+	done    sessionTasks
+	shared  shared
+	news    news
 
 	life context.Context // ends with the session
 	end  context.CancelFunc
@@ -85,6 +87,9 @@ func (c *Conn) BelongTo(who string) {
 	c.realm = string(realm[:])
 }
 
+// RunsFor sets the client that connections of the session are counted for. It must be called before the first use.
+func (c *Conn) RunsFor(client string) { c.counted.Principal = client }
+
 // enquire returns the look-up of a request in the cache of results, or nil if results of the method are not kept.
 func (c *Conn) enquire(msg *wire.Message, uri string, header []upstream.Header) *results.Enquiry {
 	if !c.bridge.results.Keeps(msg.Method) {
@@ -112,6 +117,7 @@ func (b *Bridge) Resume(t sealed.Session, conn upstream.Conn) *Conn {
 	if c.can = []byte(t.Capabilities); len(c.can) == 0 {
 		c.can = mcp.CapabilitiesOf(t.Facts)
 	}
+	c.RunsFor(string(t.Owner[:]))
 	c.prefix += rand.Text()[:8] + "-" // the other process may have asked something, too
 	return c
 }
@@ -200,8 +206,9 @@ type listenRequest struct {
 	header []upstream.Header
 	missed [][]byte // what the client is told after a time in which the server could not send it
 
-	id []byte
-	st upstream.Stream
+	id      []byte
+	st      upstream.Stream
+	counted bool // in streams of the Bridge
 }
 
 // maxWatched is how many resources a session may have subscribed to.

@@ -18,6 +18,12 @@ import (
 func (l *listenRequest) begin() (granted gjson.Result, err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.c.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
+	if l.c.reach == ByHTTP {
+		if err := l.c.bridge.streams.enter(l.c.counted, l.c.host.Config()); err != nil {
+			return granted, err
+		}
+		l.counted = true
+	}
 	var o *upstream.Outgoing
 	if l.id, o, err = l.c.own(ownRequest{method: wire.SubscriptionsListen, params: l.what, can: l.can}, l.header); err != nil {
 		return granted, err
@@ -82,12 +88,16 @@ func (l *listenRequest) run() {
 func (l *listenRequest) end() {
 	if l.st != nil {
 		l.c.sendCancelled(l.id)
-		l.drop()
 	}
+	l.drop()
 }
 
 // drop closes the stream.
 func (l *listenRequest) drop() {
+	if l.counted {
+		l.c.bridge.streams.leave(l.c.counted)
+		l.counted = false
+	}
 	if l.st != nil {
 		l.st.Close()
 		l.st = nil

@@ -198,3 +198,37 @@ func TestNotificationsOutlastTheServersStream(t *testing.T) {
 		}
 	}
 }
+
+// TestSubscriptionsOfOneClientLeaveRoom for those of others: each is a connection, and no client may have more than are left, whatever
+// the number of its sessions.
+func TestSubscriptionsOfOneClientLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBridge(t)
+		b.host.Config().Limits.Streams = 10
+		s := &granting{messages: []string{`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["a:x"]}}}`}}
+		var conns []*Conn
+		begin := func(client string) error {
+			c := b.New(s, ByHTTP, translate.Latest(), wire.Facts(0))
+			c.RunsFor(client)
+			conns = append(conns, c)
+			return c.subscribe(t.Context(), "a:x", nil)
+		}
+		for n := range 9 {
+			if err := begin("greedy"); (err == nil) != (n < 6) || err != nil && !strings.Contains(err.Error(), "too many subscriptions of this client") {
+				t.Errorf("%d: %v", n, err)
+			}
+		}
+		for _, client := range []string{"modest", "another"} {
+			if err := begin(client); err != nil {
+				t.Errorf("%s: %v", client, err)
+			}
+		}
+		for _, c := range conns {
+			c.end()
+		}
+		b.host.Wait()
+		if n := b.streams.fair.Held(); n != 0 {
+			t.Errorf("%d are counted at the end", n)
+		}
+	})
+}
