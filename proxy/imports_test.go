@@ -88,7 +88,7 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/tape transform/schema transform/grapheme transform/fit"
 	const adapting = "dial oauthclient adapterrt/children adapterrt/pattern adapterrt/plaintext adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/find adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present adapterrt/openapi"
 	const carried = "dial adapterrt/children proxy/unpack proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire"
-	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/store proxy/setting adapterrt transform translate " + parts + " " + adapting
+	const configured = carried + " proxy/mcp proxy/memlimit proxy/openfiles proxy/oauth proxy/store proxy/setting adapterrt transform translate " + parts + " " + adapting
 	const rooms = configured + " proxy/observe/instances proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect proxy/observe/page proxy/store proxy/store/redisstore proxy/store/storeconfig"
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
 	const hosted = reporting + " proxy/store proxy/report proxy/losses proxy/host proxy/telemetry"
@@ -117,6 +117,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/mcp":                 "proxy/sse proxy/envelope proxy/inbuf translate translate/wire",
 		"proxy/config":              configured,
 		"proxy/memlimit":            "",
+		"proxy/openfiles":           "",
 		"proxy/callctx":             "",
 		"proxy/samehead":            "",
 		"proxy/unpack":              "",

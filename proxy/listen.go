@@ -33,7 +33,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Pipes:        srv.sse,
 		MaxBody:      int(l.ClientMessage),
 		MaxHeader:    int(l.Header),
-		MaxConns:     l.Connections,
+		MaxConns:     l.OpenConnections(),
 		MaxRequests:  l.Requests,
 		Memory:       srv.Host.Memory(),
 		Heartbeat:    srv.Now().Renewable().Heartbeat,

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
+	"github.com/dragoman-proxy/dragoman/proxy/openfiles"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -292,8 +293,11 @@ type Limits struct {
 	OpenRequests int `yaml:"-"`
 	// Requests is how many messages of HTTP clients may be in hand at one time.
 	Requests int `yaml:"-"`
-	// Connections is how many connections of HTTP clients may be open.
+	// Connections is how many connections of HTTP clients may be open; see also OpenConnections.
 	Connections int `yaml:"-"`
+	// Streams is how many subscriptions of handshake clients may be open at a server without a handshake, each of which is a
+	// connection; see also OpenStreams.
+	Streams int `yaml:"-"`
 	// Header is the greatest size of an HTTP request's line and headers: twice what servers commonly accept, because
 	// tokens are long.
 	Header Size `yaml:"-"`
@@ -305,6 +309,26 @@ type Limits struct {
 	// clients reconnect within seconds, or not at all.
 	ReplayBytes Size          `yaml:"-"`
 	ReplayTime  time.Duration `yaml:"-"`
+}
+
+// ConnectionsOf returns how many connections of clients may be open if the process may have this number of files open, but at most
+// max: three tenths, because each mostly has one to the server while it is in use.
+func ConnectionsOf(files uint64, max int) int { return int(min(uint64(max), files/10*3)) }
+
+// OpenConnections returns Connections, or less if the process may not have so many files open.
+func (c Limits) OpenConnections() int {
+	if files, known := openfiles.Allowed(); known {
+		return ConnectionsOf(files, c.Connections)
+	}
+	return c.Connections
+}
+
+// OpenStreams returns Streams, or an eighth of the files that the process may have open if that is less.
+func (c Limits) OpenStreams() int {
+	if files, known := openfiles.Allowed(); known {
+		return int(min(uint64(c.Streams), files/8))
+	}
+	return c.Streams
 }
 
 // HeldBytes returns InHand. If InHand is 0, it returns half of the memory limit of the control group,
@@ -415,6 +439,7 @@ func Default() Config {
 			OpenRequests:    1024,
 			Requests:        4096,
 			Connections:     10_000,
+			Streams:         10_000,
 			Header:          16 << 10,
 			Queue:           256,
 			QueueBytes:      1 << 20,

@@ -127,7 +127,7 @@ func TestEnvironment(t *testing.T) {
 		do   func(*exam)
 		want string
 	}{
-		"few files":   {func(e *exam) { e.openFiles(1024) }, "warn ulimit -n: 1,024 open files are allowed, enough for about 512 clients at a time → for more clients raise it to 20,000: ulimit -n 20000, LimitNOFILE=20000 in a systemd unit"},
+		"few files":   {func(e *exam) { e.openFiles(1024) }, "warn ulimit -n: 1,024 open files are allowed, enough for about 306 clients at a time → for more clients raise it to 20,000: ulimit -n 20000, LimitNOFILE=20000 in a systemd unit"},
 		"many files":  {func(e *exam) { e.openFiles(1 << 20) }, "ok 1,048,576 open files are allowed"},
 		"no limit":    {func(e *exam) { e.memory(0) }, "ok no memory limit; messages may take 512 MiB (limits.in_hand)"},
 		"large limit": {func(e *exam) { e.memory(2 << 30) }, "ok memory limit 2 GiB, of which messages may take 512 MiB (limits.in_hand)"},

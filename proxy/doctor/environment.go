@@ -12,12 +12,13 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
+	"github.com/dragoman-proxy/dragoman/proxy/openfiles"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 )
 
 // environment looks at what the machine gives to this process.
 func environment(ctx context.Context, e *exam) {
-	if n, known := openFiles(); known {
+	if n, known := openfiles.Allowed(); known {
 		e.openFiles(n)
 	}
 	e.memory(memlimit.Read())
@@ -37,7 +38,7 @@ const fewFiles = 4096
 
 func (e *exam) openFiles(n uint64) {
 	if n < fewFiles {
-		e.warn(fmt.Sprintf("%s open files are allowed, enough for about %s clients at a time", grouped(n), grouped(n/2)), "ulimit -n",
+		e.warn(fmt.Sprintf("%s open files are allowed, enough for about %s clients at a time", grouped(n), grouped(uint64(config.ConnectionsOf(n, math.MaxInt)))), "ulimit -n",
 			"for more clients raise it to 20,000: ulimit -n 20000, LimitNOFILE=20000 in a systemd unit")
 		return
 	}

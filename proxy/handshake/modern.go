@@ -40,6 +40,7 @@ func (h *Handshake) bridge(ctx context.Context, raw []byte, refusal *wire.Messag
 		h.Conn, h.reached = h.lanes, legacyclient.ByOwnProcess
 	}
 	c := h.Opener.Legacy.New(h.Conn, h.reached, h.vc, h.Facts)
+	c.RunsFor(h.RunsFor)
 	if h.Principal != "" {
 		c.BelongTo(h.Principal)
 	}

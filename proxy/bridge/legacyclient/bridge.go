@@ -9,7 +9,8 @@
 //     it, and how the standing stream begins; introduce.go: initialize, answered from server/discover;
 //   - reading.go: a request as the client reads it; receive.go: what the server says about it; rounds.go: what the server
 //     gets, and the questions in between; call.go: what these know of a request;
-//   - news.go: what waits for the standing stream; subscribe.go: the subscriptions behind it;
+//   - news.go: what waits for the standing stream; heard.go: how a notification gets there; listenrequest.go: the requests for
+//     notifications, and subscribe.go: those for resources;
 //   - tasks.go, taskwait.go: tasks, whose messages differ between the two revisions; finished.go: tasks that
 //     the server did not make;
 //   - shared.go: the log level and the subscriptions, and sharedtasks.go: finished tasks, in a store that replicas share;
@@ -25,10 +26,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
@@ -41,6 +45,7 @@ type Bridge struct {
 	lists    *memo.Memo
 	finished *finishedTasks
 	sharing  sharing
+	streams  streams
 
 	// Waits may be changed before the first request.
 	Waits struct {
@@ -57,6 +62,28 @@ func New(h *host.Host, eras *era.Cache, cache *results.Cache, lists *memo.Memo) 
 
 // Expire forgets the finished tasks that have expired at the time now.
 func (b *Bridge) Expire(now time.Time) { b.finished.expire(now) }
+
+// streams counts the requests for subscriptions that are open at the server, each of which is a connection.
+type streams struct {
+	mu   sync.Mutex
+	fair quota.Fair
+}
+
+// enter counts one more of a client. The error says that the client has its share.
+func (s *streams) enter(who quota.Holder, cfg *config.Config) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.fair.Acquire(who, cfg.Limits.OpenStreams()) {
+		return mcp.Fail(mcp.TooManyOpen, "too many subscriptions of this client are open at the server: it has to end others first")
+	}
+	return nil
+}
+
+func (s *streams) leave(who quota.Holder) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fair.Release(who)
+}
 
 // Reach is how a session reaches the server.
 type Reach uint8

@@ -13,8 +13,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -25,23 +27,24 @@ import (
 // Conn is the session of a handshake client with a modern server. See "Legacy client, modern server" in
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
 type Conn struct {
-	bridge *Bridge
-	host   *host.Host
-	conn   upstream.Conn
-	reach  Reach
-	facts  wire.Facts
-	up     *translate.Translator // the client's revision to the server's
-	down   *translate.Translator
-	client []byte         // clientInfo, nil for none
-	can    []byte         // clientCapabilities
-	kept   *large.Holding // counts what the session keeps
-	prefix string         // of the ids of questions to the client
-	realm  string         // the part of the cache of results that belongs to this client
-	tools  toolindex.Index
-	tasks  taskMemory
-	done   sessionTasks
-	shared shared
-	news   news
+	bridge  *Bridge
+	host    *host.Host
+	conn    upstream.Conn
+	reach   Reach
+	facts   wire.Facts
+	up      *translate.Translator // the client's revision to the server's
+	down    *translate.Translator
+	client  []byte         // clientInfo, nil for none
+	can     []byte         // clientCapabilities
+	kept    *large.Holding // counts what the session keeps
+	prefix  string         // of the ids of questions to the client
+	realm   string         // the part of the cache of results that belongs to this client
+	counted quota.Holder   // the client that its connections are counted for
+	tools   toolindex.Index
+	tasks   taskMemory
+	done    sessionTasks
+	shared  shared
+	news    news
 
 	life context.Context // ends with the session
 	end  context.CancelFunc
@@ -54,8 +57,7 @@ type Conn struct {
 	offered  []byte                      // the server's capabilities; nil if they are not known yet
 	asked    map[string]*ask             // questions without an answer, by the keys of their ids
 	running  map[string]*callctx.Context // requests without a response, by the keys of the client's ids
-	watched  map[string]func()           // ends subscriptions, by URI; called with mu held
-	watching int                         // bytes of the subscriptions
+	subs     subscriptions
 	seeing   func(raw []byte) (*observe.Call, observe.Copy)
 }
 
@@ -69,7 +71,8 @@ func (b *Bridge) New(conn upstream.Conn, by Reach, client *translate.Revision, f
 	c := &Conn{
 		bridge: b, host: b.host, conn: conn, reach: by, facts: facts, prefix: "p-", kept: b.host.Memory().Holding(),
 		up: table.Between(client, modern), down: table.Between(modern, client),
-		asked: make(map[string]*ask), running: make(map[string]*callctx.Context), watched: make(map[string]func()),
+		asked: make(map[string]*ask), running: make(map[string]*callctx.Context),
+		subs: subscriptions{watched: make(map[string]*watch), most: maxWatched, atOnce: maxWatched},
 	}
 	c.BelongTo(rand.Text()) // no other client may use it, since its owner is unknown
 	c.tasks.bridged = cfg.Contract.Tasks == "bridge" && client.Tasks
@@ -88,6 +91,9 @@ func (c *Conn) BelongTo(who string) {
 	realm := results.KeyOf("modern", who)
 	c.realm = string(realm[:])
 }
+
+// RunsFor sets the client that connections of the session are counted for. It must be called before the first use.
+func (c *Conn) RunsFor(client string) { c.counted.Principal = client }
 
 // enquire returns the look-up of a request in the cache of results, or nil if results of the method are not kept.
 func (c *Conn) enquire(msg *wire.Message, uri string, header []upstream.Header) *results.Enquiry {
@@ -116,6 +122,7 @@ func (b *Bridge) Resume(t sealed.Session, conn upstream.Conn) *Conn {
 	if c.can = []byte(t.Capabilities); len(c.can) == 0 {
 		c.can = mcp.CapabilitiesOf(t.Facts)
 	}
+	c.RunsFor(string(t.Owner[:]))
 	c.prefix += rand.Text()[:8] + "-" // the other process may have asked something, too
 	return c
 }
@@ -184,8 +191,7 @@ type shared struct {
 	pause  time.Time  // no reading before
 	waits  bool       // it is read after the pause
 
-	wanted    []string // stored subscriptions that begin with the next standing stream; guarded by the session's mutex, as is restoring
-	restoring bool     // they are being begun
+	wanted []string // stored subscriptions that begin with the next standing stream; guarded by the session's mutex
 }
 
 // state is what the store has of a session.
@@ -193,4 +199,71 @@ type state struct {
 	Level         string   `json:"level,omitempty"`
 	Subscriptions []string `json:"subscriptions,omitempty"` // in order
 	Marks         []string `json:"marks,omitempty"`         // of the last writes, the newest first: what it is based on
+}
+
+// listenRequest is one subscriptions/listen request of dragoman's own, which is sent again when it ends by itself. Its
+// notifications go to the standing stream.
+type listenRequest struct {
+	c      *Conn
+	ctx    context.Context // ends when the notifications are no longer wanted
+	what   string          // params, without the braces
+	can    []byte          // clientCapabilities
+	header []upstream.Header
+	missed [][]byte // what the client is told after a time in which the server could not send it
+
+	id      []byte
+	st      upstream.Stream
+	counted bool // in streams of the Bridge
+}
+
+// maxWatched is how many resources a session may have subscribed to.
+const maxWatched = 1000
+
+// subscriptions are the resources that a session is subscribed to. The mutex of the session guards them.
+type subscriptions struct {
+	watched map[string]*watch // by URI; nil where the server has to be asked again
+	bytes   int               // that they take
+	watches []*watch          // those that the server has acknowledged
+	wishes  []*wish           // not settled
+	header  []upstream.Header // of the client's last request
+	most    int               // resources that the server accepts in one request
+	atOnce  int               // wishes that are tried with one request
+
+	tending, merging, restoring, tidying bool      // there is a goroutine for it
+	pause                                time.Time // no merging before
+	again                                server.Reopening
+	heard                                bool // something has come since the last restoring
+}
+
+// A wish is a subscription that is to begin.
+type wish struct {
+	uri    string
+	before int             // how many others the server has granted instead, in an earlier request
+	wanted func() bool     // asked when the server has accepted it
+	done   func(err error) // called once; must not block. The mutex of the session is held during both.
+}
+
+// A watch is a request for subscriptions to resources.
+type watch struct {
+	listenRequest
+	stop  context.CancelFunc
+	names map[string]bool // the resources that the server has granted
+	in    *handover       // in which it takes part; nil for none
+}
+
+// handover is the time in which one request names the same resources as some older ones. For each resource, the updates of the older
+// ones count until it has been quiet for a while: then what was sent on both has come on both.
+type handover struct {
+	to       *watch
+	lost     map[*watch]bool // by the server
+	broken   chan struct{}   // closed when there is one
+	switched bool            // resources that are not in unsettled belong to the new request
+	// unsettled are resources with updates.
+	unsettled map[string]*overlap
+}
+
+// overlap counts the updates of one resource.
+type overlap struct {
+	told, held     int // on the older requests, and on the new one
+	toldAt, heldAt time.Time
 }

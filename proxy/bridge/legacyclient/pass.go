@@ -283,7 +283,9 @@ func (c *Conn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 	}
 	c.news.move(n)
 	c.watchNoted()
-	c.subscribeWanted()
+	c.mu.Lock()
+	c.restore()
+	c.mu.Unlock()
 	if c.shared.stale.Load() {
 		c.outdated()
 	}

@@ -92,14 +92,14 @@ func TestReplicasChangeASessionAtOnce(t *testing.T) {
 	}
 	change(a, func() { a.level = []byte(`"error"`) })
 	stored("error")
-	change(b, func() { b.watched["a:x"] = func() {} })
+	change(b, func() { b.pretend("a:x") })
 	stored("error", "a:x")
 	if string(b.level) != `"error"` {
 		t.Errorf("the second replica has level %s", b.level)
 	}
 	change(a, func() { a.level = []byte(`"debug"`) })
 	stored("debug", "a:x")
-	change(b, func() { delete(b.watched, "a:x"); b.watched["a:y"] = func() {} })
+	change(b, func() { delete(b.subs.watched, "a:x"); b.pretend("a:y") })
 	stored("debug", "a:y")
 	change(a, func() { a.level = []byte(`"info"`) })
 	stored("info", "a:y")
@@ -187,7 +187,7 @@ func TestALaterChangeOfAnotherReplicaWins(t *testing.T) {
 				change(a, `"info"`, func() {})
 			}
 			fault(engine)
-			change(a, `"error"`, func() { a.watched["a:x"] = func() {} })
+			change(a, `"error"`, func() { a.pretend("a:x") })
 			if !a.shared.behind {
 				t.Fatal("it does not know that its change may not be stored")
 			}
@@ -232,7 +232,7 @@ func TestChangeThatIsNotStoredYetStays(t *testing.T) {
 	}
 	a, b := replicas[0], replicas[1]
 	for _, uri := range []string{"a:old", "a:other"} {
-		a.watched[uri] = func() {}
+		a.pretend(uri)
 	}
 	a.save(t.Context())
 	b.outdated()
@@ -242,7 +242,7 @@ func TestChangeThatIsNotStoredYetStays(t *testing.T) {
 	b.save(t.Context())
 	a.mu.Lock()
 	a.level = []byte(`"error"`)
-	a.watched["a:new"] = func() {}
+	a.pretend("a:new")
 	a.mu.Unlock()
 	a.unsubscribe("a:old")
 	a.outdated()

@@ -20,7 +20,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // A modern server has no sessions, so that the log level and the subscriptions of a client's session are in the Conn. If
@@ -159,7 +158,7 @@ func (c *Conn) adopt(before state, value []byte) {
 	}
 	for _, uri := range now.Subscriptions[:min(len(now.Subscriptions), maxWatched)] {
 		_, had := slices.BinarySearch(before.Subscriptions, uri)
-		if !had && c.watched[uri] == nil && !slices.Contains(c.shared.wanted, uri) {
+		if _, watched := c.subs.watched[uri]; !had && !watched && !slices.Contains(c.shared.wanted, uri) {
 			c.shared.wanted = append(c.shared.wanted, uri)
 		}
 	}
@@ -167,9 +166,9 @@ func (c *Conn) adopt(before state, value []byte) {
 	for _, uri := range gone {
 		c.unsubscribe(uri)
 	}
-	if c.news.standing() != nil {
-		c.subscribeWanted()
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.restore()
 }
 
 // save writes the state of the session after a change.
@@ -250,7 +249,7 @@ func (c *Conn) merged(there []byte) (next, here state) {
 		level = other.Level
 	}
 	now := map[string]bool{}
-	for uri := range c.watched {
+	for uri := range c.subs.watched {
 		now[uri] = true
 	}
 	for _, uri := range c.shared.wanted {
@@ -276,68 +275,6 @@ func (c *Conn) merged(there []byte) (next, here state) {
 	return state{Level: level, Subscriptions: slices.Sorted(maps.Keys(now)), Marks: marks[:min(len(marks), keptMarks)]}, here
 }
 
-// subscribeWanted begins the subscriptions that another replica had, for the standing stream that is open here now. What cannot
-// be begun is tried again while a stream is open.
-func (c *Conn) subscribeWanted() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.shared.wanted) == 0 || c.shared.restoring {
-		return
-	}
-	c.shared.restoring = true
-	c.host.Spawn(c.restoreWanted)
-}
-
-func (c *Conn) restoreWanted() {
-	ctx, cancel := context.WithCancel(c.life)
-	defer cancel()
-	defer context.AfterFunc(c.host.Draining, cancel)()
-	for again := new(server.Reopening); ; {
-		c.mu.Lock()
-		standing := c.news.standing() // under c.mu, or a stream that opens now would find that its subscriptions are being begun
-		wanted := slices.Clone(c.shared.wanted)
-		if len(wanted) == 0 || standing == nil || ctx.Err() != nil {
-			c.shared.restoring = false
-			c.mu.Unlock()
-			return
-		}
-		c.mu.Unlock()
-		failed := false
-		for _, uri := range wanted {
-			failed = !c.restore(ctx, uri, standing.header) || failed
-		}
-		if failed {
-			_ = again.Wait(ctx, 0) // its error is that of ctx
-		}
-	}
-}
-
-// restore begins a subscription that another replica had. It reports false if that is to be tried again.
-func (c *Conn) restore(ctx context.Context, uri string, header []upstream.Header) bool {
-	err := c.watch(ctx, uri, header, func() bool { return slices.Contains(c.shared.wanted, uri) })
-	if err == nil {
-		c.mu.Lock()
-		c.unwantLocked(uri) // it may have been there already
-		watched := c.watched[uri] != nil
-		c.mu.Unlock()
-		if watched { // it may have changed since the client's stream at the other replica ended
-			c.tell([][]byte{mcp.Updated(uri)})
-		}
-		return true
-	}
-	if ctx.Err() != nil {
-		return true
-	}
-	f, refused := errors.AsType[*mcp.Failure](err)
-	if refused = refused && f.Cause == mcp.Untranslatable && f.Code != mcp.CodeInternal; refused {
-		c.unwant(uri)
-		c.host.Log.Info("cannot restore a subscription of a session that another replica had: the server refuses it", zap.String("uri", uri), zap.Error(err))
-		return true
-	}
-	c.host.Log.Info("cannot restore a subscription of a session that another replica had: tried again", zap.String("uri", uri), zap.Error(err))
-	return false
-}
-
 // forgetState deletes the stored state of a session that has ended.
 func (c *Conn) forgetState(ctx context.Context) {
 	s := &c.shared
@@ -359,7 +296,7 @@ func (c *Conn) forgetState(ctx context.Context) {
 func (c *Conn) Subscriptions() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return strings.Join(slices.Sorted(maps.Keys(c.watched)), " ")
+	return strings.Join(slices.Sorted(maps.Keys(c.subs.watched)), " ")
 }
 
 func appendSerial(dst []byte, s ended.Serial) []byte {

@@ -1,122 +1,175 @@
 package legacyclient
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"io"
-	"iter"
+	"errors"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
-	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+// Over HTTP, each request for subscriptions is a connection that stays open, and its resources are fixed. So what a client
+// subscribes to begins in a request of its own, whose acknowledgement says whether the server accepts it, and soon a request for the
+// resources of several takes their place. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions.
+
 const (
-	// maxWatched is how many resources a session may have subscribed to.
-	maxWatched = 1000
-	// resourceSubscriptions is the path of the URIs in the params of a subscription.
-	resourceSubscriptions = "notifications.resourceSubscriptions"
+	// maxNamedBytes is the size of the URIs in one request: servers bound their messages.
+	maxNamedBytes = 64 << 10
+	// fewWatches is how many requests for subscriptions are left alone, and someWatches how many there may be if some of them can be
+	// replaced by one. There are never more than maxWatches.
+	fewWatches, someWatches, maxWatches = 2, 6, 10
+	// minOverlap and maxOverlap bound how long two requests name the same resources: until what the server has sent on the older
+	// one must have come.
+	minOverlap, maxOverlap = 50 * time.Millisecond, 500 * time.Millisecond
+	// overlapTicks is how many parts that time has, each of which must pass in time.
+	overlapTicks = 5
+	// maxOverlaps bounds for how many resources an update is remembered for that time.
+	maxOverlaps = 4096
+	// idleNames is how long the server keeps resources that nothing is subscribed to any more, in a request that names others.
+	idleNames = time.Second
+	// mergePause is how long subscriptions stay as they are after the server has not accepted one that replaces them.
+	mergePause = 5 * time.Second
 )
 
-// subscribe subscribes to a resource, with a request of its own, so that the acknowledgement says whether the server
-// accepts it. See
-// https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions.
+// subscribe subscribes to a resource, and returns when the server has accepted that.
 func (c *Conn) subscribe(ctx context.Context, uri string, header []upstream.Header) error {
-	return c.watch(ctx, uri, header, func() bool { return true })
-}
-
-// watch is subscribe for a subscription that may have become unwanted when the server has accepted it. wanted is called with
-// c.mu held.
-func (c *Conn) watch(ctx context.Context, uri string, header []upstream.Header, wanted func() bool) error {
 	if err := c.mustOffer(ctx, "resources.subscribe", wire.ResourcesSubscribe, header); err != nil {
 		return err
 	}
+	uri = strings.Clone(uri) // it is part of a message that may be large
+	left := false
+	done := make(chan error, 1)
 	c.mu.Lock()
-	_, already := c.watched[uri]
-	size := watchedSize(uri, header)
-	full := len(c.watched) >= maxWatched || c.watching+size > server.MaxSubscriptions
-	c.mu.Unlock()
+	s := &c.subs
+	s.header = header
+	_, already := s.watched[uri]
+	total, bytes := len(s.watched)+len(s.wishes), s.bytes+watchedSize(uri)
+	for _, w := range s.wishes {
+		bytes += watchedSize(w.uri)
+	}
 	switch {
-	case already:
+	case already || c.rejoin(uri):
+		c.mu.Unlock()
 		return nil
-	case full:
-		return mcp.Saying(mcp.CodeInternal, "too many subscriptions: end others with resources/unsubscribe first")
+	case total >= maxWatched || bytes > server.MaxSubscriptions || len(uri) > maxNamedBytes:
+		c.mu.Unlock()
+		return errTooMany()
 	}
-	life, end := context.WithCancel(c.life)
-	what := append(append([]byte(`"notifications":{"resourceSubscriptions":[`), mcp.AppendString(nil, uri)...), `]}`...)
-	l := &listenRequest{c: c, ctx: life, what: string(what), can: c.can, header: header, uri: uri, missed: [][]byte{mcp.Updated(uri)}}
-	stop := context.AfterFunc(ctx, end)
-	granted, err := l.begin()
-	switch {
-	case !stop() && err == nil:
-		err = context.Cause(ctx)
-	case err == nil && !contains(granted.Get(resourceSubscriptions), uri):
-		err = mcp.Saying(mcp.CodeInvalidParams, "Subscription not accepted: "+uri)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, already = c.watched[uri]
-	unwanted := err != nil || already || !wanted() || c.life.Err() != nil
-	if !unwanted {
-		err = c.kept.Keep(size)
-	}
-	if unwanted || err != nil {
-		c.host.Spawn(func() { l.end(); end() })
+	c.wishFor(&wish{uri: uri, wanted: func() bool { return !left }, done: func(err error) { done <- err }})
+	c.mu.Unlock()
+	select {
+	case err := <-done:
 		return err
+	case <-ctx.Done():
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		left = true
+		return context.Cause(ctx)
 	}
-	c.watching += size
-	c.watched[uri] = func() { // with c.mu held
-		end()
-		c.watching -= size
-		c.kept.Drop(size)
+}
+
+func errTooMany() error {
+	return mcp.Saying(mcp.CodeInternal, "too many subscriptions: end others with resources/unsubscribe first")
+}
+
+// hold counts a resource that the session subscribes to from now on. c.mu must be held.
+func (c *Conn) hold(uri string, w *watch) error {
+	if _, there := c.subs.watched[uri]; !there {
+		n := watchedSize(uri)
+		if err := c.kept.Keep(n); err != nil {
+			return err
+		}
+		c.subs.bytes += n
 	}
-	c.unwantLocked(uri)
-	free := context.AfterFunc(c.host.Draining, end)
-	c.host.Spawn(func() {
-		defer end()
-		defer free()
-		l.run()
-	})
+	c.subs.watched[uri] = w
 	return nil
 }
 
-// watchedSize returns how many bytes a subscription takes: the URI is in the request, in the notification for a gap, twice, and
-// names it.
-func watchedSize(uri string, header []upstream.Header) int {
-	n := 5*len(uri) + server.SubscriptionOverhead
-	for _, h := range header {
-		n += len(h.Name) + len(h.Value)
+// unhold is called when the session is not subscribed to a resource any more. c.mu must be held.
+func (c *Conn) unhold(uri string) {
+	if _, there := c.subs.watched[uri]; there {
+		n := watchedSize(uri)
+		c.subs.bytes -= n
+		c.kept.Drop(n)
+		delete(c.subs.watched, uri)
 	}
-	return n
+}
+
+// watchedSize returns how many bytes a subscription takes: the URI is in two requests while one replaces the other, in what each has
+// granted, in the notification for a gap, and names it.
+func watchedSize(uri string) int { return 6*len(uri) + server.SubscriptionOverhead }
+
+// rejoin subscribes to a resource that a request names although nothing is subscribed to it any more. c.mu must be held.
+func (c *Conn) rejoin(uri string) bool {
+	for _, w := range c.subs.watches {
+		if w.names[uri] && (w.in == nil || w.in.to != nil && w.in.to != w && w.in.to.names[uri]) {
+			return c.hold(uri, w) == nil
+		}
+	}
+	return false
+}
+
+// wishFor adds a subscription that is to begin. c.mu must be held.
+func (c *Conn) wishFor(w *wish) {
+	c.subs.wishes = append(c.subs.wishes, w)
+	c.tend()
+}
+
+// settle ends a wish. w has been granted, unless err says why not. c.mu must be held.
+func (c *Conn) settle(one *wish, w *watch, err error) {
+	c.subs.wishes = slices.DeleteFunc(c.subs.wishes, func(other *wish) bool { return other == one })
+	if err == nil && one.wanted() {
+		err = c.hold(one.uri, w)
+	}
+	if f, ok := errors.AsType[*mcp.Failure](err); ok { // each gets the id of its request
+		own := *f
+		err = &own
+	}
+	one.done(err)
 }
 
 func (c *Conn) unsubscribe(uri string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unwantLocked(uri)
-	if end := c.watched[uri]; end != nil {
-		end()
-		delete(c.watched, uri)
+	s := &c.subs
+	c.unwant(uri)
+	for _, one := range s.wishes {
+		if one.uri == uri {
+			one.wanted = func() bool { return false }
+		}
+	}
+	w := s.watched[uri]
+	c.unhold(uri)
+	switch {
+	case w == nil || w.in != nil: // then there is no more, or another request takes its place soon
+	case c.owned(w) == 0:
+		c.drop(w)
+	case !s.tidying:
+		s.tidying = true
+		c.host.Spawn(func() {
+			err := server.Sleep(w.ctx, idleNames)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if s.tidying = false; err == nil {
+				c.merge(true)
+			}
+		})
 	}
 }
 
-// unwant notes that a subscription has begun, or is not wanted any more.
+// unwant notes that a subscription of another replica has begun, or is not wanted any more. c.mu must be held.
 func (c *Conn) unwant(uri string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.unwantLocked(uri)
-}
-
-// unwantLocked is unwant; c.mu must be held.
-func (c *Conn) unwantLocked(uri string) {
 	c.shared.wanted = slices.DeleteFunc(c.shared.wanted, func(other string) bool { return other == uri })
 }
 
@@ -124,259 +177,503 @@ func (c *Conn) unwantLocked(uri string) {
 func (c *Conn) Unwatch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, end := range c.watched {
-		end()
+	for _, w := range slices.Clone(c.subs.watches) {
+		c.drop(w)
 	}
-	clear(c.watched)
+	for _, one := range c.subs.wishes {
+		one.wanted = func() bool { return false }
+	}
+	for uri := range c.subs.watched {
+		c.unhold(uri)
+	}
 }
 
-// listenRequest is one subscriptions/listen request of dragoman's own, which is sent again when it ends by itself. Its
-// notifications go to the standing stream.
-type listenRequest struct {
-	c      *Conn
-	ctx    context.Context // ends when the notifications are no longer wanted
-	what   string          // params, without the braces
-	can    []byte          // clientCapabilities
-	header []upstream.Header
-	uri    string   // the resource; "" for none
-	missed [][]byte // what the client is told after a time in which the server could not send it
-
-	id []byte
-	st upstream.Stream
+// owned returns how many subscriptions w has. c.mu must be held.
+func (c *Conn) owned(w *watch) (n int) {
+	for name := range w.names {
+		if c.subs.watched[name] == w {
+			n++
+		}
+	}
+	return n
 }
 
-// begin sends the request and waits for the acknowledgement, whose params it returns.
-func (l *listenRequest) begin() (granted gjson.Result, err error) {
-	ctx, cancel := context.WithTimeout(l.ctx, l.c.host.Config().Upstream.HandshakeTimeout)
-	defer cancel()
-	var o *upstream.Outgoing
-	if l.id, o, err = l.c.own(ownRequest{method: wire.SubscriptionsListen, params: l.what, can: l.can}, l.header); err != nil {
-		return granted, err
+// drop ends a request. c.mu must be held.
+func (c *Conn) drop(w *watch) {
+	w.stop()
+	c.subs.watches = slices.DeleteFunc(c.subs.watches, func(other *watch) bool { return other == w })
+}
+
+// tend begins what is wished, unless that is under way. c.mu must be held.
+func (c *Conn) tend() {
+	if s := &c.subs; len(s.wishes) > 0 && !s.tending {
+		s.tending = true
+		c.host.Spawn(c.begins)
 	}
-	if l.st, err = l.c.conn.Send(l.ctx, o); err != nil {
-		l.st = nil
-		return granted, err
-	}
-	for e, err := range server.Before(ctx, l.st) {
-		if err != nil {
-			if e, err = server.RefusalOf(err, l.id); err != nil {
-				return granted, err
+}
+
+// begins begins what is wished, all that is there at one time with one request if the server accepts that. It ends if there is
+// nothing more, or if that has to wait for a merge.
+func (c *Conn) begins() {
+	s := &c.subs
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer func() { s.tending = false }()
+	for len(s.wishes) > 0 {
+		if n := len(s.watches); n >= someWatches && (s.merging || c.merge(false)) {
+			return // which tends the wishes when it is done
+		} else if n >= maxWatches-1 {
+			for _, one := range slices.Clone(s.wishes) {
+				c.settle(one, nil, errTooMany())
+			}
+			return
+		}
+		var list []*wish
+		bytes := 0
+		for _, one := range s.wishes[:min(len(s.wishes), s.most, s.atOnce)] {
+			if bytes += len(one.uri); bytes <= maxNamedBytes {
+				list = append(list, one)
 			}
 		}
-		var m wire.Message
-		if len(e.Data) == 0 || m.Scan(e.Data, nil) != nil {
-			continue
+		c.ask(list)
+		if len(s.watches) > fewWatches {
+			c.merge(false)
 		}
-		switch {
-		case m.Method == wire.SubscriptionsAcknowledged:
-			return gjson.ParseBytes(append([]byte(nil), m.Params()...)), nil
-		case m.Kind == wire.Error:
-			said := gjson.GetMany(wire.View(m.Error()), "code", "message")
-			return granted, mcp.Saying(int(said[0].Int()), said[1].String())
-		case m.Kind == wire.Result:
-			return granted, io.EOF
-		}
-		l.c.enqueue(m.Raw, l.header)
 	}
-	return granted, io.EOF
 }
 
-// run forwards notifications until ctx ends. It begins the subscription if begin was not called.
-func (l *listenRequest) run() {
-	defer l.end()
-	var again server.Reopening
-	for gap := false; ; gap = true {
-		if l.st == nil {
-			granted, err := l.begin()
-			if err != nil {
-				l.c.host.Log.Debug("cannot begin a subscription: it is tried again", zap.Error(err))
-				l.drop() // the stream of a pipe does not end with the refusal
-			} else if gap {
-				l.c.tell(l.missed)
-				if l.uri != "" && !contains(granted.Get(resourceSubscriptions), l.uri) {
-					l.c.host.Log.Info("the server does not accept a subscription any more: its client hears of no further changes", zap.String("uri", l.uri))
+// ask asks for subscriptions with one request, and settles them as far as the answer says what the server accepts. c.mu must be held,
+// and is unlocked meanwhile.
+func (c *Conn) ask(list []*wish) {
+	s := &c.subs
+	names := make([]string, len(list))
+	for i, one := range list {
+		names[i] = one.uri
+	}
+	w := c.newWatch(names)
+	c.mu.Unlock()
+	granted, err := w.begin()
+	if err != nil {
+		w.end()
+		w.stop()
+	}
+	c.mu.Lock()
+	w.grant(names, granted)
+	if len(list) > 1 && len(w.names) == 0 && (err == nil || isRefusal(err)) { // perhaps because of one of them
+		if s.atOnce = len(list) / 2; err == nil {
+			c.host.Spawn(func() { w.end(); w.stop() })
+		}
+		return
+	}
+	s.atOnce = min(2*s.atOnce, maxWatched)
+	if err != nil {
+		for _, one := range list {
+			c.settle(one, nil, err)
+		}
+		return
+	}
+	s.watches = append(s.watches, w)
+	var rest []*wish
+	bounded := false
+	for _, one := range list {
+		switch {
+		case !w.names[one.uri]:
+			rest = append(rest, one)
+			continue
+		case one.before > 0: // alone, or with fewer others, the server accepts it
+			s.most, bounded = min(s.most, one.before), true
+		}
+		c.settle(one, w, nil)
+	}
+	for _, one := range rest {
+		if len(w.names) == 0 || one.before > 0 && !bounded {
+			c.settle(one, nil, mcp.Saying(mcp.CodeInvalidParams, "Subscription not accepted: "+one.uri))
+		} else {
+			one.before = len(w.names)
+		}
+	}
+	if c.owned(w) == 0 {
+		c.drop(w)
+	}
+	c.host.Spawn(func() { c.follow(w) })
+}
+
+// isRefusal reports whether the server has answered that it does not accept what a request names.
+func isRefusal(err error) bool {
+	f, ok := errors.AsType[*mcp.Failure](err)
+	return ok && f.Cause == mcp.Untranslatable && f.Code != mcp.CodeInternal
+}
+
+// newWatch returns a request for subscriptions that was not sent. c.mu must be held.
+func (c *Conn) newWatch(names []string) *watch {
+	life, stop := context.WithCancel(c.life)
+	free := context.AfterFunc(c.host.Draining, stop)
+	what := []byte(`"notifications":{"resourceSubscriptions":[`)
+	for i, name := range names {
+		if i > 0 {
+			what = append(what, ',')
+		}
+		what = mcp.AppendString(what, name)
+	}
+	return &watch{
+		listenRequest: listenRequest{c: c, ctx: life, what: string(append(what, `]}`...)), can: c.can, header: c.subs.header},
+		stop:          func() { stop(); free() },
+	}
+}
+
+// grant notes which of the resources that w names the server has acknowledged.
+func (w *watch) grant(asked []string, acknowledged gjson.Result) {
+	said := make(map[string]bool, len(asked))
+	acknowledged.Get("notifications.resourceSubscriptions").ForEach(func(_, v gjson.Result) bool {
+		said[v.String()] = v.Type == gjson.String
+		return true
+	})
+	w.names = make(map[string]bool, len(asked))
+	for _, name := range asked {
+		if said[name] {
+			w.names[name] = true
+		}
+	}
+}
+
+// follow forwards the updates of a request until it ends.
+func (c *Conn) follow(w *watch) {
+	defer w.end()
+	for m := range notifications(w.st) {
+		if c.counts(w, m) {
+			c.enqueue(m.Raw, w.header)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.ctx.Err() != nil {
+		return
+	}
+	w.listenRequest.drop() // there is nothing to cancel
+	c.bridge.results.Unheard(c.realm)
+	c.drop(w)
+	if h := w.in; h != nil {
+		if len(h.lost) == 0 {
+			close(h.broken)
+		}
+		h.lost[w] = true
+		return
+	}
+	c.lose(w)
+}
+
+// lose notes that the subscriptions of a request have to begin again. c.mu must be held.
+func (c *Conn) lose(w *watch) {
+	lost := false
+	for name := range w.names {
+		if c.subs.watched[name] == w {
+			c.subs.watched[name], lost = nil, true
+		}
+	}
+	if lost {
+		c.restore()
+	}
+}
+
+// counts reports whether the client gets a message of w: not if it is an update of a resource that it is not subscribed to any more,
+// or one that comes with another request.
+func (c *Conn) counts(w *watch, m *wire.Message) bool {
+	if m.Method != wire.ResourcesUpdated {
+		return true
+	}
+	uri := gjson.Get(wire.View(m.Params()), "uri").String()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.subs.heard = true
+	if !c.concerns(w, uri) {
+		return false
+	}
+	return w.in == nil || w.in.counts(w, uri)
+}
+
+// concerns reports whether an update is one of w's subscriptions. The server may name another resource than the one subscribed to: one
+// below it, or the same in another form. c.mu must be held.
+func (c *Conn) concerns(w *watch, uri string) bool {
+	owns := func(name string) bool {
+		by := c.subs.watched[name]
+		return by == w || by != nil && by.in != nil && by.in.to == w
+	}
+	if w.names[uri] && owns(uri) {
+		return true
+	}
+	named, any := false, false
+	for name := range w.names {
+		own := owns(name)
+		if strings.HasPrefix(uri, name) {
+			if own {
+				return true
+			}
+			named = true
+		}
+		any = any || own
+	}
+	return any && !named
+}
+
+// counts reports whether the client gets an update of w. The mutex of the session must be held.
+func (h *handover) counts(w *watch, uri string) bool {
+	o := h.unsettled[uri]
+	if o == nil {
+		if h.switched || len(h.unsettled) == maxOverlaps {
+			return h.switched == (w == h.to)
+		}
+		o = new(overlap)
+		h.unsettled[strings.Clone(uri)] = o // it is the message's
+	}
+	if w == h.to {
+		o.held++
+		o.heldAt = time.Now()
+		return false
+	}
+	o.told++
+	o.toldAt = time.Now()
+	return true
+}
+
+// merge replaces some requests by one, if that is possible now, and reports whether that has begun. With tidy it also replaces one
+// that names resources that nothing is subscribed to. c.mu must be held.
+func (c *Conn) merge(tidy bool) bool {
+	s := &c.subs
+	if s.merging || time.Now().Before(s.pause) || c.life.Err() != nil || c.host.Draining.Err() != nil {
+		return false
+	}
+	all := make(map[*watch][]string, len(s.watches))
+	for name, w := range s.watched {
+		if w != nil {
+			all[w] = append(all[w], name)
+		}
+	}
+	inOrder := slices.SortedFunc(slices.Values(s.watches), func(a, b *watch) int { return cmp.Compare(len(all[a]), len(all[b])) })
+	var from []*watch
+	var names []string
+	bytes := 0
+	for _, w := range inOrder {
+		for _, name := range all[w] {
+			bytes += len(name)
+		}
+		if len(names)+len(all[w]) > s.most || bytes > maxNamedBytes {
+			break
+		}
+		from, names = append(from, w), append(names, all[w]...)
+	}
+	if len(from) < 2 || len(s.watches) <= fewWatches {
+		i := slices.IndexFunc(inOrder, func(w *watch) bool { return len(w.names) > len(all[w]) })
+		if !tidy || i < 0 {
+			return false
+		}
+		from, names = inOrder[i:i+1], all[inOrder[i]]
+	}
+	slices.Sort(names)
+	s.merging = true
+	c.host.Spawn(func() { c.replace(from, names) })
+	return true
+}
+
+// replace replaces requests by one for these resources, to which they are subscribed.
+func (c *Conn) replace(from []*watch, names []string) {
+	s := &c.subs
+	c.mu.Lock()
+	h := &handover{lost: map[*watch]bool{}, broken: make(chan struct{}), unsettled: map[string]*overlap{}}
+	for _, w := range from {
+		w.in = h
+	}
+	to := c.newWatch(names)
+	c.mu.Unlock()
+	began := time.Now()
+	granted, err := to.begin()
+	took := time.Since(began)
+	c.mu.Lock()
+	to.grant(names, granted)
+	accepted := err == nil && !slices.ContainsFunc(names, func(name string) bool { return s.watched[name] != nil && !to.names[name] })
+	switch {
+	case accepted:
+		h.to, to.in = to, h
+		s.watches = append(s.watches, to)
+		c.host.Spawn(func() { c.follow(to) })
+		c.mu.Unlock()
+		c.overlap(h, min(max(4*took, minOverlap), maxOverlap))
+		c.mu.Lock()
+	case err == nil || isRefusal(err):
+		s.most = max(1, min(len(names)-1, cmp.Or(len(to.names), len(names)/2)))
+	default:
+		s.pause = time.Now().Add(mergePause)
+	}
+	if h.to == nil {
+		c.host.Spawn(func() { to.end(); to.stop() })
+	}
+	defer c.mu.Unlock()
+	accepted = accepted && !h.lost[to]
+	for _, w := range from {
+		w.in = nil
+		switch {
+		case accepted:
+			c.drop(w)
+		case h.lost[w]:
+			c.lose(w)
+		case c.owned(w) == 0:
+			c.drop(w)
+		}
+	}
+	to.in = nil
+	if accepted {
+		for name := range to.names {
+			if by := s.watched[name]; slices.Contains(from, by) {
+				if s.watched[name] = to; h.lost[by] {
+					c.tell([][]byte{mcp.Updated(name)})
 				}
 			}
 		}
-		if l.st != nil {
-			again.Opened()
-			for m := range notifications(l.st) {
-				l.c.enqueue(m.Raw, l.header)
-				again.Heard()
+		for name := range h.unsettled {
+			c.conclude(h, name)
+		}
+		if c.owned(to) == 0 {
+			c.drop(to)
+		}
+	} else if h.to != nil {
+		c.drop(to)
+	}
+	s.merging = false
+	if len(s.watches) > fewWatches || len(s.wishes) > 0 {
+		c.merge(false)
+	}
+	c.tend()
+}
+
+// overlap waits until the new request of a handover has taken the place of the older ones. quiet is how long there must have been no update
+// of a resource.
+func (c *Conn) overlap(h *handover, quiet time.Duration) {
+	tick := time.NewTicker(quiet / overlapTicks)
+	defer tick.Stop()
+	for until := time.Now().Add(20 * quiet); ; {
+		for n := 0; n < overlapTicks; n++ {
+			last := time.Now()
+			select {
+			case <-tick.C:
+				if late := time.Since(last) > 2*quiet/overlapTicks; late && last.Before(until) {
+					n = -1 // this process had no time to read, either
+				}
+			case <-h.broken:
+				n = overlapTicks
+			case <-h.to.ctx.Done():
+				n = overlapTicks
 			}
 		}
-		if l.ctx.Err() != nil {
+		c.mu.Lock()
+		h.switched = true
+		for name, o := range h.unsettled {
+			if time.Since(o.toldAt) >= quiet && time.Since(o.heldAt) >= quiet {
+				c.conclude(h, name)
+			}
+		}
+		over := len(h.unsettled) == 0 || len(h.lost) > 0 || h.to.ctx.Err() != nil || time.Now().After(until)
+		c.mu.Unlock()
+		if over {
 			return
 		}
-		l.c.bridge.results.Unheard(l.c.realm)
-		l.drop()
-		if again.Wait(l.ctx, 0) != nil {
+	}
+}
+
+// conclude makes the new request the one whose updates of a resource count, and tells the client of an update that has come on it alone.
+// c.mu must be held.
+func (c *Conn) conclude(h *handover, uri string) {
+	o := h.unsettled[uri]
+	delete(h.unsettled, uri)
+	if o.held > o.told || o.held > 0 && o.heldAt.After(o.toldAt) && time.Since(o.heldAt) < minOverlap {
+		c.tell([][]byte{mcp.Updated(uri)})
+	}
+}
+
+// restore begins the subscriptions that are not at the server: their request has ended by itself, or, while a standing stream is open,
+// another replica had them. What cannot begin is tried again. c.mu must be held.
+func (c *Conn) restore() {
+	if s := &c.subs; !s.restoring {
+		s.restoring = true
+		c.host.Spawn(c.restores)
+	}
+}
+
+func (c *Conn) restores() {
+	s := &c.subs
+	ctx, cancel := context.WithCancel(c.life)
+	defer cancel()
+	defer context.AfterFunc(c.host.Draining, cancel)()
+	for failed := false; ; {
+		c.mu.Lock()
+		list, lost := c.absent()
+		if len(list) == 0 || ctx.Err() != nil {
+			s.restoring = false
+			c.mu.Unlock()
 			return
 		}
+		if s.heard {
+			s.again.Heard()
+			s.heard = false
+		}
+		header := s.header
+		c.mu.Unlock()
+		if failed || lost {
+			_ = s.again.Wait(ctx, 0) // its error is that of ctx
+		}
+		err := c.mustOffer(ctx, "resources.subscribe", wire.ResourcesSubscribe, header)
+		if failed = err != nil; failed {
+			c.host.Log.Debug("cannot restore subscriptions: tried again", zap.Error(err))
+			continue
+		}
+		var begun sync.WaitGroup
+		c.mu.Lock()
+		list, _ = c.absent()
+		for _, uri := range list {
+			begun.Add(1)
+			c.wishFor(&wish{uri: uri, wanted: func() bool { return c.isAbsent(uri) }, done: func(err error) {
+				defer begun.Done()
+				switch {
+				case err == nil:
+					s.again.Opened()
+					if s.watched[uri] != nil { // it may have changed meanwhile
+						c.tell([][]byte{mcp.Updated(uri)})
+					}
+				case isRefusal(err):
+					c.host.Log.Info("the server does not accept a subscription any more: its client hears of no further changes", zap.String("uri", uri), zap.Error(err))
+					c.unhold(uri)
+				case ctx.Err() == nil:
+					failed = true
+					c.host.Log.Debug("cannot restore a subscription: tried again", zap.String("uri", uri), zap.Error(err))
+					return
+				}
+				c.unwant(uri)
+			}})
+		}
+		c.mu.Unlock()
+		begun.Wait()
 	}
 }
 
-// end ends the subscription.
-func (l *listenRequest) end() {
-	if l.st != nil {
-		l.c.sendCancelled(l.id)
-		l.drop()
-	}
-}
-
-// drop closes the stream.
-func (l *listenRequest) drop() {
-	if l.st != nil {
-		l.st.Close()
-		l.st = nil
-	}
-}
-
-// notifications gives the messages of a subscription's stream until it ends, or the response ends the subscription. A
-// message is valid until the next one.
-func notifications(st upstream.Stream) iter.Seq[*wire.Message] {
-	return func(yield func(*wire.Message) bool) {
-		var m wire.Message
-		for e, err := range st.Events {
-			if err == nil && (len(e.Data) == 0 || m.Scan(e.Data, nil) != nil) {
-				continue
-			}
-			if err != nil || m.Kind.Response() || !yield(&m) {
-				return
-			}
+// absent returns the resources whose subscriptions are to be restored, and whether a request for some has ended. c.mu must be held.
+func (c *Conn) absent() (list []string, lost bool) {
+	s := &c.subs
+	for uri, w := range s.watched {
+		if w == nil {
+			list, lost = append(list, uri), true
 		}
 	}
-}
-
-// contains reports whether a JSON array contains this string.
-func contains(list gjson.Result, text string) (found bool) {
-	list.ForEach(func(_, v gjson.Result) bool {
-		found = v.Type == gjson.String && v.String() == text
-		return !found
-	})
-	return found
-}
-
-// passDown translates a notification of the server. It returns nil if the client gets nothing.
-func (c *Conn) passDown(m *wire.Message, header []upstream.Header) []byte {
-	if m.Kind != wire.Notification {
-		c.host.Report.Dropped("request") // servers of this revision have none
-		return nil
-	}
-	if m.Method == wire.ToolsListChanged {
-		c.tools.Forget()
-	}
-	c.bridge.results.Heard(m)
-	method := m.Method
-	m.Facts = c.facts
-	out, v, err := c.down.Rewrite(nil, m)
-	c.host.Losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
-	if err != nil {
-		c.host.Report.Untranslated(err, header)
-		return nil
-	}
-	if v != wire.Forward {
-		return nil
-	}
-	return out
-}
-
-// appendOpened appends to list the notifications that end the URL elicitations with these ids.
-func (c *Conn) appendOpened(list, opened [][]byte, header []upstream.Header) [][]byte {
-	for _, id := range opened {
-		var m wire.Message
-		body := mcp.Notification(wire.ElicitationCompleted, `{"elicitationId":`+wire.View(id)+`}`)
-		if m.Scan(body, c.down.Shape()) == nil {
-			if out := c.passDown(&m, header); out != nil {
-				list = append(list, out)
+	if standing := c.news.standing(); standing != nil && len(c.shared.wanted) > 0 {
+		s.header = standing.header
+		for _, uri := range c.shared.wanted {
+			if _, there := s.watched[uri]; !there {
+				list = append(list, uri)
 			}
 		}
 	}
-	return list
+	return list, lost
 }
 
-// downResult translates a result of the server to the response to a request of this method.
-func (c *Conn) downResult(id []byte, method wire.Method, result []byte, header []upstream.Header) ([]byte, error) {
-	var m wire.Message
-	if err := m.Scan(mcp.AppendResult(nil, id, result), c.down.Shape()); err != nil {
-		return nil, err
-	}
-	m.Method, m.Facts = method, c.facts
-	out, v, err := c.down.Rewrite(nil, &m)
-	c.host.Losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
-	if err == nil && v != wire.Forward {
-		err = mcp.Saying(mcp.CodeInternal, "Unsupported result of "+method.String())
-	}
-	return out, err
-}
-
-// Observe sets what begins the observation of a message of the server outside of any call, and returns nil if nothing observes
-// it. The proxy sees the message when the client gets it, and asks Seen what it was made of. Observe must be called before the
-// first use.
-func (c *Conn) Observe(begin func(raw []byte) (*observe.Call, observe.Copy)) { c.seeing = begin }
-
-// Seen returns the observation of a notification that the standing stream has given, or nil.
-func (c *Conn) Seen(text []byte) *observe.Call { return c.news.observed(text) }
-
-// seenNews is a notification that is observed; call is nil if nothing observes it.
-type seenNews struct {
-	call *observe.Call
-	kept observe.Copy
-}
-
-// observe begins the observation of a notification, before translation changes it.
-func (c *Conn) observe(m *wire.Message) (s seenNews) {
-	if c.seeing != nil {
-		s.call, s.kept = c.seeing(m.Raw)
-	}
-	return s
-}
-
-// translated adds the notification as it came. out is what the client gets; nil for nothing.
-func (s *seenNews) translated(c *Conn, m *wire.Message, out []byte) {
-	if s.call == nil {
-		return
-	}
-	s.call.Came(observe.Message{
-		Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: s.kept, Losses: slices.Clone(m.Losses),
-		Why: observe.Why{Translator: c.down, Known: translate.Known{Facts: c.facts}},
-	})
-	if out == nil {
-		s.call.End(string(metrics.Local), "")
-	}
-}
-
-// enqueue translates a notification of the server and puts it on the standing stream. raw may be used again.
-func (c *Conn) enqueue(raw []byte, header []upstream.Header) {
-	var m wire.Message
-	if m.Scan(raw, c.down.Shape()) != nil {
-		c.host.Report.Dropped("malformed")
-		return
-	}
-	seen := c.observe(&m)
-	m.Room = -1 // raw is the server's stream's, which overwrites it
-	out := c.passDown(&m, header)
-	seen.translated(c, &m, out)
-	switch {
-	case out == nil:
-		return
-	case !m.Edited():
-		out = bytes.Clone(out)
-	}
-	c.put(out, seen.call)
-}
-
-// tell puts notifications of dragoman's own, which tell of a gap, on the standing stream. They need no translation.
-func (c *Conn) tell(list [][]byte) {
-	for _, m := range list {
-		if !c.news.tell(bytes.Clone(m)) {
-			c.host.Report.Dropped("queue_full")
-		}
-	}
-}
-
-func (c *Conn) put(text []byte, seen *observe.Call) {
-	for range c.news.put(text, seen) {
-		c.host.Report.Dropped("queue_full")
-	}
+// isAbsent reports whether a subscription is still to be restored. c.mu must be held.
+func (c *Conn) isAbsent(uri string) bool {
+	w, there := c.subs.watched[uri]
+	return there && w == nil || !there && slices.Contains(c.shared.wanted, uri)
 }

@@ -106,9 +106,8 @@ func TestSubscriptionsToResources(t *testing.T) {
 				b := newBridge(t)
 				s := &granting{messages: c.messages}
 				conn := b.New(s, ByOwnProcess, translate.Latest(), wire.Facts(0))
-				ended := 0
 				for n := range c.before {
-					conn.watched[fmt.Sprint("b:", n)] = func() { ended++ }
+					conn.pretend(fmt.Sprint("b:", n))
 				}
 				for range 2 { // the second time there is one already
 					if err := conn.subscribe(t.Context(), "a:x", nil); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -127,8 +126,8 @@ func TestSubscriptionsToResources(t *testing.T) {
 				s.mu.Unlock()
 				conn.Unwatch()
 				synctest.Wait()
-				if s.open != 0 || ended != c.before || conn.Subscriptions() != "" {
-					t.Errorf("%d streams are open, %d of %d others have ended, left: %q", s.open, ended, c.before, conn.Subscriptions())
+				if s.open != 0 || conn.Subscriptions() != "" {
+					t.Errorf("%d streams are open, left: %q", s.open, conn.Subscriptions())
 				}
 				conn.end()
 				b.host.Wait()
@@ -198,4 +197,38 @@ func TestNotificationsOutlastTheServersStream(t *testing.T) {
 			conn.end()
 		}
 	}
+}
+
+// TestSubscriptionsOfOneClientLeaveRoom for those of others: each is a connection, and no client may have more than are left, whatever
+// the number of its sessions.
+func TestSubscriptionsOfOneClientLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBridge(t)
+		b.host.Config().Limits.Streams = 10
+		s := &granting{messages: []string{`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["a:x"]}}}`}}
+		var conns []*Conn
+		begin := func(client string) error {
+			c := b.New(s, ByHTTP, translate.Latest(), wire.Facts(0))
+			c.RunsFor(client)
+			conns = append(conns, c)
+			return c.subscribe(t.Context(), "a:x", nil)
+		}
+		for n := range 9 {
+			if err := begin("greedy"); (err == nil) != (n < 6) || err != nil && !strings.Contains(err.Error(), "too many subscriptions of this client") {
+				t.Errorf("%d: %v", n, err)
+			}
+		}
+		for _, client := range []string{"modest", "another"} {
+			if err := begin(client); err != nil {
+				t.Errorf("%s: %v", client, err)
+			}
+		}
+		for _, c := range conns {
+			c.end()
+		}
+		b.host.Wait()
+		if n := b.streams.fair.Held(); n != 0 {
+			t.Errorf("%d are counted at the end", n)
+		}
+	})
 }

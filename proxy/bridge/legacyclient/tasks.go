@@ -28,7 +28,7 @@ const (
 	defaultTTL    = 5 * time.Minute
 	maxTTL        = time.Hour
 	maxTaskAsks   = 1024 // questions of tasks
-	maxTaskWatch  = 64   // tasks whose notifications the client gets
+	maxTaskWatch  = 8    // tasks whose notifications the client gets, each of which is a connection
 	defaultPoll   = time.Second
 	shortestPoll  = 20 * time.Millisecond
 	longestPoll   = 10 * time.Minute
