@@ -78,4 +78,4 @@ cross: check-systems ## build for every supported system and processor
 		GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go build -o /dev/null ./cmd/dragoman || exit 1; done; done
 
 check-systems: ## types of all packages, tests included, for darwin, windows and a processor of 32 bits; go vet's checks of the packages with files for one system
-	cd .ci/systems && go run . ../..
+	cd .ci/systems && go run .

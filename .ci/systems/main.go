@@ -1,11 +1,12 @@
-// Systems type-checks all packages of a module and their tests for the systems and processors that its releases are for,
+// Systems type-checks all packages of dragoman and their tests for the systems and processors that its releases are for,
 // and one of 32 bits, and runs the checks of go vet on the packages that have files for one system. It reads
 // dependencies from source: go vet would first compile all of them for each system, which takes three times as long.
 //
-//	go run . FOLDER
+//	go run .
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -21,7 +22,7 @@ var systems = []struct{ os, arch string }{{"linux", "386"}, {"darwin", "arm64"},
 func main() {
 	ok := true
 	for _, s := range systems {
-		fine, err := check(os.Args[1], "GOOS="+s.os, "GOARCH="+s.arch, "CGO_ENABLED=0")
+		fine, err := check("GOOS="+s.os, "GOARCH="+s.arch, "CGO_ENABLED=0")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, s.os+"/"+s.arch+":", err)
 		}
@@ -33,15 +34,15 @@ func main() {
 }
 
 // check writes what is wrong to standard error, and reports whether nothing is.
-func check(folder string, env ...string) (bool, error) {
+func check(env ...string) (bool, error) {
 	all, err := packages.Load(&packages.Config{
-		Mode: packages.LoadAllSyntax | packages.NeedModule, Dir: folder, Tests: true, Env: append(os.Environ(), env...),
+		Mode: packages.LoadAllSyntax | packages.NeedModule, Dir: "../..", Tests: true, Env: append(os.Environ(), env...),
 	}, "./...")
 	if err != nil {
 		return false, err
 	}
 	if len(all) == 0 {
-		return false, fmt.Errorf("no packages in %s", folder)
+		return false, errors.New("there are no packages")
 	}
 	if packages.PrintErrors(all) > 0 {
 		return false, nil
