@@ -1,4 +1,5 @@
-// Servers runs published MCP servers directly and through dragoman, with clients of four revisions, and reports what differs.
+// Servers runs published MCP servers directly and through dragoman, with clients of all revisions and published ones, and reports what
+// differs.
 //
 //	go run ./bench/servers -install -write docs/servers.md
 //
@@ -28,6 +29,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
 )
 
 var errDiffers = errors.New("something differs that docs/servers.md does not name")
@@ -104,7 +106,18 @@ func (o options) run(ctx context.Context) error {
 			return err
 		}
 	}
-	runner := &runner{cache: o.cache, dragoman: o.dragoman, pace: usual}
+	clients, why, err := kinds(ctx, o.install)
+	if err != nil {
+		return err
+	}
+	switch {
+	case why != "" && o.write != "":
+		return errors.New(why + ": -install installs them for the page")
+	case why != "":
+		fmt.Println(why)
+	}
+	runner := &runner{cache: o.cache, dragoman: o.dragoman, kinds: clients, drivers: &peers.Drivers{Folder: peersFolder}, pace: usual}
+	defer runner.drivers.End()
 	if o.show != "" {
 		runner.show = o.save
 	}
@@ -119,7 +132,7 @@ func (o options) run(ctx context.Context) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := os.WriteFile(o.write, page(l, results, old), 0o644); err != nil {
+		if err := os.WriteFile(o.write, page(l, clients, results, old), 0o644); err != nil {
 			return err
 		}
 	}
@@ -212,7 +225,7 @@ func (o options) runAll(ctx context.Context, r *runner, chosen []*server, missin
 }
 
 // save writes a transcript into the folder of -show.
-func (o options) save(s *server, transport, revision string, through bool, t transcript) {
+func (o options) save(s *server, transport string, k kind, through bool, t transcript) {
 	side := "direct"
 	if through {
 		side = "through"
@@ -222,7 +235,7 @@ func (o options) save(s *server, transport, revision string, through bool, t tra
 		err = os.MkdirAll(o.show, 0o755)
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(o.show, strings.Join([]string{s.Name, transport, revision, side}, "_")+".json"), text, 0o644)
+		err = os.WriteFile(filepath.Join(o.show, strings.Join([]string{s.Name, transport, k.name, side}, "_")+".json"), text, 0o644)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "servers:", err)
