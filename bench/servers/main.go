@@ -58,7 +58,7 @@ func main() {
 	flag.BoolVar(&o.install, "install", false, "install the servers that are not there; nothing else does")
 	flag.StringVar(&o.write, "write", "", "file for the page; servers that are not run keep their rows in it (default: none)")
 	flag.StringVar(&o.only, "only", "", "names of the servers to run, separated by commas (default: all)")
-	flag.IntVar(&o.draw, "draw", 0, "run so many of the installed servers, drawn by -by (default: all)")
+	flag.IntVar(&o.draw, "draw", 0, "run so many of the installed servers, each on one transport, and with one client of the older revisions, drawn by -by (default: all)")
 	flag.StringVar(&o.by, "by", "", "with -draw: the text that decides, such as a commit's hash")
 	flag.DurationVar(&o.limit, "limit", 2*time.Hour, "time for all servers")
 	flag.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "how many servers run at once")
@@ -110,6 +110,9 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if o.draw > 0 {
+		clients = drawClients(clients, o.by)
+	}
 	switch {
 	case why != "" && o.write != "":
 		return errors.New(why + ": -install installs them for the page")
@@ -159,8 +162,7 @@ func (o options) choose(all []*server) ([]*server, error) {
 
 // draw returns n of the servers, each with one of its transports. The text alone decides which.
 func draw(all []*server, n int, by string) []*server {
-	sum := sha256.Sum256([]byte(by))
-	random := rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])))
+	random := randomBy(by)
 	all = slices.SortedFunc(slices.Values(all), func(a, b *server) int { return strings.Compare(a.Name, b.Name) })
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	var drawn []*server
@@ -169,6 +171,18 @@ func draw(all []*server, n int, by string) []*server {
 		drawn = append(drawn, s.only(ways[random.IntN(len(ways))].transport))
 	}
 	return drawn
+}
+
+// drawClients returns the clients but for those of older revisions, of which it leaves one. The text alone decides which.
+func drawClients(all []kind, by string) []kind {
+	older := slices.DeleteFunc(slices.Clone(all), func(k kind) bool { return k.revision >= newestHandshake })
+	left := older[randomBy(by).IntN(len(older))].name
+	return slices.DeleteFunc(slices.Clone(all), func(k kind) bool { return k.revision < newestHandshake && k.name != left })
+}
+
+func randomBy(text string) *rand.Rand {
+	sum := sha256.Sum256([]byte(text))
+	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])))
 }
 
 // installAll installs the servers, and returns why some could not be.

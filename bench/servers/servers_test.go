@@ -268,13 +268,21 @@ func TestTheSameTextDrawsTheSameServers(t *testing.T) {
 			}
 			all = append(all, s.Name+s.ways()[0].transport)
 		}
+		for _, k := range drawClients(rawKinds(), by) {
+			all = append(all, k.name)
+		}
 		return all
 	}
-	if a, b := names("a"), names("a"); len(a) != 5 || !slices.Equal(a, b) {
+	if a, b := names("a"), names("a"); len(a) != 5+3 || !slices.Equal(a, b) {
 		t.Errorf("%q, then %q", a, b)
 	}
 	if slices.Equal(names("a"), names("b")) {
 		t.Error("other text draws the same")
+	}
+	for _, r := range []string{newestHandshake, modernRevision} {
+		if !slices.Contains(names("a"), r) {
+			t.Errorf("the client of %s is left out", r)
+		}
 	}
 	if got := draw(l.Servers[:2], 5, "a"); len(got) != 2 {
 		t.Errorf("%d of two are drawn", len(got))
