@@ -21,7 +21,7 @@ test-race: ## the same with the race detector, but for the packages that run the
 WITHOUT_RACE = ./cmd/command ./cmd/proxy/e2e ./proxy/observe/page ./bench/capper ./bench/compare ./bench/corpus ./bench/fleet ./bench/latency
 
 test-peers: ## the built command with published clients and servers; needs Node.js 20, which installs them; with Chromium and redis-server more are played
-	TEST_SETS=peers $(TEST) ./cmd/proxy/e2e
+	TEST_SETS=peers $(TEST) ./cmd/proxy/e2e ./bench/servers
 
 test-browsers: ## the live page in Chromium
 	TEST_SETS=browsers $(TEST) ./proxy/observe/page

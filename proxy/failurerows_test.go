@@ -245,6 +245,8 @@ func refusedRows() []failureRow {
 			says: "the first line", play: fails(refusal(403, "WWW-Authenticate: Bearer scope=\"s\"\r\n"), "initialize")},
 		{name: "host_refused", cause: failures.HostRefused, status: 403, code: -32603, text: "upstream answered 403 Forbidden", says: "Invalid Host: 10.0.0.7",
 			play: fails(fault{says: "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\n" + ofLength("Invalid Host: 10.0.0.7")}, "initialize")},
+		{name: "host_refused 421", cause: failures.HostRefused, status: 421, code: -32603, text: "upstream answered 421 Misdirected Request", says: "Invalid Host header",
+			play: fails(fault{says: "HTTP/1.1 421 Misdirected Request\r\nContent-Type: text/plain\r\n" + ofLength("Invalid Host header")}, "initialize")},
 		{name: "not_found", cause: failures.NotFound, status: 502, code: -32603, text: "upstream endpoint not found", says: "404", play: fails(refusal(404, ""), "initialize")},
 		{name: "session_lost", cause: failures.SessionLost, status: 404, code: -32603, text: "upstream answered 404 Not Found", method: "tools/call", says: "404", twice: true, play: fails(refusal(404, ""), "tools/call")},
 		{name: "http_status 302", cause: failures.HTTPStatus, status: 502, code: -32603, text: "upstream answered 302 Found",

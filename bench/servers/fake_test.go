@@ -41,7 +41,8 @@ func serveFake(manner string) {
 		case "initialize":
 			answer = `"result":{"protocolVersion":"` + m.Params.ProtocolVersion + `","capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"}}`
 		case "server/discover":
-			answer = `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
+			answer = `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},` +
+				`"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"fake","version":"1"}}}`
 		case "ping":
 			answer = `"result":{}`
 		case "tools/list":
@@ -53,7 +54,7 @@ func serveFake(manner string) {
 				io.Copy(io.Discard, os.Stdin)
 				return
 			}
-			answer = `"result":{"tools":[{"name":"greet","title":"Greet","description":"Greets","inputSchema":{"type":"object"}}]}`
+			answer = `"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"greet","title":"Greet","description":"Greets","inputSchema":{"type":"object"}}]}`
 		}
 		os.Stdout.WriteString(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,` + answer + "}\n")
 	}

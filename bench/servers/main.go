@@ -1,4 +1,5 @@
-// Servers runs published MCP servers directly and through dragoman, with clients of four revisions, and reports what differs.
+// Servers runs published MCP servers directly and through dragoman, with clients of all revisions and published ones, and reports what
+// differs.
 //
 //	go run ./bench/servers -install -write docs/servers.md
 //
@@ -28,6 +29,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
 )
 
 var errDiffers = errors.New("something differs that docs/servers.md does not name")
@@ -56,7 +58,7 @@ func main() {
 	flag.BoolVar(&o.install, "install", false, "install the servers that are not there; nothing else does")
 	flag.StringVar(&o.write, "write", "", "file for the page; servers that are not run keep their rows in it (default: none)")
 	flag.StringVar(&o.only, "only", "", "names of the servers to run, separated by commas (default: all)")
-	flag.IntVar(&o.draw, "draw", 0, "run so many of the installed servers, drawn by -by (default: all)")
+	flag.IntVar(&o.draw, "draw", 0, "run so many of the installed servers, each on one transport, and with one client of the older revisions, drawn by -by (default: all)")
 	flag.StringVar(&o.by, "by", "", "with -draw: the text that decides, such as a commit's hash")
 	flag.DurationVar(&o.limit, "limit", 2*time.Hour, "time for all servers")
 	flag.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "how many servers run at once")
@@ -104,7 +106,21 @@ func (o options) run(ctx context.Context) error {
 			return err
 		}
 	}
-	runner := &runner{cache: o.cache, dragoman: o.dragoman, pace: usual}
+	clients, why, err := kinds(ctx, o.install)
+	if err != nil {
+		return err
+	}
+	if o.draw > 0 {
+		clients = drawClients(clients, o.by)
+	}
+	switch {
+	case why != "" && o.write != "":
+		return errors.New(why + ": -install installs them for the page")
+	case why != "":
+		fmt.Println(why)
+	}
+	runner := &runner{cache: o.cache, dragoman: o.dragoman, kinds: clients, drivers: &peers.Drivers{Folder: peersFolder}, pace: usual}
+	defer runner.drivers.End()
 	if o.show != "" {
 		runner.show = o.save
 	}
@@ -119,7 +135,7 @@ func (o options) run(ctx context.Context) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := os.WriteFile(o.write, page(l, results, old), 0o644); err != nil {
+		if err := os.WriteFile(o.write, page(l, clients, results, old), 0o644); err != nil {
 			return err
 		}
 	}
@@ -146,8 +162,7 @@ func (o options) choose(all []*server) ([]*server, error) {
 
 // draw returns n of the servers, each with one of its transports. The text alone decides which.
 func draw(all []*server, n int, by string) []*server {
-	sum := sha256.Sum256([]byte(by))
-	random := rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])))
+	random := randomBy(by)
 	all = slices.SortedFunc(slices.Values(all), func(a, b *server) int { return strings.Compare(a.Name, b.Name) })
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	var drawn []*server
@@ -156,6 +171,18 @@ func draw(all []*server, n int, by string) []*server {
 		drawn = append(drawn, s.only(ways[random.IntN(len(ways))].transport))
 	}
 	return drawn
+}
+
+// drawClients returns the clients but for those of older revisions, of which it leaves one. The text alone decides which.
+func drawClients(all []kind, by string) []kind {
+	older := slices.DeleteFunc(slices.Clone(all), func(k kind) bool { return k.revision >= newestHandshake })
+	left := older[randomBy(by).IntN(len(older))].name
+	return slices.DeleteFunc(slices.Clone(all), func(k kind) bool { return k.revision < newestHandshake && k.name != left })
+}
+
+func randomBy(text string) *rand.Rand {
+	sum := sha256.Sum256([]byte(text))
+	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])))
 }
 
 // installAll installs the servers, and returns why some could not be.
@@ -212,7 +239,7 @@ func (o options) runAll(ctx context.Context, r *runner, chosen []*server, missin
 }
 
 // save writes a transcript into the folder of -show.
-func (o options) save(s *server, transport, revision string, through bool, t transcript) {
+func (o options) save(s *server, transport string, k kind, through bool, t transcript) {
 	side := "direct"
 	if through {
 		side = "through"
@@ -222,7 +249,7 @@ func (o options) save(s *server, transport, revision string, through bool, t tra
 		err = os.MkdirAll(o.show, 0o755)
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(o.show, strings.Join([]string{s.Name, transport, revision, side}, "_")+".json"), text, 0o644)
+		err = os.WriteFile(filepath.Join(o.show, strings.Join([]string{s.Name, transport, k.name, side}, "_")+".json"), text, 0o644)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "servers:", err)

@@ -89,7 +89,7 @@ func (res *result) triedText() string {
 }
 
 // page is docs/servers.md. Servers that were not run now keep their rows in the old one.
-func page(l *list, results []*result, old []byte) []byte {
+func page(l *list, kinds []kind, results []*result, old []byte) []byte {
 	var rows bytes.Buffer
 	count := 0
 	for _, s := range l.Servers {
@@ -103,7 +103,7 @@ func page(l *list, results []*result, old []byte) []byte {
 		}
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, pageHead, count, strings.Join(revisions[:len(revisions)-1], ", "), revisions[len(revisions)-1])
+	fmt.Fprintf(&b, pageHead, count, clientsText(kinds))
 	b.WriteString("| server | version | revisions | transports | tried | what differs |\n|---|---|---|---|---|---|\n")
 	b.Write(rows.Bytes())
 	b.WriteString(pageLeftOut)
@@ -111,6 +111,23 @@ func page(l *list, results []*result, old []byte) []byte {
 		fmt.Fprintf(&b, "- `%s`: %s\n", name, l.LeftOut[name])
 	}
 	return b.Bytes()
+}
+
+// clientsText names the clients.
+func clientsText(kinds []kind) string {
+	var raw, published []string
+	for _, k := range kinds {
+		if k.published == nil {
+			raw = append(raw, k.name)
+		} else {
+			published = append(published, "`@modelcontextprotocol/"+strings.Replace(k.name, "@", "` ", 1))
+		}
+	}
+	text := fmt.Sprintf("clients of %s and %s that write their messages themselves", strings.Join(raw[:len(raw)-1], ", "), raw[len(raw)-1])
+	if len(published) > 0 {
+		text += ", and published\nones in TypeScript: " + strings.Join(published, ", and ") + ", which asks first whether the server has 2026-07-28"
+	}
+	return text
 }
 
 // rowStart is how the row of a server in this version begins.
@@ -136,7 +153,7 @@ func (res *result) row() string {
 func (res *result) differsText() string {
 	list := slices.Clone(res.known)
 	for _, f := range res.fresh {
-		list = append(list, fmt.Sprintf("%s, clients of %s: `%s` %s", f.transport, f.revision, f.place, f.what))
+		list = append(list, fmt.Sprintf("%s, client %s: `%s` %s", f.transport, f.client, f.place, f.what))
 	}
 	if res.failed != "" {
 		list = append(list, "not all was run: "+res.failed)
@@ -153,14 +170,14 @@ const pageHead = `# Published servers behind dragoman
 %d published servers, each run directly and behind dragoman. ` + "`make test-servers`" + ` installs these versions in the user's cache folder, plays the
 same sessions both ways, compares all that the clients get, and writes this page.
 
-The clients are of %s and %s. They read all lists, make calls with right and wrong arguments and call a tool that
-does not exist; get prompts, complete arguments, read resources and subscribe; set the log level, send progress tokens, and take a call
+There are %s.
+They read all lists, make calls with right and wrong arguments and call a tool that does not exist; get prompts, complete arguments, read resources and subscribe; set the log level, send progress tokens, and take a call
 back; and answer the server's questions (roots, sampling, elicitation). The servers have no valid credentials, nothing of
 the user's environment or home, and in the run that wrote this page no network: many calls end in an error, which must be the same one.
 
 - "revisions" is the newest revision with a handshake that the server agrees to, and 2026-07-28 if it serves clients without one, too.
-  A client is compared with a client of its own revision at the server itself, or if the server does not have that revision's era, with
-  one of the server's newest revision.
+  A client is compared with itself at the server, or if the server does not have its revision's era, with a client of the server's newest
+  revision. Of published clients, what their methods return and throw is compared.
 - "tried" counts what the server has, and the calls that ended in a result.
 - "what differs" leaves out what [revisions and losses](revisions-and-losses.md) and [bridging eras](bridging-eras.md) say, what also
   differs between two direct runs, and refusals in HTTP that are no JSON-RPC: clients get an error of JSON-RPC instead.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -54,14 +55,19 @@ var promises = []promise{
 	{"C14", "2025-03-26", false, at(`notifications\.notifications/progress\[\]\.message removed`), nil},
 	{"C15", "2025-03-26", false, at(`hello\.result\.capabilities\.completions removed`), nil},
 	{"C15", "", false, at(`hello\.result\.capabilities\.completions added`), func(s sight) bool { return s.revision >= "2025-03-26" }},
+	{"C17", "2025-11-25", false, at(`asked\.elicitation/create\[\]\.mode removed`), func(s sight) bool { return s.before == "form" }},
+	{"C19", "2025-11-25", false, at(`asked\.elicitation/create\[\]\.requestedSchema\..*`), nil},
 	{"C20", "2025-11-25", false, at(`hello\.result\.capabilities\.tasks removed`), nil},
 	{"C36", "", false, at(`tools/list\.result\.tools\[\]\.(inputSchema|outputSchema)(\..*)?\.(\$schema removed|prefixItems added|items changed|` +
 		`additionalItems removed|definitions removed|\$defs added|\$ref changed|dependencies removed|dependent(Schemas|Required) added)`), sight.newDialect},
 	{"C41", "", false, at(`resources/read.*\.contents\[\]\.name added`), func(s sight) bool { return s.revision >= "2025-06-18" }},
 	{"C41", "2025-06-18", false, at(`resources/read.*\.contents\[\]\.name removed`), nil},
 
-	// A refusal in HTTP that is no JSON-RPC becomes an error of JSON-RPC.
+	// A refusal in HTTP that is no JSON-RPC becomes an error of JSON-RPC, which published clients may quote.
 	{thisPage, "", false, at(`.*\.(transport removed|error added)`), func(s sight) bool { return s.direct["transport"] != nil }},
+	{thisPage, "", false, at(`.*\.transport changed`), func(s sight) bool { return strings.Contains(short(s.after), "jsonrpc") }},
+	// With 2026-07-28 the error for an unknown method has the status 404, of which published clients make an error of the transport.
+	{bridging, "", true, at(`.*\.(error removed|transport added)`), func(s sight) bool { return strings.Contains(short(s.direct["error"]), "-32601") }},
 
 	{"C18", "", true, at(`asked\.elicitation/create\[\]\.elicitationId (added|removed)`), nil},
 	{"C22", "", true, at(`resources/read.*\.error\.code changed`), func(s sight) bool { return short(s.before) == "-32002" && short(s.after) == "-32602" }},
@@ -75,6 +81,8 @@ var promises = []promise{
 	// server/discover in place of initialize, subscriptions in place of the session's, no changes of roots, log messages by request.
 	{bridging, "", true, at(`hello\.result\.(protocolVersion|serverInfo|supportedVersions) (added|removed)`), nil},
 	{bridging, "", true, at(`notifications\.notifications/subscriptions/acknowledged added`), nil},
+	// Version 2 of the TypeScript client reports its own progress when it answers questions.
+	{bridging, "", true, at(`notifications\.notifications/progress(\[\])? added`), sight.ownProgress},
 	{bridging, "", true, at(`notifications\.notifications/message(\[\])? removed`), nil},
 	{bridging, "", true, at(`notifications\.notifications/(tools|prompts|resources)/list_changed(\[\])? (added|removed)`), nil},
 	{bridging, "", true, at(`asked\.roots/list(\[\])? removed`), nil},
@@ -112,6 +120,15 @@ func (s sight) addsStructured() bool {
 		}
 	}
 	return true
+}
+
+// ownProgress reports whether all progress that was added is the client's own.
+func (s sight) ownProgress() bool {
+	list, ok := s.after.([]any)
+	if !ok {
+		list = []any{s.after}
+	}
+	return !slices.ContainsFunc(list, func(p any) bool { return !strings.Contains(short(p), "Fulfilling input required by") })
 }
 
 // newDialect reports whether the client's revision means 2020-12 by a schema without a dialect.

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
 )
 
 const (
@@ -18,12 +20,14 @@ const (
 	outOfTime = "the time was over"
 )
 
-// A runner runs servers, directly and through a dragoman command.
+// A runner runs servers with clients, directly and through a dragoman command.
 type runner struct {
 	cache    cache
 	dragoman string
+	kinds    []kind // one is of newestHandshake
+	drivers  *peers.Drivers
 	pace     pace
-	show     func(s *server, transport, revision string, through bool, t transcript)
+	show     func(s *server, transport string, k kind, through bool, t transcript)
 }
 
 // A result is what was found about a server.
@@ -40,19 +44,19 @@ type result struct {
 	took       time.Duration
 }
 
-// A finding is a difference that a client of a revision saw on a transport.
+// A finding is a difference that a client saw on a transport.
 type finding struct {
-	transport, revision string
+	transport, client string
 	difference
 }
 
 func (f finding) String() string {
-	return fmt.Sprintf("%s, client of %s: %s", f.transport, f.revision, f.difference)
+	return fmt.Sprintf("%s, client %s: %s", f.transport, f.client, f.difference)
 }
 
 // key is the same for the same finding in another run.
 func (f finding) key() string {
-	return f.transport + " " + f.revision + " " + f.place + " " + f.what
+	return f.transport + " " + f.client + " " + f.place + " " + f.what
 }
 
 // A way is a transport of a server.
@@ -116,76 +120,129 @@ func (r *runner) run(ctx context.Context, s *server) *result {
 	return res
 }
 
-// runWay runs a server on one transport: twice directly, to know what differs from run to run, and through dragoman.
+// runWay runs a server on one transport, directly and through dragoman. What differs is looked at again: directly, to know what
+// differs from run to run, and then once more both ways, because it may be chance.
 func (r *runner) runWay(ctx context.Context, s *server, w way, res *result) error {
-	t, err := r.try(ctx, s, w)
-	if err != nil {
+	t := trial{kinds: r.kinds, direct: map[string]transcript{}, again: map[string]transcript{}, through: map[string]transcript{}}
+	if err := r.play(ctx, s, w, r.kinds, t.direct, t.through); err != nil {
 		return err
 	}
-	newest := t.direct[newestHandshake]
+	newest, modern := t.direct[newestHandshake], t.direct[modernRevision]
 	switch {
 	case newest.broken != "" && greeted(newest):
 		return fmt.Errorf("the session does not last: %s", newest.broken)
 	case greeted(newest):
 		res.revision = revisionOf(newest)
 		res.count(newest)
-	case greeted(t.direct[modernRevision]):
-		res.count(t.direct[modernRevision])
+	case greeted(modern):
+		res.count(modern)
 	default:
 		return fmt.Errorf("no session begins: %s %s", short(newest.answers[hello]), newest.broken)
 	}
-	res.modern = res.modern || greeted(t.direct[modernRevision])
-	fresh := t.judge(s, w, res)
-	if len(fresh) > 0 { // may be chance
-		if t, err = r.try(ctx, s, w); err != nil {
-			return err
-		}
-		again := t.judge(s, w, res)
-		fresh = slices.DeleteFunc(fresh, func(f finding) bool {
-			return !slices.ContainsFunc(again, func(g finding) bool { return f.key() == g.key() })
-		})
+	res.modern = res.modern || greeted(modern)
+	found := t.differences(w, res.promised)
+	if len(found) == 0 {
+		return nil
 	}
-	res.fresh = append(res.fresh, fresh...)
+	if err := r.play(ctx, s, w, t.concerned(w, found), t.again, nil); err != nil {
+		return err
+	}
+	fresh, known := s.known(t.differences(w, nil))
+	res.known = append(res.known, known...)
+	if len(fresh) == 0 {
+		return nil
+	}
+	some := t.concerned(w, fresh)
+	if err := r.play(ctx, s, w, some, t.direct, t.through); err != nil {
+		return err
+	}
+	if err := r.play(ctx, s, w, some, t.again, nil); err != nil {
+		return err
+	}
+	again := t.differences(w, nil)
+	res.fresh = append(res.fresh, slices.DeleteFunc(fresh, func(f finding) bool {
+		return !slices.ContainsFunc(again, func(g finding) bool { return f.key() == g.key() })
+	})...)
 	return nil
 }
 
-// A trial is a server's sessions on one transport, by the client's revision.
+// play plays the sessions of some clients: directly, and unless through is nil, through dragoman.
+func (r *runner) play(ctx context.Context, s *server, w way, some []kind, direct, through map[string]transcript) error {
+	err := r.sessions(ctx, s, w, some, false, direct)
+	if err == nil && through != nil {
+		err = r.sessions(ctx, s, w, some, true, through)
+	}
+	return err
+}
+
+// A trial is a server's sessions on one transport, by the client's name.
 type trial struct {
+	kinds                  []kind
 	direct, again, through map[string]transcript
 }
 
-func (r *runner) try(ctx context.Context, s *server, w way) (t trial, err error) {
-	if t.direct, err = r.sessions(ctx, s, w, false); err != nil {
-		return t, err
-	}
-	if t.again, err = r.sessions(ctx, s, w, false); err != nil {
-		return t, err
-	}
-	t.through, err = r.sessions(ctx, s, w, true)
-	return t, err
-}
-
-// judge returns the differences that neither the documentation nor the data file names, and counts the others.
-func (t trial) judge(s *server, w way, res *result) (fresh []finding) {
-	for _, revision := range revisions {
-		of, eras := t.comparedWith(revision)
-		direct, again, through := t.direct[of].json(), t.again[of].json(), t.through[revision].json()
-		if eras {
-			keepCommon(direct, through)
-			keepCommon(again, through)
+// differences returns what the documentation does not promise, and counts by rule what it does. What also differs between the direct
+// sessions is left out, where there are two.
+func (t trial) differences(w way, counts map[string]int) (found []finding) {
+	for _, k := range t.kinds {
+		of, eras := t.comparedWith(k)
+		through, ok := t.through[k.name]
+		if of == "" || !ok {
+			continue
 		}
-		for _, d := range steady(compare(direct, through), compare(direct, again)) {
-			f := finding{w.transport, revision, d}
-			if rule, ok := promised(sight{d, revision, eras, stepOf(d.at, direct)}); ok {
-				res.promised[rule]++
-			} else if i := slices.IndexFunc(s.Differs, func(k known) bool { return k.At.MatchString(f.key()) }); i >= 0 {
-				res.known = append(res.known, s.Differs[i].Why)
-			} else {
-				fresh = append(fresh, f)
+		before, after := t.direct[of].json(), through.json()
+		var unsteady []difference
+		if again, ok := t.again[of]; ok {
+			unsteady = compare(before, again.json())
+		}
+		if eras {
+			keepCommon(before, after)
+		}
+		for _, d := range steady(compare(before, after), unsteady) {
+			rule, ok := promised(sight{d, k.revisionOf(through), eras, stepOf(d.at, before)})
+			if !ok {
+				found = append(found, finding{w.transport, k.name, d})
+			} else if counts != nil {
+				counts[rule]++
 			}
 		}
 	}
-	return fresh
+	return found
+}
+
+// concerned returns the clients that saw something, with those that they are compared with. Clients on HTTP have one server after
+// another, and what one sees may depend on those before it: so all are.
+func (t trial) concerned(w way, found []finding) []kind {
+	if w.transport != "stdio" {
+		return t.kinds
+	}
+	names := map[string]bool{}
+	for _, f := range found {
+		i := slices.IndexFunc(t.kinds, func(k kind) bool { return k.name == f.client })
+		of, _ := t.comparedWith(t.kinds[i])
+		names[f.client], names[of] = true, true
+	}
+	return slices.DeleteFunc(slices.Clone(t.kinds), func(k kind) bool { return !names[k.name] })
+}
+
+// known returns the differences that the data file does not name, and the reasons for the others.
+func (s *server) known(found []finding) (fresh []finding, reasons []string) {
+	for _, f := range found {
+		if i := slices.IndexFunc(s.Differs, func(k known) bool { return k.At.MatchString(f.key()) }); i >= 0 {
+			reasons = append(reasons, s.Differs[i].Why)
+		} else {
+			fresh = append(fresh, f)
+		}
+	}
+	return fresh, reasons
+}
+
+// revisionOf returns the revision of a client's session.
+func (k kind) revisionOf(t transcript) string {
+	if k.published != nil && !t.modern {
+		return newestHandshake
+	}
+	return k.revision
 }
 
 // stepOf returns the answer in a transcript that a place is in.
@@ -199,15 +256,21 @@ func stepOf(at string, transcript map[string]any) map[string]any {
 	return nil
 }
 
-// comparedWith returns the revision of the direct session that a client's session through dragoman is compared with: the
-// same one if the server speaks it, else the server's newest of the other era.
-func (t trial) comparedWith(revision string) (of string, eras bool) {
+// comparedWith returns the name of the client whose direct session a client's session through dragoman is compared with: its own,
+// or if the server does not have its revision's era, that of the server's newest revision of the other era. A published client that
+// cannot begin a session directly is compared with none.
+func (t trial) comparedWith(k kind) (of string, eras bool) {
+	direct := t.direct[k.name]
 	switch {
-	case greeted(t.direct[revision]):
-		return revision, false
-	case revision != modernRevision && greeted(t.direct[newestHandshake]):
+	case k.published != nil && direct.answers[hello] != nil && resultOf(direct.answers[hello].(map[string]any)) == nil:
+		return "", false
+	case k.published != nil:
+		return k.name, direct.modern != t.through[k.name].modern
+	case greeted(direct):
+		return k.name, false
+	case k.name != modernRevision && greeted(t.direct[newestHandshake]):
 		return newestHandshake, false
-	case revision != modernRevision:
+	case k.name != modernRevision:
 		return modernRevision, true
 	}
 	return newestHandshake, true
@@ -270,126 +333,140 @@ func (res *result) count(t transcript) {
 	}
 }
 
-// sessions plays the script with a client of each revision.
-func (r *runner) sessions(ctx context.Context, s *server, w way, through bool) (map[string]transcript, error) {
+// sessions plays the script with some clients, and adds what they noted.
+func (r *runner) sessions(ctx context.Context, s *server, w way, some []kind, through bool, all map[string]transcript) error {
 	if w.transport != "stdio" {
-		return r.webSessions(ctx, s, w, through)
+		return r.webSessions(ctx, s, w, some, through, all)
 	}
-	all := map[string]transcript{}
-	for _, revision := range revisions {
-		t, err := r.pipeSession(ctx, s, w, through, revision)
+	for _, k := range some {
+		notes, err := r.pipeSession(ctx, s, w, k, through)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all[revision] = t
+		all[k.name] = *notes
 	}
-	return all, ctx.Err()
+	return ctx.Err()
 }
 
-func (r *runner) pipeSession(ctx context.Context, s *server, w way, through bool, revision string) (transcript, error) {
+func (r *runner) pipeSession(ctx context.Context, s *server, w way, k kind, through bool) (*transcript, error) {
 	f, err := newFolder()
 	defer f.remove()
 	if err != nil {
-		return transcript{}, err
+		return nil, err
 	}
 	command, err := r.cache.command(s, w.run, f)
 	if err != nil {
-		return transcript{}, err
+		return nil, err
 	}
 	patience := time.Second // nothing is lost with a server that is killed
 	if through {
 		patience = stopTime
 		command = append([]string{r.dragoman, "stdio", "--pass-env", "*", "--"}, command...)
 	}
-	p, err := f.start(ctx, command, w.env)
-	if err != nil {
-		return transcript{}, err
+	notes := newTranscript()
+	var conn connection
+	said := func() string { return saidTo(f.stderr()) }
+	if k.published != nil {
+		conn = &published{ctx: ctx, drivers: r.drivers, config: k.starting(f, command, w.env), folder: f, pace: r.pace, patience: patience, notes: notes}
+	} else {
+		p, err := f.start(ctx, command, w.env)
+		if err != nil {
+			return nil, err
+		}
+		conn, said = r.raw(ctx, newPipe(p, patience), k, f, notes), p.said.String
 	}
-	c := r.play(ctx, newPipe(p, patience), s, w, f, revision, through)
-	c.wire.close()
-	if c.notes.broken != "" {
-		c.notes.broken += ": " + string(c.normal([]byte(lastLine(p.said.String()))))
+	r.playWith(conn, s, f, notes)
+	if notes.broken != "" {
+		notes.broken += ": " + string(f.normal([]byte(lastLine(said()))))
 	}
 	if through && !f.endsAlone() {
-		c.notes.answers[leftStep] = map[string]any{"count": len(f.left())}
+		notes.answers[leftStep] = map[string]any{"count": len(f.left())}
 	}
-	r.shown(s, w, revision, through, c.notes)
-	return c.notes, nil
+	r.shown(s, w, k, through, notes)
+	return notes, nil
 }
 
-func (r *runner) shown(s *server, w way, revision string, through bool, t transcript) {
+func (r *runner) shown(s *server, w way, k kind, through bool, t *transcript) {
 	if r.show != nil {
-		r.show(s, w.transport, revision, through, t)
+		r.show(s, w.transport, k, through, *t)
 	}
 }
 
-func (r *runner) play(ctx context.Context, conn wire, s *server, w way, f folder, revision string, through bool) *client {
-	c := newClient(ctx, conn, revision, f, r.pace)
+func (r *runner) raw(ctx context.Context, w wire, k kind, f folder, notes *transcript) *raw {
+	return &raw{ctx: ctx, wire: w, revision: k.revision, modern: k.revision >= modernRevision, folder: f, quiet: r.pace.quiet, notes: notes}
+}
+
+// playWith plays the script on a connection, and closes it.
+func (r *runner) playWith(conn connection, s *server, f folder, notes *transcript) {
+	c := &client{connection: conn, folder: f, pace: r.pace, notes: notes}
 	c.play(s.Calls, s.Slow)
-	return c
+	c.close()
 }
 
 // webSessions starts the server, and before it a dragoman for all clients, the modern one first.
-func (r *runner) webSessions(ctx context.Context, s *server, w way, through bool) (map[string]transcript, error) {
+func (r *runner) webSessions(ctx context.Context, s *server, w way, some []kind, through bool, all map[string]transcript) error {
 	f, err := newFolder()
 	defer f.remove()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	command, err := r.cache.command(s, w.run, f)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p, err := f.start(ctx, command, w.env)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer p.stop(time.Second)
 	if err := listens(ctx, p, w.host, f.port); err != nil {
-		return nil, err
+		return err
 	}
 	url := "http://" + net.JoinHostPort(w.host, strconv.Itoa(f.port)) + w.path
 	modernURL, sse := url, w.transport == "SSE"
 	if through {
 		port, err := freePort()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		address := net.JoinHostPort(loopback, strconv.Itoa(port))
 		d, err := f.start(ctx, []string{r.dragoman, "serve", "--listen", address, url}, nil)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer d.stop(stopTime)
 		if err := listens(ctx, d, loopback, port); err != nil {
-			return nil, err
+			return err
 		}
 		modernURL = "http://" + address + "/mcp"
 		if url = modernURL; sse {
 			url = "http://" + address + "/sse"
 		}
 	}
-	all := map[string]transcript{}
-	for _, revision := range slices.Backward(revisions) {
-		var conn *web
-		var err error
-		switch {
-		case revision != modernRevision:
-			conn, err = newWeb(ctx, url, "", sse)
-		case sse && !through: // no revision without a handshake has this transport
-			continue
-		default:
-			conn, err = newWeb(ctx, modernURL, revision, false)
+	for _, k := range slices.Backward(some) {
+		notes := newTranscript()
+		var conn connection
+		if k.published != nil {
+			conn = &published{ctx: ctx, drivers: r.drivers, config: k.at(url, sse), folder: f, pace: r.pace, notes: notes}
+		} else {
+			to, began := url, ""
+			if k.name == modernRevision {
+				if sse && !through { // no revision without a handshake has this transport
+					continue
+				}
+				to, began = modernURL, modernRevision
+			}
+			web, err := newWeb(ctx, to, began, sse && began == "")
+			if err != nil {
+				return err
+			}
+			conn = r.raw(ctx, web, k, f, notes)
 		}
-		if err != nil {
-			return nil, err
-		}
-		c := r.play(ctx, conn, s, w, f, revision, through)
-		conn.close()
-		r.shown(s, w, revision, through, c.notes)
-		all[revision] = c.notes
+		r.playWith(conn, s, f, notes)
+		r.shown(s, w, k, through, notes)
+		all[k.name] = *notes
 	}
-	return all, ctx.Err()
+	return ctx.Err()
 }
 
 // listens waits until a process listens on the port.

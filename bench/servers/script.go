@@ -8,8 +8,8 @@ import (
 
 const modernRevision = "2026-07-28"
 
-// revisions are those of the clients.
-var revisions = []string{"2024-11-05", "2025-03-26", "2025-11-25", modernRevision}
+// revisions are those of the raw clients.
+var revisions = []string{"2024-11-05", "2025-03-26", "2025-06-18", newestHandshake, modernRevision}
 
 // newestHandshake is the revision of the client whose session a client without a handshake is compared with where a server
 // has a handshake only, and the other way round.
@@ -26,14 +26,12 @@ type call struct {
 
 // play goes through the whole script. Each step's answer is noted, whatever it is.
 func (c *client) play(calls []call, slow *call) {
-	if c.modern {
-		if c.ask(hello, "server/discover", map[string]any{}) == nil {
-			return
-		}
-	} else {
-		if c.greet() == nil {
-			return
-		}
+	answer, modern := c.begin(c.pace.start)
+	c.modern, c.notes.modern = modern, modern
+	if c.answered(hello, answer) == nil {
+		return
+	}
+	if !c.modern {
 		c.ask("ping", "ping", nil)
 		c.ask("logging/setLevel", "logging/setLevel", map[string]any{"level": "debug"})
 	}
@@ -46,30 +44,17 @@ func (c *client) play(calls []call, slow *call) {
 	c.completions(prompts, templates)
 	c.resources(resources)
 	c.ask("unknown method", "no/such", map[string]any{})
-	if slow != nil {
-		c.cancel(*slow)
+	if slow != nil && c.notes.broken == "" {
+		c.answered("tools/call that is cancelled", c.cancel(map[string]any{"name": slow.Tool, "arguments": c.filled(slow.With)}))
+		c.ask("tools/call after a cancellation", "tools/call", map[string]any{"name": "no_such_tool", "arguments": map[string]any{}})
 	}
 	if !c.modern {
-		c.send("notifications/roots/list_changed", nil, false)
+		if c.notes.broken == "" {
+			c.notify("notifications/roots/list_changed")
+		}
 		c.ask("last ping", "ping", nil)
 	}
-	c.await("", c.pace.quiet)
-}
-
-// greet does the handshake.
-func (c *client) greet() map[string]any {
-	result := c.ask(hello, "initialize", map[string]any{
-		"protocolVersion": c.revision, "capabilities": c.capabilities(), "clientInfo": clientInfo,
-	})
-	if result == nil {
-		return nil
-	}
-	c.send("notifications/initialized", nil, false)
-	if w, ok := c.wire.(*web); ok {
-		agreed, _ := result["protocolVersion"].(string)
-		w.greeted(agreed)
-	}
-	return result
+	c.settle()
 }
 
 // list reads all pages of a list, and notes them as one.
@@ -202,49 +187,19 @@ func (c *client) resources(resources []map[string]any) {
 		uri = resources[0]["uri"]
 	}
 	if c.modern {
-		c.listen(uri)
+		if c.notes.broken != "" {
+			return
+		}
+		answer := c.listen(map[string]any{
+			"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true, "resourceSubscriptions": []any{uri},
+		})
+		if answer != nil {
+			c.answered("subscriptions/listen", answer)
+		}
 		return
 	}
 	c.ask("resources/subscribe", "resources/subscribe", map[string]any{"uri": uri})
 	c.ask("resources/unsubscribe", "resources/unsubscribe", map[string]any{"uri": uri})
-}
-
-// listen opens a subscription, and ends it when it was acknowledged or refused.
-func (c *client) listen(uri any) {
-	if c.notes.broken != "" {
-		return
-	}
-	id := c.send("subscriptions/listen", map[string]any{"notifications": map[string]any{
-		"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true, "resourceSubscriptions": []any{uri},
-	}}, true)
-	const acknowledged = "notifications/subscriptions/acknowledged"
-	var answer map[string]any
-	for end := 0; end < 8 && answer == nil && c.notes.notifications[acknowledged] == nil; end++ {
-		answer, _ = c.await(id, c.pace.quiet)
-	}
-	if answer != nil {
-		c.notes.answers["subscriptions/listen"] = answer
-		return
-	}
-	c.send("notifications/cancelled", map[string]any{"requestId": c.last}, false)
-}
-
-// cancel begins a call, takes it back, and notes whether the server still answers others.
-func (c *client) cancel(slow call) {
-	if c.notes.broken != "" {
-		return
-	}
-	id := c.send("tools/call", map[string]any{"name": slow.Tool, "arguments": c.filled(slow.With)}, true)
-	answer, _ := c.await(id, c.pace.quiet)
-	c.send("notifications/cancelled", map[string]any{"requestId": c.last, "reason": "the test"}, false)
-	if answer == nil {
-		answer, _ = c.await(id, c.pace.quiet)
-	}
-	if answer == nil {
-		answer = map[string]any{"none": true}
-	}
-	c.notes.answers["tools/call that is cancelled"] = answer
-	c.ask("tools/call after a cancellation", "tools/call", map[string]any{"name": "no_such_tool", "arguments": map[string]any{}})
 }
 
 func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

@@ -10,10 +10,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
-// runFake runs a fake server before a fake proxy that changes text.
+// runFake runs a fake server before a fake proxy that changes text, with raw clients.
 func runFake(t *testing.T, manner, change string) *result {
+	t.Helper()
+	return runFakeWith(t, rawKinds(), manner, change)
+}
+
+func runFakeWith(t *testing.T, kinds []kind, manner, change string) *result {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
@@ -25,10 +33,11 @@ func runFake(t *testing.T, manner, change string) *result {
 	s := &server{Name: "fake", NPM: "fake@1", Run: []string{self, "fake-server"}, Env: map[string]string{
 		"FAKE_SERVER": manner, "FAKE_PROXY": change, "GORACE": "atexit_sleep_ms=0", // each process would wait a second at its end
 	}}
-	r := &runner{cache: cache(t.TempDir()), dragoman: self, pace: pace{start: 20 * time.Second, answer: 20 * time.Second, quiet: 5 * time.Millisecond}}
+	r := &runner{cache: cache(t.TempDir()), dragoman: self, kinds: kinds, drivers: &peers.Drivers{Folder: "../../" + peersFolder}, pace: pace{start: 20 * time.Second, answer: 20 * time.Second, quiet: 5 * time.Millisecond}}
 	if manner == "hangs" {
 		r.pace.answer = 50 * time.Millisecond
 	}
+	defer r.drivers.End()
 	return r.run(t.Context(), s)
 }
 
@@ -61,7 +70,7 @@ func TestADifferenceIsReported(t *testing.T) {
 	}
 	l := &list{Servers: []*server{res.server, {Name: "other", NPM: "other@2"}}}
 	const row = "| other: `other` | 2 | 2025-11-25 | stdio |  | nothing |"
-	text := string(page(l, []*result{res}, []byte("# Old\n"+row+"\n| gone: `gone` | 1 |\n")))
+	text := string(page(l, rawKinds(), []*result{res}, []byte("# Old\n"+row+"\n| gone: `gone` | 1 |\n")))
 	if !strings.Contains(text, "`tools/list.result.tools[].description` changed") {
 		t.Error("the page does not name it")
 	}
@@ -79,6 +88,41 @@ func TestAPromisedDifferenceIsNotReported(t *testing.T) {
 	}
 	if res := runFake(t, "", change+"2025-11-25"); len(res.fresh) != 1 {
 		t.Errorf("differences %q; %s", keys(res), res.failed)
+	}
+}
+
+// TestPublishedClients plays the published clients: equal answers are no difference, what the proxy changes for one of them is, as its
+// methods return it, and so is a result that it cannot read.
+func TestPublishedClients(t *testing.T) {
+	testset.Need(t, testset.Peers, "node", "npm")
+	lock, err := peers.ReadLock("../../" + peersFolder)
+	if err == nil {
+		err = lock.Install(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	published, err := publishedKinds(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append(rawKinds(), published...)
+	if res := runFakeWith(t, all, "", "nothing=nothing"); len(res.fresh) > 0 || res.failed != "" {
+		t.Errorf("differences %q; %s", res.report(), res.failed)
+	}
+	one, two := published[0].name, published[1].name
+	for change, want := range map[string][]string{
+		"Greets=Insults for 2025-11-25": {"2025-11-25 tools/list.result.tools[].description changed", one + " tools/list.result.tools[].description changed"},
+		"Greets=Insults for 2026-07-28": {"2026-07-28 tools/list.result.tools[].description changed", two + " tools/list.result.tools[].description changed"},
+	} {
+		res := runFakeWith(t, all, "", change)
+		if got := keys(res); len(got) != 2 || got[0] != "stdio "+want[0] || got[1] != "stdio "+want[1] {
+			t.Errorf("%s: differences %q; %s", change, res.report(), res.failed)
+		}
+	}
+	res := runFakeWith(t, all, "", `"description":"Greets"="description":7 for 2025-11-25`)
+	if got := keys(res); !slices.Contains(got, "stdio "+one+" tools/list.refused added") {
+		t.Errorf("differences %q; %s", res.report(), res.failed)
 	}
 }
 
@@ -182,15 +226,12 @@ func TestABlockThatRepeatsOthersIsADifference(t *testing.T) {
 func TestASessionThatBreaksIsADifferenceAcrossEras(t *testing.T) {
 	answers := func(steps string) map[string]transcript {
 		tr := transcript{answers: parsed(t, steps).(map[string]any)}
-		return map[string]transcript{newestHandshake: tr, "2024-11-05": tr, "2025-03-26": tr}
+		return map[string]transcript{newestHandshake: tr}
 	}
 	const session = `{"hello":{"result":{"protocolVersion":"2025-11-25"}},"tools/list":{"result":{}},"ping":{"result":{}}}`
-	whole := trial{direct: answers(session), again: answers(session), through: answers(session)}
-	whole.through["2024-11-05"], whole.through["2025-03-26"] = whole.direct["2024-11-05"], whole.direct["2025-03-26"]
-	modern := transcript{answers: parsed(t, `{"hello":{"result":{}}}`).(map[string]any), broken: "the connection ended"}
-	whole.through[modernRevision] = modern
-	res := &result{promised: map[string]int{}}
-	got := whole.judge(&server{}, way{transport: "stdio"}, res)
+	whole := trial{kinds: rawKinds(), direct: answers(session), again: answers(session), through: answers(session)}
+	whole.through[modernRevision] = transcript{answers: parsed(t, `{"hello":{"result":{}}}`).(map[string]any), broken: "the connection ended"}
+	got := whole.differences(way{transport: "stdio"}, nil)
 	if len(got) != 1 || got[0].key() != "stdio 2026-07-28 session added" {
 		t.Errorf("%v", got)
 	}
@@ -227,13 +268,21 @@ func TestTheSameTextDrawsTheSameServers(t *testing.T) {
 			}
 			all = append(all, s.Name+s.ways()[0].transport)
 		}
+		for _, k := range drawClients(rawKinds(), by) {
+			all = append(all, k.name)
+		}
 		return all
 	}
-	if a, b := names("a"), names("a"); len(a) != 5 || !slices.Equal(a, b) {
+	if a, b := names("a"), names("a"); len(a) != 5+3 || !slices.Equal(a, b) {
 		t.Errorf("%q, then %q", a, b)
 	}
 	if slices.Equal(names("a"), names("b")) {
 		t.Error("other text draws the same")
+	}
+	for _, r := range []string{newestHandshake, modernRevision} {
+		if !slices.Contains(names("a"), r) {
+			t.Errorf("the client of %s is left out", r)
+		}
 	}
 	if got := draw(l.Servers[:2], 5, "a"); len(got) != 2 {
 		t.Errorf("%d of two are drawn", len(got))
@@ -248,6 +297,7 @@ func TestNothingIsInstalledUnlessAsked(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
 	}
+	t.Chdir("../..")
 	if err := o.run(context.Background()); err == nil || !strings.Contains(err.Error(), "not installed") {
 		t.Error(err)
 	}

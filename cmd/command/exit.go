@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -92,6 +93,11 @@ func serverFailed(ctx context.Context, cfg config.Config, err error) error {
 	}
 	if exit, ok := errors.AsType[*upstream.ExitError](err); ok {
 		advice = cmp.Or(cfg.Upstream.AdviceOnWithheld(os.Environ(), exit.Tail), advice)
+	}
+	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
+		if reason := failures.Quote(failures.Reason(status), append(cfg.Secrets(), origin.Secrets(cfg.Upstream)...)); reason != "" {
+			err = fmt.Errorf("%w: %s", err, reason)
+		}
 	}
 	return withCode(exitServer, fmt.Errorf("%w; %s", err, advice))
 }

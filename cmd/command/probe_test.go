@@ -37,11 +37,19 @@ func probed(t *testing.T, tools string) string {
 
 // TestServerErrorsSayWhatToDo checks what probe and footprint print for servers that cannot be asked.
 func TestServerErrorsSayWhatToDo(t *testing.T) {
+	refusing := func(status int, reason string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, reason, status) }))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
 	for args, want := range map[string]string{
-		"probe http://127.0.0.1:1/mcp":     "connection refused; is the server running at this host and port, or unix socket?",
-		"footprint http://127.0.0.1:1/mcp": "connection refused; is the server running at this host and port, or unix socket?",
-		"probe -- false":                   "ended (exit status 1); the last lines of the server's stderr say why",
-		"probe -- no-such-program":         "executable file not found in $PATH; check upstream.command and PATH",
+		"probe " + refusing(403, "Access is only allowed at localhost:8931"):                          "403 Forbidden: Access is only allowed at localhost:8931; the server takes requests for certain host names only",
+		"footprint " + refusing(421, "Invalid Host header"):                                           "421 Misdirected Request: Invalid Host header; the server takes requests for certain host names only",
+		"probe " + refusing(403, "no access for c4n4ry-c4n4ry") + " --header X-Api-Key:c4n4ry-c4n4ry": "403 Forbidden: no access for [redacted]; the server refuses these credentials",
+		"probe http://127.0.0.1:1/mcp":                                                                "connection refused; is the server running at this host and port, or unix socket?",
+		"footprint http://127.0.0.1:1/mcp":                                                            "connection refused; is the server running at this host and port, or unix socket?",
+		"probe -- false":                                                                              "ended (exit status 1); the last lines of the server's stderr say why",
+		"probe -- no-such-program":                                                                    "executable file not found in $PATH; check upstream.command and PATH",
 	} {
 		_, _, err := run(t.Context(), "", strings.Fields(args)...)
 		if err == nil || !strings.Contains(err.Error(), want) || exitCode(err) != exitServer {

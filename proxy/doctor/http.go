@@ -155,6 +155,8 @@ func (e *exam) status(ctx context.Context, s *upstream.StatusError, at *url.URL,
 	switch {
 	case failures.Of(s) == failures.TLSPlain:
 		e.plainToTLS(at, where)
+	case failures.Of(s) == failures.HostRefused:
+		e.fail(name+e.body(s.Body), where, failures.HostRefused.Advice())
 	case s.Code == http.StatusUnauthorized:
 		e.unauthorized(s, where, name)
 	case s.Code == http.StatusForbidden:

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,20 +28,25 @@ func answering(status int, kind, body string, header ...string) http.Handler {
 // TestHTTPAnswers checks the line about each answer that is no answer to initialize.
 func TestHTTPAnswers(t *testing.T) {
 	const tried = "; nor is there one at /sse*"
+	const otherHost = "the server takes requests for certain host names only: use one of them in upstream.url, or let the server allow this one"
 	for name, c := range map[string]struct {
 		h    http.Handler
 		want string
 	}{
 		"401": {answering(401, "text/plain", "", "WWW-Authenticate", `Bearer resource_metadata="https://as.example/x"`),
 			`FAIL URL: 401 Unauthorized; WWW-Authenticate: Bearer resource_metadata="https://as.example/x" → give a token: --header 'Authorization: Bearer ${TOKEN}' (upstream.headers); or log in: dragoman login URL, and upstream.auth: {type: login}. dragoman stdio logs in by itself`},
-		"403": {answering(403, "text/plain", "Invalid Host header"),
-			"FAIL URL: 403 Forbidden: Invalid Host header → the server may want credentials (--header 'Authorization: Bearer ${TOKEN}'), or allow only some host names or addresses: try its name instead of its address in upstream.url, and its list of allowed hosts"},
-		"404":     {answering(404, "text/plain", "nothing"), "FAIL URL: 404 Not Found: no MCP endpoint at this path" + tried},
-		"405":     {answering(405, "text/plain", "GET only"), "FAIL URL: 405 Method Not Allowed: this path takes no POST, and has no event stream" + tried},
-		"page":    {answering(200, "text/html; charset=utf-8", "<h1>Log in</h1>"), "FAIL URL: the answer is a web page (text/html), not MCP" + tried},
-		"text":    {answering(200, "text/plain", "hello"), `FAIL URL: response of type "text/plain", expected application/json or text/event-stream` + tried},
-		"garbled": {answering(200, "application/json", "{nonsense"), "FAIL URL: the answer is not JSON-RPC: {nonsense" + tried},
-		"no rpc":  {answering(200, "application/json", `{"status":"up"}`), `FAIL URL: the answer is not JSON-RPC: {"status":"up"}` + tried},
+		"403": {answering(403, "text/plain", "no"),
+			"FAIL URL: 403 Forbidden: no → the server may want credentials (--header 'Authorization: Bearer ${TOKEN}'), or allow only some host names or addresses: try its name instead of its address in upstream.url, and its list of allowed hosts"},
+		"host":             {answering(403, "text/plain", "Access is only allowed at localhost:8931"), "FAIL URL: 403 Forbidden: Access is only allowed at localhost:8931 → " + otherHost},
+		"host of Python":   {answering(421, "text/plain", "Invalid Host header"), "FAIL URL: 421 Misdirected Request: Invalid Host header → " + otherHost},
+		"host, web server": {answering(400, "text/html", "<h2>Bad Request - Invalid Hostname</h2>"), "FAIL URL: 400 Bad Request: Bad Request - Invalid Hostname → " + otherHost},
+		"host, and gone":   {answering(421, "text/plain", ""), "FAIL URL: 421 Misdirected Request → " + otherHost},
+		"404":              {answering(404, "text/plain", "nothing"), "FAIL URL: 404 Not Found: no MCP endpoint at this path" + tried},
+		"405":              {answering(405, "text/plain", "GET only"), "FAIL URL: 405 Method Not Allowed: this path takes no POST, and has no event stream" + tried},
+		"page":             {answering(200, "text/html; charset=utf-8", "<h1>Log in</h1>"), "FAIL URL: the answer is a web page (text/html), not MCP" + tried},
+		"text":             {answering(200, "text/plain", "hello"), `FAIL URL: response of type "text/plain", expected application/json or text/event-stream` + tried},
+		"garbled":          {answering(200, "application/json", "{nonsense"), "FAIL URL: the answer is not JSON-RPC: {nonsense" + tried},
+		"no rpc":           {answering(200, "application/json", `{"status":"up"}`), `FAIL URL: the answer is not JSON-RPC: {"status":"up"}` + tried},
 		"moved": {answering(308, "text/plain", "", "Location", "https://new.example/api/mcp?key=k"),
 			"FAIL URL: 308 Permanent Redirect to https://new.example/api/mcp; redirects are not followed → upstream.url: https://new.example/api/mcp"},
 		"login page": {answering(302, "text/plain", "", "Location", "/login?next=%2Fmcp"), "FAIL URL: 302 Found to http://HOST/login; redirects are not followed → is the target a login page? then give credentials: --header 'Authorization: Bearer ${TOKEN}' (upstream.headers), or what the gateway takes; if not, check upstream.url in the server's documentation"},
@@ -102,11 +108,13 @@ func TestRedirects(t *testing.T) {
 }
 
 func TestRefusedCredentialIsNamed(t *testing.T) {
-	for status, wanted := range map[int]string{
-		401: "FAIL URL: 401 Unauthorized → the server refuses the credential of upstream.headers.Authorization: is it complete, current, and for this server?",
-		403: "FAIL URL: 403 Forbidden → the server knows the credential of upstream.headers.Authorization, or does not; check what it is allowed to do (its scopes)",
+	for said, wanted := range map[string]string{
+		"401 ":                        "FAIL URL: 401 Unauthorized → the server refuses the credential of upstream.headers.Authorization: is it complete, current, and for this server?",
+		"403 Invalid Host: 127.0.0.1": "FAIL URL: 403 Forbidden: Invalid Host: 127.0.0.1 → the server takes requests for certain host names only*", // whatever it carries
+		"403 ":                        "FAIL URL: 403 Forbidden → the server knows the credential of upstream.headers.Authorization, or does not; check what it is allowed to do (its scopes)",
 	} {
-		addr := serve(t, answering(status, "text/plain", ""))
+		status, _ := strconv.Atoi(said[:3])
+		addr := serve(t, answering(status, "text/plain", said[4:]))
 		got := examine(t, with(func(c *config.Config) {
 			c.Upstream.URL, c.Upstream.Headers = "http://"+addr+"/mcp", map[string]string{"Authorization": "Bearer canary-canary"}
 		}), "http")

@@ -15,10 +15,10 @@ import (
 )
 
 // Inconclusive reports whether an HTTP status says nothing about the server's era: it is about the
-// credential or the load, or may come from a gateway.
+// credential, the host's name or the load, or may come from a gateway.
 func Inconclusive(code int) bool {
 	switch code {
-	case 401, 403, 407, 408, 429, 502, 503, 504:
+	case 401, 403, 407, 408, 421, 429, 502, 503, 504:
 		return true
 	}
 	return false

@@ -3,6 +3,7 @@
 package failures
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -199,17 +200,31 @@ func NotStartable(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, exec.ErrNotFound) || errors.Is(err, syscall.ENOEXEC)
 }
 
-// hostWords match what servers say that check the Host header against DNS rebinding: the SDKs, Vite, and those that follow them.
-var hostWords = pattern.Later(`(?i)\b(invalid|disallowed|unknown|untrusted) host\b|\bhost( header| name)?( \S+)?( is)? not allowed|dns rebinding`)
+// hostWords match what servers and frameworks say that check the Host header, such as against DNS rebinding.
+var hostWords = pattern.Later(`(?i)\b(invalid|disallowed|unknown|untrusted|blocked) (http_)?host(s|name)?\b|\bhost( header| ?name)?( \S+)?( is)? not (allowed|permitted)|` +
+	`\baccess is only allowed at |dns rebinding`)
+
+// refusesHost reports whether a refusal is about the Host header, which has a status of its own since HTTP/2. With 400 only texts and
+// pages of web servers are read: an MCP server's error may be about the host that a tool is to call.
+func refusesHost(e *upstream.StatusError) bool {
+	said := e.Body[:min(len(e.Body), 1024)]
+	switch e.Code {
+	case 421:
+		return true
+	case 400:
+		return !bytes.HasPrefix(said, []byte("{")) && hostWords().Match(said)
+	}
+	return e.Code == 403 && hostWords().Match(said)
+}
 
 func ofStatus(e *upstream.StatusError) Cause {
+	if refusesHost(e) {
+		return HostRefused
+	}
 	switch e.Code {
 	case 401:
 		return Unauthorized
 	case 403:
-		if hostWords().Match(e.Body[:min(len(e.Body), 1024)]) {
-			return HostRefused
-		}
 		return Forbidden
 	case 404:
 		return NotFound

@@ -130,21 +130,37 @@ func TestAdviceKeepsItsVariables(t *testing.T) {
 	}
 }
 
-// TestRefusedHosts: what servers say that take requests for certain host names only, and what they say of credentials.
+// TestRefusedHosts: what servers say that take requests for certain host names only, and what they say of other things.
 func TestRefusedHosts(t *testing.T) {
-	for body, want := range map[string]Cause{
-		`{"jsonrpc":"2.0","error":{"code":-32000,"message":"Invalid Host: 10.0.0.7"},"id":null}`: HostRefused, // TypeScript SDK
-		`Invalid Host header`: HostRefused, // webpack
-		`Blocked request. This host ("x.example") is not allowed.`:      HostRefused, // Vite
-		`Forbidden: invalid Host header "x" (DNS rebinding protection)`: HostRefused, // Go SDK
-		`host x.example is not allowed`:                                 HostRefused,
-		`Host not allowed`:                                              HostRefused,
-		`{"message":"Forbidden"}`:                                       Forbidden,
-		`the token is not allowed to read this host's files`:            Forbidden,
-		``: Forbidden,
+	for _, c := range []struct {
+		status int
+		body   string
+		want   Cause
+	}{
+		{403, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Invalid Host: 10.0.0.7"},"id":null}`, HostRefused},                 // TypeScript SDK
+		{403, `Forbidden: invalid Host header "x" (DNS rebinding protection)`, HostRefused},                                          // Go SDK
+		{421, `Invalid Host header`, HostRefused},                                                                                    // Python SDK
+		{403, `Forbidden: Host header is not allowed`, HostRefused},                                                                  // Rust SDK
+		{403, `Access is only allowed at localhost:39471`, HostRefused},                                                              // Playwright's server
+		{403, `Invalid Host header`, HostRefused},                                                                                    // webpack
+		{403, `Blocked request. This host ("x.example") is not allowed.`, HostRefused},                                               // Vite
+		{403, `Blocked hosts: x.example`, HostRefused},                                                                               // Rails
+		{400, `Invalid host header`, HostRefused},                                                                                    // Starlette
+		{400, `<h2>Bad Request - Invalid Hostname</h2>`, HostRefused},                                                                // ASP.NET, IIS
+		{400, `Invalid HTTP_HOST header: 'x'.`, HostRefused},                                                                         // Django
+		{403, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"the Host header names a host that is not allowed"}}`, HostRefused}, // dragoman
+		{403, `host x.example is not allowed`, HostRefused},
+		{403, `Host not allowed`, HostRefused},
+		{421, ``, HostRefused},
+		{403, `{"message":"Forbidden"}`, Forbidden},
+		{403, `the token is not allowed to read this host's files`, Forbidden},
+		{403, `access is only allowed to members of the team`, Forbidden},
+		{403, ``, Forbidden},
+		{400, `{"jsonrpc":"2.0","error":{"code":-32602,"message":"unknown host in argument url"},"id":1}`, HTTPStatus},
+		{500, `Invalid Host header`, HTTPStatus},
 	} {
-		if got := Of(&upstream.StatusError{Code: 403, Body: []byte(body)}); got != want {
-			t.Errorf("%s: %s, want %s", body, got, want)
+		if got := Of(&upstream.StatusError{Code: c.status, Body: []byte(c.body)}); got != c.want {
+			t.Errorf("%d %s: %s, want %s", c.status, c.body, got, c.want)
 		}
 	}
 }

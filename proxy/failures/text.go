@@ -6,7 +6,10 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // MaxQuote is how many bytes of a peer's text an error or a log line holds at most.
@@ -40,6 +43,21 @@ var markup = pattern.Later(`(?is)<(script|style|title)\b.*?</(script|style|title
 // PageText returns the text of an HTML page.
 func PageText(page []byte) string {
 	return html.UnescapeString(string(markup().ReplaceAll(page, []byte(" "))))
+}
+
+// Reason returns what a server has sent as the reason of a refusal, for [Quote]; "" if it sent none.
+func Reason(e *upstream.StatusError) string {
+	switch message := gjson.GetBytes(e.Body, "error.message"); {
+	case message.Type == gjson.String:
+		return message.String()
+	case slices.ContainsFunc(e.Header, isPage):
+		return PageText(e.Body)
+	}
+	return string(e.Body)
+}
+
+func isPage(h upstream.Header) bool {
+	return strings.EqualFold(h.Name, "Content-Type") && strings.HasPrefix(strings.ToLower(h.Value), "text/html")
 }
 
 // colours matches the terminal sequences that command line tools print.

@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
@@ -254,15 +253,8 @@ func (l *line) said() string {
 		return status.Error() + "; the target is " + status.Target
 	case len(status.Body) == 0:
 		return status.Error()
-	case gjson.GetBytes(status.Body, "error.message").Type == gjson.String:
-		return status.Error() + ": " + gjson.GetBytes(status.Body, "error.message").String()
 	}
-	for _, h := range status.Header {
-		if strings.EqualFold(h.Name, "Content-Type") && strings.HasPrefix(strings.ToLower(h.Value), "text/html") {
-			return status.Error() + ": " + failures.PageText(status.Body)
-		}
-	}
-	return status.Error() + ": " + string(status.Body)
+	return status.Error() + ": " + failures.Reason(status)
 }
 
 func nameOf(r *translate.Revision) string {

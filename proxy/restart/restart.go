@@ -83,7 +83,7 @@ func listChanges(result []byte) (news [][]byte) {
 // isFinal reports whether trying a refused GET again is useless.
 func isFinal(err error) bool {
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
-		return status.Code == 401 || status.Code == 403 || !era.Inconclusive(status.Code) && status.Code < 500
+		return status.Code == 401 || status.Code == 403 || status.Code == 421 || !era.Inconclusive(status.Code) && status.Code < 500
 	}
 	return clienterror.Of(err).Cause == mcp.SessionUnknown
 }

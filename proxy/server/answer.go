@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -77,11 +78,11 @@ func ResultIn(response []byte) ([]byte, error) {
 }
 
 // RefusalOf returns an error response to the request with this id if err is an HTTP status of 4xx with a
-// JSON-RPC error in its body. Otherwise it returns err, as it does for 401, 403 and 429, which are about the
-// credential or the number of requests.
+// JSON-RPC error in its body. Otherwise it returns err, as it does for 401, 403, 421 and 429, which are about the
+// credential, the host's name or the number of requests.
 func RefusalOf(err error, id []byte) (sse.Event, error) {
 	status, ok := errors.AsType[*upstream.StatusError](err)
-	if !ok || status.Code < 400 || status.Code > 499 || status.Code == 401 || status.Code == 403 || status.Code == 429 {
+	if !ok || status.Code < 400 || status.Code > 499 || slices.Contains([]int{401, 403, 421, 429}, status.Code) {
 		return sse.Event{}, err
 	}
 	var m wire.Message

@@ -210,11 +210,11 @@ func takesNoPost(err error) bool {
 }
 
 // notHere reports whether a status may mean that the URL is of another kind than the
-// request expects. Statuses about the client's rights and rate are not such: the client
-// gets them.
+// request expects. Statuses about the client's rights and rate, and the host's name, are not such:
+// the client gets them.
 func notHere(code int) bool {
 	switch code {
-	case 401, 403, 408, 429:
+	case 401, 403, 408, 421, 429:
 		return false
 	}
 	return code >= 400 && code < 500

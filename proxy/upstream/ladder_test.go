@@ -89,6 +89,7 @@ var rungs = []struct {
 	{"refusal by JSON-RPC", refusal(406, rpcError), "", Auto, "upstream answered 406", "POST", "POST"},
 	{"unauthorized", refusal(401, ""), "", Auto, "upstream answered 401", "POST", "POST"},
 	{"forbidden", refusal(403, ""), "", Auto, "upstream answered 403", "POST", "POST"},
+	{"wrong host", refusal(421, "Invalid Host header"), "", Auto, "upstream answered 421", "POST", "POST"},
 	{"too many", refusal(429, ""), "", Auto, "upstream answered 429", "POST", "POST"},
 	{"broken", refusal(500, ""), "", Auto, "upstream answered 500", "POST", "POST"},
 	{"stream unauthorized", refusal(405, ""), refusal(401, ""), Auto, "upstream answered 401", "POST GET", "POST GET"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
@@ -70,4 +71,27 @@ func examine(ctx context.Context, bin dragoman, s *server, over transport) (o ou
 		o.err = errors.New("the lists were not compared")
 	}
 	return o
+}
+
+// TestPublishedServersThatRefuseTheHost runs probe and doctor at servers that take requests for another host only: both must say so, and
+// nothing of credentials.
+func TestPublishedServersThatRefuseTheHost(t *testing.T) {
+	testset.Need(t, testset.Peers)
+	t.Parallel()
+	m := nodePeers(t)
+	bin := build(t)
+	for _, check := range []string{"app", "transport", "2"} {
+		base, stop, err := onLoopback("the server", "peers/hosts.mjs", string(m), check)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		for _, command := range []string{"probe", "doctor"} {
+			args := bin.args(command, endpoint{over: streamable, url: base + "/mcp"}, "--header", "Authorization: Bearer canary-canary")
+			out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput()
+			if text := string(out); err == nil || !strings.Contains(text, "Invalid Host") || !strings.Contains(text, "the server takes requests for certain host names only") {
+				t.Errorf("%s, %s: %v\n%s", check, command, err, text)
+			}
+		}
+	}
 }

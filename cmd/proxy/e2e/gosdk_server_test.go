@@ -65,7 +65,7 @@ func runTests(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "every start of Node.js compiles its modules again:", err)
 		}
 	}
-	defer drivers.end()
+	defer drivers.End()
 	return m.Run()
 }
 

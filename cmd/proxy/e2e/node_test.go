@@ -3,7 +3,6 @@ package e2e
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
 )
 
@@ -42,55 +42,18 @@ func nodePeers(t *testing.T) modules {
 	return m
 }
 
-// installModules installs what folder/package-lock.json names into the user's cache folder, once for each content of that
-// file.
+// installModules installs what the package-lock.json of a folder names.
 func installModules(folder string) (modules, error) {
-	cache, err := os.UserCacheDir()
+	lock, err := peers.ReadLock(folder)
 	if err != nil {
 		return "", err
-	}
-	files := map[string][]byte{}
-	sum := sha256.New()
-	for _, name := range []string{".npmrc", "package-lock.json", "package.json"} {
-		if files[name], err = os.ReadFile(filepath.Join(folder, name)); err != nil {
-			return "", err
-		}
-		sum.Write(files[name])
-	}
-	base := filepath.Join(cache, "dragoman", "e2e")
-	dir := filepath.Join(base, fmt.Sprintf("%x", sum.Sum(nil)[:8]))
-	installed := modules(filepath.Join(dir, "node_modules"))
-	if _, err := os.Stat(string(installed)); err == nil {
-		return installed, nil
-	}
-	if err := os.MkdirAll(base, 0o755); err != nil {
-		return "", err
-	}
-	// Installed in a temporary folder that is then renamed, so that an incomplete folder is never used, and two tests may
-	// run at once.
-	fresh, err := os.MkdirTemp(base, "installing-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(fresh)
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(fresh, name), content, 0o644); err != nil {
-			return "", err
-		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts")
-	npm.Dir = fresh
-	if out, err := npm.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("npm ci of %s: %w\n%s", folder, err, out)
+	if err := lock.Install(ctx); err != nil {
+		return "", fmt.Errorf("install the packages of %s: %w", folder, err)
 	}
-	if err := os.Rename(fresh, dir); err != nil {
-		if _, other := os.Stat(string(installed)); other != nil {
-			return "", err
-		}
-	}
-	return installed, nil
+	return modules(lock.Modules()), nil
 }
 
 // keepCompiled replaces "node" with a script that runs the Node.js of the conformance suite with a compile cache, because

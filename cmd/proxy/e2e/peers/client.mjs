@@ -10,7 +10,8 @@
 // The transcript has the messages as they came over the wire, not as the client decoded them. If the client could not
 // read an answer, "refused" says why.
 import { closeSync, openSync, readFileSync } from "node:fs";
-import { patience } from "./sdk1.mjs";
+import { answers } from "./answers.mjs";
+import { listsOf, patience } from "./sdk1.mjs";
 
 const scenario = readFileSync(new URL("scenario.json", import.meta.url));
 
@@ -76,34 +77,10 @@ class Tap {
   }
 }
 
-// fill answers an elicitation form with the first value that is valid. Of booleans for the options of one list
-// ("p.0", "p.1") it chooses the first, as it does for the list itself.
-function fill({ properties }) {
-  const value = (name, p) => {
-    if (p.type === "boolean") return !/\.[1-9]\d*$/.test(name);
-    if (p.type === "array") return [p.items.enum?.[0] ?? p.items.anyOf[0].const];
-    if (p.enum) return p.enum[0];
-    if (p.oneOf) return p.oneOf[0].const;
-    if (p.type === "integer" || p.type === "number") return p.minimum ?? 7;
-    const formats = { email: "peer@example.com", uri: "https://example.com/", date: "2025-01-02", "date-time": "2025-01-02T03:04:05Z" };
-    return formats[p.format] ?? "text".padEnd(p.minLength ?? 0, ".");
-  };
-  return Object.fromEntries(Object.entries(properties).map(([name, p]) => [name, value(name, p)]));
-}
-
-const answers = {
-  roots: () => ({ roots: [{ uri: "file:///e2e/root", name: "root" }] }),
-  sample: ({ params }) => {
-    const content = [params.messages.at(-1).content].flat().at(-1);
-    return { role: "assistant", model: "e2e", stopReason: "endTurn", content: { type: "text", text: `sampled ${content.text ?? content.type}` } };
-  },
-  elicit: ({ params }) => (params.mode === "url" ? { action: "accept" } : { action: "accept", content: fill(params.requestedSchema) }),
-};
-
 export async function run(config, print) {
   if (config.stderr) config.stderr = openSync(config.stderr, "a"); // of what the client starts
   const { open } = await import(config.mode ? "./sdk2.mjs" : "./sdk1.mjs");
-  const { client, transport, calls, request, greeting, lacks } = await open(config, answers);
+  const { client, transport, calls, request, greeting, lacks } = await open(config, answers({ uri: "file:///e2e/root", name: "root" }));
   const tap = new Tap(transport);
 
   // What the server lists decides which of a step's alternatives is run.
@@ -115,12 +92,7 @@ export async function run(config, print) {
     : p.ref ? listed.prompt.has(p.ref.name)
     : listed.tool.has(p.name) || listed.prompt.has(p.name);
 
-  const lists = {
-    "tools/list": (p) => client.listTools(p),
-    "prompts/list": (p) => client.listPrompts(p),
-    "resources/list": (p) => client.listResources(p),
-    "resources/templates/list": (p) => client.listResourceTemplates(p),
-  };
+  const lists = listsOf(client);
 
   async function list({ method }) {
     const pages = [];

@@ -6,6 +6,7 @@
 import { createInterface } from "node:readline";
 import { inspect } from "node:util";
 
+for (const level of ["log", "info", "debug"]) console[level] = console.error; // what the SDKs say is not for stdout
 const say = (line) => process.stdout.write(JSON.stringify(line) + "\n");
 for await (const line of createInterface({ input: process.stdin })) {
   const { program, config } = JSON.parse(line);

@@ -18,6 +18,14 @@ export function patient(client) {
   return client;
 }
 
+// listsOf returns the methods of a client that read lists.
+export const listsOf = (client) => ({
+  "tools/list": (p, o) => client.listTools(p, o),
+  "prompts/list": (p, o) => client.listPrompts(p, o),
+  "resources/list": (p, o) => client.listResources(p, o),
+  "resources/templates/list": (p, o) => client.listResourceTemplates(p, o),
+});
+
 // open creates a client and its transport. answers answers the server's requests; without it the client declares no
 // capabilities.
 export async function open(config, answers) {
