@@ -500,6 +500,49 @@ func TestOneUpstreamRequestForEachCall(t *testing.T) {
 	}
 }
 
+// TestParkedQuestionsAreBoundedInBytes, of all calls together. What ends gives its room to others.
+func TestParkedQuestionsAreBoundedInBytes(t *testing.T) {
+	f := legacyServer(`{"tools":{}}`, nil)
+	f.Script = func(script func(*peertest.Turn)) func(*peertest.Turn) {
+		return func(u *peertest.Turn) {
+			if u.Method != "tools/call" {
+				script(u)
+				return
+			}
+			u.Asks(`{"jsonrpc":"2.0","id":"q` + u.ID + `","method":"elicitation/create","params":{"message":"` + strings.Repeat("m", 200<<10) + `","requestedSchema":{"type":"object","properties":{}}}}`)
+			u.Say(result(u.ID, `"content":[]`))
+		}
+	}(f.Script)
+	srv := front(t, f, func(c *config.Config) { c.Limits.InHand = 4 << 20 })
+	var asked []reply
+	for n := range 4 { // of 200 KiB each in 1 MiB
+		r := srv.modernly(modernCall(fmt.Sprint(n), ""))
+		if r.status != 200 || gjson.Get(r.body, "result.resultType").String() != "input_required" {
+			t.Fatalf("%d %.300s", r.status, r.body)
+		}
+		asked = append(asked, r)
+	}
+	var full reply
+	for n := range 2 { // the first may still fit
+		full = srv.modernly(modernCall(fmt.Sprint(4+n), ""))
+	}
+	if full.status != 503 || !strings.Contains(full.body, "limits.in_hand") {
+		t.Errorf("%d %.300s", full.status, full.body)
+	}
+	inputs := gjson.Get(asked[0].body, "result.inputRequests").Map()
+	for name := range inputs {
+		r := srv.modernly(retryOf("9", `{"`+name+`":{"action":"decline"}}`, asked[0]))
+		if r.status != 200 || gjson.Get(r.body, "result.resultType").String() != "complete" {
+			t.Errorf("%d %.300s", r.status, r.body)
+		}
+	}
+	if r := srv.modernly(modernCall("10", "")); r.status != 200 {
+		t.Errorf("%d %.300s", r.status, r.body)
+	}
+	srv.Modern.Close()
+	eventually(t, "nothing is kept", func() bool { return srv.Host.Memory().Kept() == 0 })
+}
+
 // TestManyParkedCalls: each answer goes to its call, and nothing remains.
 func TestManyParkedCalls(t *testing.T) {
 	const n = 200

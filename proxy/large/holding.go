@@ -63,6 +63,24 @@ func (h *Holding) Keep(n int) error {
 	return nil
 }
 
+// Resize makes h count n bytes in all. If there is no room, the error is that of Keep, and h counts what it did before.
+func (h *Holding) Resize(n int) error {
+	if h == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	more := int64(n) - h.bytes
+	if h.closed || more > 0 && !h.of.take(more) {
+		return &NoRoomError{Bytes: more}
+	}
+	if more < 0 {
+		h.of.bytes.Add(more)
+	}
+	h.bytes = int64(n)
+	return nil
+}
+
 // Drop stops counting n bytes that Keep has counted.
 func (h *Holding) Drop(n int) {
 	if h == nil {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -28,6 +29,7 @@ type Outbox struct {
 	left    Leaver  // called once when the client leaves before the answer; may be nil
 	reader  Reader  // nil for none
 	counter Counter // nil for none
+	kept    *large.Holding
 }
 
 // Counter counts messages that are dropped.
@@ -51,6 +53,7 @@ type Message struct {
 	Header []mcp.Header
 
 	progress bool // it is a progress notification
+	counted  bool // in the Holding of the outbox
 	Unbegun  bool // the last message is an error: the server does not know the session
 }
 
@@ -70,6 +73,13 @@ func (b *Outbox) CountBy(c Counter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.counter = c
+}
+
+// KeepIn sets what counts the messages, except for large ones, which are counted where they were copied.
+func (b *Outbox) KeepIn(h *large.Holding) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.kept = h
 }
 
 // SetReader sets the reader to wake.
@@ -107,13 +117,14 @@ func (b *Outbox) Put(l Message) bool {
 	if n := len(b.queue); b.closed || n > 0 && b.queue[n-1].Last {
 		return false
 	}
+	if b.kept != nil && len(l.Body) <= large.Size {
+		for l.counted = b.kept.Keep(len(l.Body)) == nil; !l.counted && len(b.queue) > 0; l.counted = b.kept.Keep(len(l.Body)) == nil {
+			b.dropOldest()
+		}
+	}
 	b.queue, b.bytes = append(b.queue, l), b.bytes+len(l.Body)
 	for len(b.queue) > 1 && b.full() {
-		b.bytes -= len(b.queue[0].Body)
-		b.queue = append(b.queue[:0], b.queue[1:]...)
-		if b.counter != nil {
-			b.counter.Dropped("queue_full")
-		}
+		b.dropOldest()
 	}
 	if l.Last {
 		b.left = nil
@@ -123,6 +134,23 @@ func (b *Outbox) Put(l Message) bool {
 		b.reader.Wake()
 	}
 	return true
+}
+
+// dropOldest removes the first message. Called with b.mu held.
+func (b *Outbox) dropOldest() {
+	b.let(&b.queue[0])
+	b.queue = append(b.queue[:0], b.queue[1:]...)
+	if b.counter != nil {
+		b.counter.Dropped("queue_full")
+	}
+}
+
+// let stops counting a message. Called with b.mu held.
+func (b *Outbox) let(l *Message) {
+	b.bytes -= len(l.Body)
+	if l.counted {
+		b.kept.Drop(len(l.Body))
+	}
 }
 
 // notify wakes the receiver of a channel with room for one value. A nil channel has none.
@@ -175,7 +203,8 @@ func (b *Outbox) Take(ctx context.Context) (l Message, last bool, err error) {
 		b.mu.Lock()
 		if len(b.queue) > 0 {
 			l = b.queue[0]
-			b.queue, b.bytes = b.queue[1:], b.bytes-len(l.Body)
+			b.let(&l)
+			b.queue = b.queue[1:]
 			notify(b.fetched)
 			b.mu.Unlock()
 			return l, l.Last, nil
@@ -230,6 +259,9 @@ func (k *Kept) Put(l Message, method wire.Method) {
 		k.drop(func(at Message) bool { return !at.progress })
 	}
 }
+
+// Bytes returns the size of all messages.
+func (k *Kept) Bytes() int { return k.bytes }
 
 // drop removes the first message for which is returns true.
 func (k *Kept) drop(is func(Message) bool) {

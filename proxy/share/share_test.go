@@ -487,3 +487,42 @@ func TestProcessThatEnds(t *testing.T) {
 		same(t, p.takes())
 	})
 }
+
+// TestSubscriptionsAreBoundedInBytes: of one session, and together with all else that outlives its message. What is given back when
+// they end, when the process refuses them, and when the session ends, has room again.
+func TestSubscriptionsAreBoundedInBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, begin := shared(t, func(*config.Config) {})
+		ask := func(u *user, method string, n int) {
+			u.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/%s","params":{"uri":"a:%d:%s"}}`, n, method, n, strings.Repeat("x", 100<<10)))
+		}
+		tooMany := func(n int) string {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32603,"message":"too many subscriptions: end others with resources/unsubscribe first"}}`, n)
+		}
+		const most = 5 // of 200 KiB each in 1 MiB
+		users, late := []*user{begin(), begin(), begin(), begin()}, begin() // 16 MiB have room for 4 MiB of subscriptions
+		for _, u := range users {
+			for n := range most {
+				ask(u, "subscribe", n)
+			}
+			u.nothing()
+			ask(u, "subscribe", most)
+			same(t, []string{u.next()}, tooMany(most))
+		}
+		ask(late, "subscribe", 1)
+		if got := late.next(); !strings.Contains(got, "limits.in_hand") || gjson.Get(got, "id").Int() != 1 {
+			t.Errorf("got %s", got)
+		}
+		ask(users[0], "unsubscribe", 0)
+		p.takes()
+		ask(late, "subscribe", 2)
+		late.nothing()
+		ask(late, "subscribe", 3)
+		if got := late.next(); !strings.Contains(got, "limits.in_hand") {
+			t.Errorf("got %s", got)
+		}
+		users[1].at.Conn.Close(t.Context())
+		ask(late, "subscribe", 4)
+		late.nothing()
+	})
+}

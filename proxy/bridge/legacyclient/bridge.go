@@ -56,6 +56,7 @@ type Bridge struct {
 // New returns a Bridge whose sessions keep results in cache, and the translations of lists in lists.
 func New(h *host.Host, eras *era.Cache, cache *results.Cache, lists *memo.Memo) *Bridge {
 	b := &Bridge{host: h, eras: eras, results: cache, lists: lists, finished: newFinishedTasks()}
+	b.finished.max = min(b.finished.max, int(h.Memory().Budget.Size()/doneShare))
 	b.Waits.Shed = 250 * time.Millisecond
 	return b
 }

@@ -12,6 +12,7 @@ const (
 	maxDoneTasks  = 64
 	maxDoneBytes  = 16 << 20
 	maxDoneInAll  = 256 << 20
+	doneShare     = 4   // divides limits.in_hand, to which the finished tasks are an addition
 	doneTaskExtra = 256 // bytes of a task beside its texts
 )
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -29,6 +30,7 @@ type listener struct {
 	wants map[wire.Method]bool
 	uris  []string // the resources, as JSON strings; guarded by the mutex of listeners
 	box   *outbox.Outbox
+	kept  *large.Holding // counts what it has asked for, and what is in box
 }
 
 // hear gives l a notification.

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -87,7 +88,13 @@ func (br *Bridge) subscribe(c caller) (*subscription, error) {
 		br:       br, ctx: c.ctx, b: b, seen: b.observe(c.q, c.from),
 	}
 	l.box.CountBy(br.host.Report)
+	l.kept = br.host.Memory().Holding()
+	l.box.KeepIn(l.kept)
 	asked := gjson.GetBytes(c.q.Raw, "params.notifications")
+	if err := l.kept.Keep(2*len(asked.Raw) + server.SubscriptionOverhead); err != nil {
+		l.End()
+		return nil, clienterror.Of(err).WithID(c.q.ID)
+	}
 	heard := b.startListening(c.ctx, c.from)
 	for _, n := range listenable {
 		if heard && asked.Get(n.member).Bool() && gjson.GetBytes(b.said.capabilities, n.capability).Bool() {
@@ -194,6 +201,7 @@ func (l *subscription) End() {
 		l.b.resources.unsubscribe(uri, l.from)
 	}
 	l.br.pool.release(l.b)
+	l.kept.Close()
 }
 
 // observe begins the observation of a request that dragoman answers itself.

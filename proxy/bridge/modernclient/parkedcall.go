@@ -50,7 +50,12 @@ func (d *parkedCall) notify(m *wire.Message, body []byte) {
 		d.awaitServer(d.patience().Silence)
 		return
 	}
+	if d.held.Resize(d.size()+len(l.Body)) != nil {
+		d.of.Host.Report.Dropped("queue_full")
+		return
+	}
 	d.kept.Put(l, m.Method)
+	_ = d.held.Resize(d.size()) // it is not more
 }
 
 // Ask implements [bridge.Client]: it accepts questions of the server. The client is asked when no more of them come for a
@@ -180,8 +185,8 @@ func (d *parkedCall) askClient() {
 	if d.over || d.box == nil || len(d.asked.open) == 0 {
 		return
 	}
-	if !d.of.park(d) {
-		f := d.of.Host.Report.Failed(mcp.Fail(mcp.TooManyParked, ""), d.reply.At(d.from)).WithID(d.reply.ID)
+	if err := d.of.park(d); err != nil {
+		f := d.of.Host.Report.Failed(err, d.reply.At(d.from)).WithID(d.reply.ID)
 		d.box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		d.box, d.reply = nil, nil
 		d.of.Host.Spawn(func() { d.abandon("too many calls wait") })
@@ -362,6 +367,7 @@ func (d *parkedCall) endLocked() bool {
 	d.setAsked(nil)
 	d.halt()
 	d.of.drop(d)
+	d.held.Close()
 	if d.owes {
 		d.first.Counts.Release()
 	}
@@ -433,6 +439,7 @@ func (d *parkedCall) finish(l outbox.Message) {
 	box, reply, from, others := d.box, d.reply, d.from, d.unasked()
 	if box == nil && !d.over {
 		d.answer = &l
+		_ = d.held.Resize(d.size()) // an answer is not lost: if there is no room, the number of parked calls bounds it
 		d.mu.Unlock()
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/callctx"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
@@ -96,6 +97,7 @@ type parkedCall struct {
 	late    bool               // a timer had fired before it was stopped, so that its function may still come
 	answer  *outbox.Message    // the server's response, if it came while no request waited
 	missing []byte             // the capability that the client must declare to be asked; nil for none
+	held    *large.Holding     // counts what is kept while the call is parked; nil before it was
 	owes    bool               // a call that will be repeated still has to be counted
 	over    bool
 }
@@ -148,20 +150,46 @@ func newParkedCalls(o *Options, pool *sessionPool) *parkedCalls {
 	return &parkedCalls{Options: o, pool: pool, byID: make(map[sealed.ID]*parkedCall)}
 }
 
-// park adds d, whose client is asked. It returns false if there are too many parked calls.
-func (s *parkedCalls) park(d *parkedCall) bool {
+// park adds d, whose client is asked. The error says that there are too many parked calls, or that they keep too much. d.mu must
+// be held.
+func (s *parkedCalls) park(d *parkedCall) error {
+	if d.held == nil {
+		d.held = s.Host.Memory().Holding()
+	}
+	if err := d.held.Resize(d.size()); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byID[d.id] != nil {
-		return true
+		return nil
 	}
 	if !s.used.Acquire(d.first.Holder(d.who), s.Host.Config().Bridge.MaxParked) {
-		return false
+		return mcp.Fail(mcp.TooManyParked, "")
 	}
 	rand.Read(d.id[:])
 	d.login = s.Proxy.Login()
 	s.byID[d.id] = d
-	return true
+	return nil
+}
+
+// size returns how many bytes a parked call keeps, besides large messages, which are counted where they were copied. d.mu must
+// be held.
+func (d *parkedCall) size() int {
+	n := len(d.inputs) + d.kept.Bytes()
+	for _, q := range d.asked.open {
+		n += len(q.Body) + len(q.ID)
+	}
+	for _, h := range d.from {
+		n += len(h.Name) + len(h.Value)
+	}
+	if len(d.first.Raw) <= large.Size {
+		n += len(d.first.Raw)
+	}
+	if d.answer != nil && len(d.answer.Body) <= large.Size {
+		n += len(d.answer.Body)
+	}
+	return n
 }
 
 func (s *parkedCalls) drop(d *parkedCall) {

@@ -112,6 +112,10 @@ func (d *parkedCall) attach(c caller, st sealed.State) (box *outbox.Outbox, begi
 		d.mu.Unlock()
 		return nil, false, mcp.Fail(mcp.StateInvalid, "")
 	}
+	if err := d.held.Resize(d.size() - len(d.inputs) + len(c.q.Inputs)); err != nil {
+		d.mu.Unlock()
+		return nil, false, err
+	}
 	c.q.Counts.Span().Continues(d.before)
 	if d.urls {
 		if all, refused := d.opened(c.q.Inputs); all || refused != "" {

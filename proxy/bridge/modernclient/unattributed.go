@@ -62,17 +62,28 @@ func offer(calls []openCall, list []bridge.Question) (left []bridge.Question) {
 // keep keeps questions a little, for the next call. It returns false, and keeps nothing, if a call has
 // joined since lend has returned this number.
 func (b *pooledSession) keep(list []bridge.Question, joined int, from []upstream.Header) bool {
+	held, size := b.Host.Memory().Holding(), 0
+	for _, q := range list[:min(len(list), maxLoose)] {
+		size += len(q.Body) + len(q.ID)
+	}
+	if held.Keep(size) != nil {
+		b.refuse(list, unattached, from)
+		return true
+	}
 	kept, refused, ok := b.calls.keep(list, joined)
 	if !ok {
+		held.Close()
 		return false
 	}
 	b.asks(len(kept))
 	b.refuse(refused, unattached, from)
 	if len(kept) == 0 {
+		held.Close()
 		return true
 	}
 	from = slices.Clone(from)
 	b.Host.Spawn(func() {
+		defer held.Close()
 		timer := time.NewTimer(b.waits.Unattributed)
 		defer timer.Stop()
 		select {
