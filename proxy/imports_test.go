@@ -123,7 +123,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/unpack":              "",
 		"proxy/rawio":               "",
 		"proxy/unixsocket":          "",
-		"proxy/downstream":          "proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire",
+		"proxy/downstream":          "proxy/quota proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire",
 		"proxy/upstream":            "dial adapterrt/children proxy/unpack proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire",
 		"proxy/upstream/orphans":    "adapterrt/children",
 		"proxy/quota":               "",

@@ -2,6 +2,7 @@ package downstream
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"time"
@@ -28,7 +29,7 @@ type body struct {
 // readBody reads a request's body into b.data if there is room, and into memory of its own
 // otherwise. If it returns no refusal, the caller gives back the share of the
 // budget.
-func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, b *body) *refusal {
+func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, b *body, owner string) *refusal {
 	*b = body{data: b.data[:0]}
 	c := ctx.Conn().(*conn)
 	length := ctx.Request.Header.ContentLength()
@@ -41,7 +42,7 @@ func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, b *body) *refusal {
 	}
 	overdrawn := h.cfg.Memory.Budget.Overdrawn()
 	if most > prefetched || overdrawn {
-		b.share = h.cfg.Memory.Budget.Share(c.owner(), int64(large.Room(most)))
+		b.share = h.cfg.Memory.Budget.Share(owner, int64(large.Room(most)))
 	}
 	if overdrawn { // even a small request must not begin now
 		if r := h.hold(b, 1); r != nil {
@@ -150,12 +151,22 @@ func (h *HTTP) hold(b *body, n int64) *refusal {
 	return nil
 }
 
-// owner returns the name of the client for which memory is taken.
-func (c *conn) owner() string {
-	if c.known {
-		return string(c.guest[:])
+// owner returns the name of the client whose share of the limits a request uses: its token of the listener, with the header that tells
+// principals apart, or its address if it has neither.
+func (c *conn) owner(header *fasthttp.RequestHeader) string {
+	name := c.cfg.Once()
+	if name == "" && !c.known {
+		return c.peer
 	}
-	return c.peer
+	value := header.Peek(name)
+	if c.hasToken != c.known || c.token != c.guest || string(c.user) != string(value) || c.who == "" {
+		c.hasToken, c.token, c.user = c.known, c.guest, string(value)
+		if c.who = c.peer; c.known || len(value) > 0 {
+			sum := sha256.Sum256(append(c.guest[:], value...))
+			c.who = string(sum[:])
+		}
+	}
+	return c.who
 }
 
 // hasRest reports whether a request's body has more bytes than fasthttp has read before

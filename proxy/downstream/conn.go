@@ -22,7 +22,10 @@ type conn struct {
 	late    bool    // accepted while draining
 	peek    *peeker // nil if the watch reports that the client leaves
 
-	busy atomic.Bool // a request is coming in or being answered
+	busy    atomic.Bool // a request is coming in or being answered
+	whole   atomic.Bool // its head has come in, or it has taken the connection over
+	closing bool        // it gives way; guarded by the mutex of HTTP
+	probe   bool        // over the limit of connections: only probes are answered
 
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // cancels the exchange under way
@@ -55,6 +58,11 @@ type serving struct {
 	guests   *guests           // by which host and origin were allowed
 	guest    [sha256.Size]byte // hash of the token of the request under way
 	known    bool              // guest is set
+	// who is the owner of the last request, which had this token and this user.
+	who      string
+	token    [sha256.Size]byte
+	hasToken bool
+	user     string
 	// Header values that clients repeat with every request, as they were last sent.
 	host, origin, accept, session, version recent
 	others                                 []namedValue // those that the handler asks for
@@ -125,6 +133,7 @@ func (r *recent) string(b []byte) string {
 
 // begin makes end call cancel. If the client has left already, begin calls it at once.
 func (c *conn) begin(cancel context.CancelCauseFunc) {
+	c.whole.Store(true)
 	c.busy.Store(true) // Read does not see a pipelined request, which came with the one before
 	c.mu.Lock()
 	c.cancel = cancel
@@ -181,6 +190,26 @@ func (c *conn) hangUpIdle() {
 	if idle {
 		c.hangUp()
 	}
+}
+
+// rest notes that a request was answered.
+func (c *conn) rest() {
+	c.whole.Store(false)
+	c.busy.Store(false)
+}
+
+// giveWay closes the connection if no request has come in. It reports false if one has, or if that has been done.
+func (c *conn) giveWay() bool {
+	c.mu.Lock()
+	idle := c.cancel == nil && c.gone == nil && !c.whole.Load()
+	if idle {
+		c.gone = ErrClientLeft
+	}
+	c.mu.Unlock()
+	if idle {
+		c.hangUp()
+	}
+	return idle
 }
 
 // keep makes hangUpIdle leave a late connection open for the response to a request without an exchange. It returns false if the

@@ -57,7 +57,8 @@ type exchange struct {
 	resp   Response
 	in     body
 	asked  *[]field
-	posted bool // the request is counted as a POST
+	posted bool   // the request is counted as a POST
+	owner  string // of this client
 	events eventWriter
 	failed error // why the events ended early
 
@@ -108,12 +109,13 @@ func (x *exchange) headers(prefix string, do func(name, value string)) {
 
 // take reads the body of a POST.
 func (x *exchange) take(ctx *fasthttp.RequestCtx) (r *refusal) {
-	if !x.face.admit() {
+	x.owner = ctx.Conn().(*conn).owner(&ctx.Request.Header)
+	if !x.face.admit(x.owner) {
 		return tooManyPost
 	}
-	if r = x.face.readBody(ctx, &x.in); r != nil {
+	if r = x.face.readBody(ctx, &x.in, x.owner); r != nil {
 		x.dropBody()
-		x.face.requests.Add(-1)
+		x.face.dismiss(x.owner)
 		return r
 	}
 	x.posted = true
@@ -349,7 +351,7 @@ func (x *exchange) Close() error {
 func (x *exchange) recycle() {
 	x.dropBody()
 	if x.posted {
-		x.face.requests.Add(-1)
+		x.face.dismiss(x.owner)
 	}
 	x.conn, x.cancel, x.req.Ctx, x.req.Cancel = nil, nil, nil, nil
 	x.resp, x.posted, x.failed, x.awaited = Response{}, false, nil, x.awaited[:0]

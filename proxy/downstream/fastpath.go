@@ -32,6 +32,7 @@ type fastPath struct {
 	guests *guests                // by which it was admitted
 	once   string                 // the header that may occur only once
 	called calledBy
+	owner  string
 	asked  []field // what handlers have asked for, of this head
 
 	source bytes.Reader
@@ -92,11 +93,11 @@ func (f *fastPath) serve() error {
 		if err != nil {
 			return err
 		}
-		if h.draining.Load() || !h.admit() {
+		if h.draining.Load() || !h.admit(f.owner) {
 			return errHandOver
 		}
 		x := h.exchanges.Get().(*exchange)
-		x.posted = true
+		x.posted, x.owner = true, f.owner
 		x.in.data = append(h.room(x.in.data[:0], len(body)), body...)
 		f.in = f.in[:copy(f.in, f.in[size:])]
 		c.bodyRead = true
@@ -107,7 +108,7 @@ func (f *fastPath) serve() error {
 		if err != nil {
 			return err
 		}
-		c.busy.Store(false)
+		c.rest()
 		if h.draining.Load() {
 			c.hangUpIdle()
 		}
@@ -173,7 +174,7 @@ func (f *fastPath) parse() (size, length int) {
 	if h.checkPeer(head, c) != nil || h.readToken(head, c) != nil || h.checkOnce(head) != nil || checkPost(head, c) != nil {
 		return 0, 0
 	}
-	f.called = c.calledBy(head)
+	f.called, f.owner = c.calledBy(head), c.owner(head)
 	f.asked = f.asked[:0]
 	f.called.asked = &f.asked
 	f.guests, f.once = guests, once

@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/rawio"
 )
 
@@ -26,7 +27,7 @@ type HTTP struct {
 	fast      sync.Pool // of *fastPath
 	parsers   sync.Pool // of *bufio.Reader, for fasthttp to parse a head
 
-	requests atomic.Int64  // POSTs in hand
+	inHand   inHand        // POSTs
 	draining atomic.Bool   // no pipe begins, and each connection ends with its request
 	closed   chan struct{} // closed when no more connections are accepted
 	hard     context.Context
@@ -35,6 +36,7 @@ type HTTP struct {
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
+	closing   int              // how many of conns give way
 	pipes     map[string]*pipe // by the session in their POSTs
 	watch     *rawio.Watch     // notices that clients leave
 	serving   sync.WaitGroup   // Serve calls, connections and pipes
@@ -50,6 +52,9 @@ func (h *HTTP) dropConn(c *conn) {
 	if _, here := h.conns[c]; here && !c.late {
 		h.earlier.Done()
 	}
+	if c.closing {
+		h.closing--
+	}
 	delete(h.conns, c)
 	h.mu.Unlock()
 }
@@ -64,13 +69,24 @@ func (h *HTTP) isClosed() bool {
 	}
 }
 
-// admit counts one more POST in hand. It returns false if there are too many.
-func (h *HTTP) admit() bool {
-	if h.requests.Add(1) > int64(h.cfg.MaxRequests) {
-		h.requests.Add(-1)
-		return false
-	}
-	return true
+// inHand counts POSTs by client.
+type inHand struct {
+	mu sync.Mutex
+	of quota.Fair
+}
+
+// admit counts one more POST in hand of a client. It returns false if there are too many.
+func (h *HTTP) admit(who string) bool {
+	h.inHand.mu.Lock()
+	defer h.inHand.mu.Unlock()
+	return h.inHand.of.Admit(quota.Holder{Principal: who}, h.cfg.MaxRequests)
+}
+
+// dismiss counts one less.
+func (h *HTTP) dismiss(who string) {
+	h.inHand.mu.Lock()
+	defer h.inHand.mu.Unlock()
+	h.inHand.of.Release(quota.Holder{Principal: who})
 }
 
 // isMCP reports whether clients send messages to a path.

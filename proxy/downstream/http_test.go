@@ -217,10 +217,8 @@ func TestPanicsStayInTheirRequest(t *testing.T) {
 }
 
 func TestTooManyConnections(t *testing.T) {
-	s := start(t, fakeHandler{post: echo}, HTTPConfig{MaxConns: 1})
-	first := dial(t, s.addr)
-	_, _ = io.WriteString(first, post("{}"))
-	answer(t, bufio.NewReader(first), "POST")
+	s := start(t, fakeHandler{get: func(q *Request, r *Response) { stream(newEvents(), q, r) }}, HTTPConfig{MaxConns: 1})
+	listen(t, s, getHead+"\r\n")
 	res, body := ask(t, s.addr, "")
 	if res.StatusCode != 503 || !json.Valid([]byte(body)) || res.Header.Get("Retry-After") == "" {
 		t.Errorf("got %d %q", res.StatusCode, body)

@@ -56,6 +56,7 @@ var (
 	noBody       = &refusal{status: 413, words: "this path accepts no large body"}
 	shortBody    = &refusal{status: 400, words: "the body ended before its length"}
 	noBudget     = &refusal{status: 503, words: "the memory for messages is full (limits.in_hand); try again later"}
+	crowded      = &refusal{status: 503, words: "too many connections"}
 	tooManyPost  = &refusal{status: 503, words: "too many requests at once; try again later"}
 
 	onlyGet       = &refusal{status: 405, words: "this path accepts GET, which opens a stream of server-sent events"}

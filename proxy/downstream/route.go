@@ -14,6 +14,7 @@ func (h *HTTP) serve(ctx *fasthttp.RequestCtx) {
 	}
 	c := ctx.Conn().(*conn) // Serve made it
 	c.bodyRead = false
+	c.whole.Store(true)
 	defer finishBuffered(ctx, c)
 	if r := h.route(ctx, c); r != nil {
 		if r != drained {
@@ -75,6 +76,12 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	path := header.RequestURI()
 	if string(path) != h.cfg.Path {
 		path = ctx.Path() // fasthttp has to parse the URI for this
+	}
+	if c.probe {
+		ctx.SetConnectionClose()
+		if _, is := h.routeOf(ctx.Path()); !is {
+			return crowded
+		}
 	}
 	if h.handler == nil {
 		return h.elsewhere(ctx)

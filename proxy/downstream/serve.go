@@ -141,14 +141,49 @@ const tooManyConns = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nR
 	"Content-Type: application/json\r\nContent-Length: 84\r\n\r\n" +
 	`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"too many connections"}}`
 
+// spareConns is how many connections there may be for probes alone when the others are used up.
+const spareConns = 16
+
+// makeRoom reports whether there is room for one more connection, and makes some if it can: of the client that has the most of those
+// without a request, it closes one. If there are none, a client may still have as many as are left of a quarter more; and probes are
+// always answered. h.mu must be held.
+func (h *HTTP) makeRoom(one *conn) bool {
+	open := len(h.conns) - h.closing
+	if open < h.cfg.MaxConns {
+		return true
+	}
+	has := make(map[string]int)
+	for c := range h.conns {
+		has[c.peer]++
+	}
+	for _, idle := range []bool{true, false} { // then also those that are slow to send a request
+		most := has[one.peer]
+		var from *conn
+		for c := range h.conns {
+			if n := has[c.peer]; n >= most && !c.closing && !c.whole.Load() && (!idle || !c.busy.Load()) {
+				most, from = n, c
+			}
+		}
+		if from != nil && from.giveWay() {
+			from.closing = true
+			h.closing++
+			return true
+		}
+	}
+	left := h.cfg.MaxConns/4 + h.cfg.MaxConns - open
+	one.probe = has[one.peer] > left && left > -spareConns && len(h.cfg.Routes) > 0
+	return has[one.peer] <= left || one.probe
+}
+
 func (h *HTTP) accept(nc net.Conn) {
+	c := newConn(rawio.Wrap(nc), &h.cfg)
 	h.mu.Lock()
 	switch {
 	case h.isClosed():
 		h.mu.Unlock()
 		_ = nc.Close()
 		return
-	case len(h.conns) >= h.cfg.MaxConns:
+	case !h.makeRoom(c):
 		h.mu.Unlock()
 		if _, isTLS := nc.(*tls.Conn); !isTLS { // a TLS connection would wait for the handshake
 			_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
@@ -157,7 +192,6 @@ func (h *HTTP) accept(nc net.Conn) {
 		_ = unwrap(nc).Close()
 		return
 	}
-	c := newConn(rawio.Wrap(nc), &h.cfg)
 	h.conns[c] = struct{}{}
 	if c.late = h.draining.Load(); !c.late {
 		h.earlier.Add(1)
@@ -174,7 +208,7 @@ func (h *HTTP) accept(nc net.Conn) {
 // in a goroutine of its own, if it needs one: fasthttp then has its buffers back, and the stack that parsing made
 // large is released.
 func (h *HTTP) serveConn(c *conn) {
-	if h.serveFast(c) {
+	if !c.probe && h.serveFast(c) {
 		h.dropConn(c)
 		return
 	}
@@ -193,7 +227,7 @@ func (h *HTTP) serveConn(c *conn) {
 // notes that itself.)
 func (h *HTTP) connState(nc net.Conn, state fasthttp.ConnState) {
 	if c, ok := nc.(*conn); ok && state == fasthttp.StateIdle {
-		c.busy.Store(false)
+		c.rest()
 		if h.draining.Load() {
 			c.hangUpIdle()
 		}

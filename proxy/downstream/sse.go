@@ -138,12 +138,13 @@ func (h *HTTP) postMessage(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	if !owns {
 		return noPipe
 	}
-	if !h.admit() {
+	who := c.owner(header)
+	if !h.admit(who) {
 		return tooManyPost
 	}
-	defer h.requests.Add(-1)
+	defer h.dismiss(who)
 	m := &posted{}
-	if r := h.readBody(ctx, &m.body); r != nil {
+	if r := h.readBody(ctx, &m.body, who); r != nil {
 		return r
 	}
 	header.CopyTo(&m.header)

@@ -5,6 +5,8 @@
 // Thresholds for Shared-Memory Packet Switches" (1998).
 package quota
 
+import "math"
+
 // Fair counts what each holder has. The zero value is ready for use. It is not safe for concurrent use: callers hold the
 // lock of the shared resource.
 type Fair struct {
@@ -49,6 +51,17 @@ func (s *Fair) Acquire(who Holder, max int) bool {
 	}
 	s.taken++
 	return true
+}
+
+// Admit counts one more for a holder as Acquire does, of something that one holder alone may use up: while fewer than max are taken,
+// all get what they want. A quarter of max is there in addition, for holders that have little when others have all.
+func (s *Fair) Admit(who Holder, max int) bool {
+	if s.taken < max {
+		max = math.MaxInt
+	} else {
+		max += max / 4
+	}
+	return s.Acquire(who, max)
 }
 
 // Release counts one less for a holder.
