@@ -136,7 +136,7 @@ type Table struct {
 	mu     sync.Mutex
 	byID   map[string]*Session
 	piped  map[*Session]struct{} // one for each client on a pipe
-	places int                   // that are reserved, without a session yet
+	places map[sealed.Owner]int  // that are reserved, without a session yet
 	last   ended.Serial          // of the newest session that began here
 	over   *ended.Set            // sessions that have ended although their ids could still be opened
 

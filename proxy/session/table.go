@@ -19,7 +19,7 @@ import (
 // NewTable returns a table of at most max sessions, whose ids by seals. resume makes a session that this process does not
 // hold of what its id holds; nil if that is impossible.
 func NewTable(max int, by *sealed.Sealer, resume func(sealed.Session, *downstream.Sender) *Session) *Table {
-	t := &Table{max: max, sealer: by, Resume: resume, byID: make(map[string]*Session), over: ended.New(ended.DefaultBlocks)}
+	t := &Table{max: max, sealer: by, Resume: resume, byID: make(map[string]*Session), places: make(map[sealed.Owner]int), over: ended.New(ended.DefaultBlocks)}
 	var process [8]byte
 	rand.Read(process[:]) // never fails
 	t.end = t.over.Add
@@ -43,30 +43,40 @@ func (t *Table) Renew(max int, by *sealed.Sealer, afresh bool) {
 	}
 }
 
-// Reserve keeps a place for a new session, and returns false if there is no place. The caller calls add or
-// release once for each place.
-func (t *Table) Reserve() bool {
+// Reserve keeps a place for a new session of an owner, and returns false if there is no place. The caller calls Add or
+// Release once for each place.
+func (t *Table) Reserve(owner sealed.Owner) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.room() {
+	if !t.room(owner) {
 		return false
 	}
-	t.places++
+	t.places[owner]++
 	return true
 }
 
-// Release gives a place back that Reserve has kept.
-func (t *Table) Release() {
+// Release gives a place back that Reserve has kept for this owner.
+func (t *Table) Release(owner sealed.Owner) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.places--
+	t.release(owner)
 }
 
-// room reports whether there is a place, and makes one if it can: of a few unused
-// sessions that can be resumed, it drops the one that was not used for the longest time. The caller
-// holds t.mu.
-func (t *Table) room() bool {
-	if len(t.byID)+t.places < t.max {
+func (t *Table) release(owner sealed.Owner) {
+	if t.places[owner]--; t.places[owner] == 0 {
+		delete(t.places, owner)
+	}
+}
+
+// room reports whether there is a place for a session of an owner, and makes one if it can: of a few unused
+// sessions that can be resumed, it drops the one that was not used for the longest time. If it cannot, an owner may still have as many as
+// are left of a quarter more. The caller holds t.mu.
+func (t *Table) room(owner sealed.Owner) bool {
+	taken := len(t.byID)
+	for _, n := range t.places {
+		taken += n
+	}
+	if taken < t.max {
 		return true
 	}
 	const few = 32
@@ -81,7 +91,13 @@ func (t *Table) room() bool {
 		}
 	}
 	if oldest == nil {
-		return false
+		own := t.places[owner]
+		for _, s := range t.byID {
+			if s.Owner == owner {
+				own++
+			}
+		}
+		return own < t.max+t.max/4-taken
 	}
 	delete(t.byID, oldest.ID)
 	if oldest.Bridge != nil {
@@ -103,7 +119,7 @@ func (t *Table) Add(s *Session) {
 	if s.Bridge != nil {
 		s.Bridge.Named(&s.Session)
 	}
-	t.places--
+	t.release(s.Owner)
 	t.byID[s.ID] = s
 }
 
@@ -139,7 +155,7 @@ func (t *Table) Find(id string, owner sealed.Owner, from *downstream.Sender) (*S
 		s = other // another goroutine was faster
 	} else if t.over.Has(what.Serial) {
 		return nil, nil // another goroutine has ended it since
-	} else if !t.room() {
+	} else if !t.room(owner) {
 		return nil, ErrTooMany
 	}
 	if s.Bridge != nil && t.byID[id] != s {

@@ -28,11 +28,12 @@ type SSE struct {
 // many sessions it fills resp with the error and returns nil.
 func (f *SSE) OpenPipe(client downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
 	proxy := f.Proxy
-	if !proxy.Table.Reserve() {
+	owner := proxy.OwnerOf(req)
+	if !proxy.Table.Reserve(owner) {
 		proxy.Refuse(req, resp, mcp.Fail(mcp.TooManySessions, ""))
 		return nil
 	}
-	t := &ssePipe{face: f, owner: proxy.OwnerOf(req)}
+	t := &ssePipe{face: f, owner: owner}
 	t.pipe = pipe{proxy: proxy, client: client, runsFor: proxy.RunsFor(req), ctx: &t.own, fail: t.own.End}
 	t.sender.Guest = req.Guest
 	t.own.Begin(req.Ctx)
@@ -124,7 +125,7 @@ func (t *ssePipe) Left(error) {
 		t.proxy.End(t.s, clienterror.ErrShutdown)
 	}
 	t.tasks.Wait()
-	t.proxy.Table.Release()
+	t.proxy.Table.Release(t.owner)
 }
 
 // EachIdle calls do with the pipes without open calls of the clients for which the function of returns true: how long each is

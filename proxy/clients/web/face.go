@@ -217,12 +217,12 @@ func (f *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, res
 		return mcp.Uninitialized(mcp.NotInitialized).About(m.ID())
 	case f.Host.Draining.Err() != nil: // the session would end with the process
 		return mcp.Fail(mcp.ShuttingDown, "").About(m.ID())
-	case !f.Table.Reserve():
+	case !f.Table.Reserve(x.Owner):
 		return mcp.Fail(mcp.TooManySessions, "").About(m.ID())
 	}
 	s, answer, early, err := f.begin(x, raw)
 	if s == nil {
-		f.Table.Release()
+		f.Table.Release(x.Owner)
 		resp.Body = answer
 		return err
 	}
