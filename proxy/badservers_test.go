@@ -369,6 +369,17 @@ func beBadChild(how string) {
 		if gjson.Get(m, "method").String() == "server/discover" && how == "is silent when asked early" {
 			continue
 		}
+		if strings.HasSuffix(how, "and modern") {
+			id := gjson.Get(m, "id").Raw
+			switch gjson.Get(m, "method").String() {
+			case "initialize":
+				write(rpcError(id, `"code":-32601,"message":"Method not found"`))
+				continue
+			case "server/discover":
+				write(result(id, `"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private","capabilities":{"tools":{},"prompts":{}}`))
+				continue
+			}
+		}
 		if gjson.Get(m, "method").String() != "tools/call" {
 			for _, a := range obligingly(m) {
 				write(a)
@@ -377,9 +388,12 @@ func beBadChild(how string) {
 		}
 		got++
 		switch how {
-		case "is busy": // as a synchronous server is with a slow tool
+		case "is busy", "is busy and modern": // as a synchronous server is with a slow tool
 			if gjson.Get(m, "params.name").String() == "slow" {
 				time.Sleep(time.Second)
+			}
+			if gjson.Get(m, "params.name").String() == "ends" {
+				syscall.Exit(7)
 			}
 			write(result(gjson.Get(m, "id").Raw, fmt.Sprintf(`"content":[{"type":"text","text":"call %d"}]`, got)))
 		case "exits mid-call":

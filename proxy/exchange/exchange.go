@@ -201,7 +201,7 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 	}
 	marked, header := x.Span.Sent(body, x.From)
 	x.observeForward(marked)
-	x.Outgoing = upstream.Outgoing{Body: marked, Request: x.Call != nil, Header: header, Stale: x.isStale, Logs: x.Crossing.WantsLogs()}
+	x.Outgoing = upstream.Outgoing{Body: marked, Request: x.Call != nil, Header: header, Stale: x.isStale, Waits: x.Waiting, Logs: x.Crossing.WantsLogs()}
 	if x.Call != nil {
 		x.Outgoing.Repeats = x.Call.Method.Reads()
 		limit := x.Common.Now().Silence[x.Call.Method]
@@ -231,6 +231,9 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 		x.Outgoing.Scanned = nil
 	} else {
 		st, err = x.Session.Conn.Send(x.seenWithin(), &x.Outgoing)
+	}
+	if h, waits := err.(*upstream.Handed); waits { //nolint:errorlint // a Conn returns it as it is
+		x.Handed, err = h, nil
 	}
 	x.Clock.Lap(&x.Clock.Upstream)
 	if err != nil && x.Ctx.Err() != nil {

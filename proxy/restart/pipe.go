@@ -172,8 +172,20 @@ func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 	} else if release(); repeats && err == nil {
 		return st, r.lostAfter(conn)
 	}
-	if err == nil || r.life.Err() != nil {
-		return st, err
+	if h, waits := err.(*upstream.Handed); waits { //nolint:errorlint // a Conn returns it as it is
+		h.Wrap(r.unsent)
+		return nil, h
+	}
+	if err == nil {
+		return st, nil
+	}
+	return nil, r.unsent(err)
+}
+
+// unsent returns the error for a message that was not sent because of err.
+func (r *Pipe) unsent(err error) error {
+	if r.life.Err() != nil {
+		return err
 	}
 	exit, gone := errors.AsType[*upstream.ExitError](err)
 	if !gone && errors.Is(err, upstream.ErrClosed) { // conn is the old process's connection
@@ -182,11 +194,11 @@ func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 		r.mu.Unlock()
 	}
 	if gone {
-		err = &server.RestartError{Err: exit}
+		return &server.RestartError{Err: exit}
 	} else if r.remote && errors.Is(err, upstream.ErrLost) {
-		err = &server.RestartError{Err: err}
+		return &server.RestartError{Err: err}
 	}
-	return nil, err
+	return err
 }
 
 // lostAfter returns the error for a request that conn has sent, if its session was lost before the request was no more exempt.

@@ -22,11 +22,12 @@ var ErrRecalled = errors.New("the request was cancelled before it was sent")
 
 // sending is the way of a request to a server on a pipe. A cancellation may not come before its request, nor without it: see
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation#behavior-requirements. While the
-// request is being sent, its cancellation waits. The table's lock guards it.
+// request is being sent, its cancellation waits, and takes it back if none of it was written. The table's lock guards it.
 type sending struct {
 	over      bool               // the request was sent, or will not be
 	cancelled bool               // there was a cancellation
 	recall    *upstream.Outgoing // the cancellation that waits
+	handed    *upstream.Handed   // the request, if the server is too busy to read it; else nil
 }
 
 // cancel reports whether a cancellation is to be sent now: it waits for its request, and is sent once.
@@ -37,13 +38,24 @@ func (s *sending) cancel(body []byte, header []upstream.Header) bool {
 	s.cancelled = true
 	if !s.over {
 		s.recall = &upstream.Outgoing{Body: body, Header: slices.Clone(header)}
+		if s.handed != nil {
+			s.handed.TakeBack()
+		}
 	}
 	return s.over
 }
 
+// waits notes that the request waits for a busy server.
+func (s *sending) waits(h *upstream.Handed) {
+	s.handed = h
+	if s.cancelled {
+		h.TakeBack()
+	}
+}
+
 // end notes that the request was sent, or will not be, and returns the cancellation that has waited, or nil.
 func (s *sending) end() *upstream.Outgoing {
-	s.over = true
+	s.over, s.handed = true, nil
 	recall := s.recall
 	s.recall = nil
 	return recall

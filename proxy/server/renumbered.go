@@ -68,7 +68,7 @@ func Renumber(conn upstream.Conn, st upstream.Stream, cfg config.Limits, o Owner
 	return c, &renumberedStream{Stream: st, of: c}
 }
 
-// Send writes one message.
+// Send writes one message. The error is an [*upstream.Handed] for a request that waits for the server.
 func (c *Renumbered) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	r := renamings.Get().(*renaming)
 	defer r.done()
@@ -87,7 +87,16 @@ func (c *Renumbered) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	if err == nil {
 		st, err = c.Conn.Send(ctx, out)
 	}
-	if e != nil {
+	h, waits := err.(*upstream.Handed) //nolint:errorlint // a Conn returns it as it is
+	switch {
+	case waits && e == nil:
+		return nil, nil
+	case waits:
+		c.mu.Lock()
+		e.Of.waits(h)
+		c.mu.Unlock()
+		h.Then(func(err error) { c.sent(e, err) })
+	case e != nil:
 		c.sent(e, err)
 	}
 	return st, err

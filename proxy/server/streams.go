@@ -97,10 +97,13 @@ func (l *Streams) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stre
 	if err == nil {
 		_, err = l.conn.Send(ctx, out)
 	}
+	if _, waits := err.(*upstream.Handed); waits { //nolint:errorlint // a Conn returns it as it is
+		err = nil
+	}
 	return nil, err
 }
 
-// Request writes a request, and returns its stream.
+// Request writes a request, and returns its stream. A request that waits for the server fails on the stream.
 func (l *Streams) Request(ctx context.Context, m *upstream.Outgoing) (*Stream, error) {
 	r := renamings.Get().(*renaming)
 	defer r.done()
@@ -119,20 +122,36 @@ func (l *Streams) Request(ctx context.Context, m *upstream.Outgoing) (*Stream, e
 		out.Stale = s.Over
 		_, err = l.conn.Send(ctx, out)
 	}
-	l.mu.Lock()
-	recall := s.way.end()
-	if err != nil && !mayHave(err) {
-		s.way.cancelled = true // a later cancellation would be about a request that the server does not have
+	if h, waits := err.(*upstream.Handed); waits { //nolint:errorlint // a Conn returns it as it is
+		l.mu.Lock()
+		s.way.waits(h)
+		l.mu.Unlock()
+		h.Then(func(err error) {
+			if l.sent(s.asked, err); err != nil {
+				s.finish(err)
+			}
+		})
+		return s, nil
 	}
-	l.mu.Unlock()
-	if err != nil {
+	if l.sent(s.asked, err); err != nil {
 		s.Close()
 		return nil, err
 	}
-	if recall != nil {
+	return s, nil
+}
+
+// sent notes that a request was sent, or will not be because of err.
+func (l *Streams) sent(e *idmap.Entry[*Stream], err error) {
+	l.mu.Lock()
+	way := &e.Of.way // of what stands in for the stream, if that was closed meanwhile
+	recall := way.end()
+	if err != nil && !mayHave(err) {
+		way.cancelled = true // a later cancellation would be about a request that the server does not have
+	}
+	l.mu.Unlock()
+	if recall != nil && err == nil {
 		sendRecall(l.owner, l.conn, recall)
 	}
-	return s, nil
 }
 
 // open enters a stream for a request.

@@ -50,8 +50,12 @@ func (m *Conn) pass(ctx context.Context, out *upstream.Outgoing, body []byte) er
 	if err := m.process.waiting.enter(m.client, m.process.host.Config().Limits); err != nil {
 		return err
 	}
-	defer m.process.waiting.leave(m.client)
 	_, err := m.process.conn.Send(ctx, &own)
+	if h, waits := err.(*upstream.Handed); waits { //nolint:errorlint // a Conn returns it as it is
+		h.Then(func(error) { m.process.waiting.leave(m.client) })
+		return h
+	}
+	m.process.waiting.leave(m.client)
 	return err
 }
 
@@ -84,12 +88,22 @@ func (m *Conn) send(ctx context.Context, out *upstream.Outgoing, msg *wire.Messa
 	own := *out
 	own.Stale = func() bool { return !m.process.isOpen(e) }
 	err := m.pass(ctx, &own, msg.AppendTo(nil))
-	if err != nil {
-		m.process.mu.Lock()
-		m.process.leave(e)
-		m.process.mu.Unlock()
+	if h, waits := err.(*upstream.Handed); waits { //nolint:errorlint // a Conn returns it as it is
+		h.Then(func(err error) { m.sent(e, err) })
+	} else {
+		m.sent(e, err)
 	}
 	return err
+}
+
+// sent removes the entry of a request that was not sent because of err.
+func (m *Conn) sent(e *idmap.Entry[*Conn], err error) {
+	if err == nil {
+		return
+	}
+	m.process.mu.Lock()
+	defer m.process.mu.Unlock()
+	m.process.leave(e)
 }
 
 // subscribe sends a request for a subscription, which counts from now on unless the process refuses it.

@@ -19,8 +19,11 @@ const maxAlone = 1 << 20
 var (
 	// errWithdrawn says that a message was taken back before any of it was written, errBegun that it is written to its end
 	// without its sender.
-	errWithdrawn = errors.New("the message was taken back")
+	errWithdrawn = ErrTakenBack
 	errBegun     = errors.New("the message was written in part")
+	// errHanded says that the rest of a message is written without its sender, errKept that this is impossible.
+	errHanded = errors.New("the message waits")
+	errKept   = errors.New("the sender has to wait")
 	// errGone says that the child has ended, errUnwritten that it has, or soon will.
 	errGone      = errors.New("the child has ended")
 	errUnwritten = errors.New("the message could not be written")
@@ -57,13 +60,17 @@ type input struct {
 
 // line is one message on its way to the child.
 type line struct {
-	b        []byte        // what is still to be written
-	end      []byte        // follows b; nil for nothing
-	room     []byte        // for b, unless it is borrowed
-	borrowed bool          // b belongs to the sender
-	alone    bool          // no sender waits for it
-	posted   int           // its bytes in input.posted
-	left     bool          // its sender does not want to wait any longer
+	b        []byte   // what is still to be written
+	end      []byte   // follows b; nil for nothing
+	room     []byte   // for b, unless it is borrowed
+	borrowed bool     // b belongs to the sender
+	alone    bool     // no sender waits for it
+	posted   int      // its bytes in input.posted
+	left     bool     // its sender does not want to wait any longer
+	handed   *Handed  // is told what becomes of it instead of the sender, who has gone on; nil for none
+	handing  bool     // the sender waits until that is possible
+	counts   *Waiting // of handed, and its bytes there
+	size     int
 	busy     time.Duration // how long the child may be busy with it
 	done     chan error    // has room for one
 	timer    *time.Timer   // of the sender; nil before its first use
@@ -86,41 +93,145 @@ func (in *input) send(ctx context.Context, m *Outgoing) error {
 	if in.put(l, !m.Request && !borrowed) {
 		return nil
 	}
-	var limit <-chan time.Time
-	if m.Request && m.FirstByte > 0 {
-		if l.timer == nil {
-			l.timer = time.NewTimer(m.FirstByte)
-		} else {
-			l.timer.Reset(m.FirstByte)
+	hands, limit := m.Waits != nil, l.startTimer(m)
+	for {
+		select {
+		case err := <-l.done:
+			if err != nil {
+				return errUnwritten
+			}
+			if l.timer != nil {
+				l.timer.Stop()
+			}
+			reuse(l)
+			return nil
+		case <-ctx.Done():
+			return in.leave(ctx, l, m, borrowed, ctx.Err())
+		case <-limit:
+			if hands {
+				if h := in.hand(l, m, borrowed); h != nil {
+					return h
+				}
+				hands, limit = false, nil
+				if m.Request && m.FirstByte > 0 {
+					l.timer.Reset(m.FirstByte)
+					limit = l.timer.C
+				}
+				continue
+			}
+			late := &Error{Op: opWait, Addr: in.name, Err: &silence{what: "the server has not read the request", after: m.FirstByte}}
+			err := in.leave(ctx, l, m, borrowed, late)
+			if err == errBegun {
+				late.Op = "write"
+				err = late
+			}
+			return err
+		case <-in.exited:
+			if in.takeBack(l) == errBegun && borrowed {
+				<-l.done
+			}
+			return errGone
 		}
-		limit = l.timer.C
 	}
-	select {
-	case err := <-l.done:
-		if err != nil {
-			return errUnwritten
-		}
-		if l.timer != nil {
-			l.timer.Stop()
-		}
-		reuse(l)
+}
+
+// handTime is how long the sender of a message waits for it to be written, before it goes on.
+const handTime = 20 * time.Millisecond
+
+// startTimer starts the timer of the sender of m. It returns nil if the sender waits without a limit.
+func (l *line) startTimer(m *Outgoing) <-chan time.Time {
+	var limit time.Duration
+	switch {
+	case m.Waits != nil && m.Waits.bytes.Load() > 0:
+		limit = 1 // nothing is written at once
+	case m.Waits != nil:
+		limit = handTime
+	case m.Request:
+		limit = m.FirstByte
+	}
+	switch {
+	case limit <= 0:
 		return nil
-	case <-ctx.Done():
-		return in.leave(ctx, l, m, borrowed, ctx.Err())
-	case <-limit:
-		late := &Error{Op: opWait, Addr: in.name, Err: &silence{what: "the server has not read the request", after: m.FirstByte}}
-		err := in.leave(ctx, l, m, borrowed, late)
-		if err == errBegun {
-			late.Op = "write"
-			err = late
-		}
-		return err
-	case <-in.exited:
-		if in.takeBack(l) == errBegun && borrowed {
-			<-l.done
-		}
-		return errGone
+	case l.timer == nil:
+		l.timer = time.NewTimer(limit)
+	default:
+		l.timer.Reset(limit)
 	}
+	return l.timer.C
+}
+
+// hand lets l be written without its sender, who is told what becomes of it. It returns nil if that is impossible, or not needed
+// any more.
+func (in *input) hand(l *line, m *Outgoing, borrowed bool) *Handed {
+	if in.isGone() || !m.Waits.add(len(m.Body)) {
+		return nil
+	}
+	h := &Handed{takeBack: func() { in.retract(l) }}
+	var own []byte
+	in.mu.Lock()
+	copies := borrowed && in.waits(l)
+	in.mu.Unlock()
+	if copies {
+		var err error
+		if own, err = in.memory.Clone(context.Background(), large.RequestWait, large.RequestCopy, m.Body); err != nil {
+			m.Waits.remove(len(m.Body))
+			return nil
+		}
+	}
+	in.mu.Lock()
+	waits, current := in.waits(l), in.current == l
+	if waits || current {
+		l.handed, l.counts, l.size = h, m.Waits, len(m.Body)
+		l.handing = current && borrowed
+	}
+	if waits && copies {
+		l.b, l.borrowed = own, false
+	}
+	in.mu.Unlock()
+	switch {
+	case waits, current && !borrowed:
+		return h
+	case !current, !in.interrupt(): // it is written, or cannot be left
+	default:
+		switch err := <-l.done; err {
+		case errHanded:
+			return h
+		case errKept:
+		default:
+			l.done <- err
+		}
+	}
+	in.mu.Lock()
+	l.handed, l.handing = nil, false
+	in.mu.Unlock()
+	m.Waits.remove(len(m.Body))
+	return nil
+}
+
+// retract takes a line that was handed over back, if none of it is written.
+func (in *input) retract(l *line) {
+	in.mu.Lock()
+	waits := in.waits(l)
+	switch {
+	case waits:
+		in.remove(l)
+	case in.current == l:
+		l.left = true
+	}
+	left := l.left
+	in.mu.Unlock()
+	switch {
+	case waits:
+		l.over(errWithdrawn)
+	case left:
+		in.interrupt()
+	}
+}
+
+// over tells the sender of a line that was handed over what has become of it.
+func (l *line) over(err error) {
+	l.counts.remove(l.size)
+	l.handed.tell(err)
 }
 
 // leave gives l up, for which its sender does not wait any longer because of why. It returns the error of send: errBegun only if
@@ -227,6 +338,13 @@ func (in *input) writeLine(l *line, unread *time.Timer, busy time.Time) error {
 				unread.Reset(in.timeout)
 			}
 		}
+		if in.isHanding(l) {
+			own, err := in.memory.Clone(context.Background(), large.RequestWait, large.RequestCopy, l.b)
+			if err == nil {
+				l.b, l.borrowed = own, false
+			}
+			in.handOver(l, err == nil)
+		}
 		if !in.hasLeft(l) {
 			continue
 		}
@@ -249,6 +367,7 @@ func (in *input) writeLine(l *line, unread *time.Timer, busy time.Time) error {
 func lineOf(m *Outgoing) *line {
 	l := spareLines.Get().(*line)
 	l.alone, l.posted, l.left, l.busy = false, 0, false, 0
+	l.handed, l.handing, l.counts = nil, false, nil
 	if m.Request {
 		l.busy = max(m.FirstByte, m.Silence)
 	}
@@ -326,9 +445,11 @@ func (in *input) finish(l *line, err error) {
 	in.mu.Lock()
 	in.current = nil
 	in.posted -= l.posted
-	alone := l.alone
+	alone, handed := l.alone, l.handed != nil && !l.handing
 	in.mu.Unlock()
-	if !alone {
+	if handed {
+		l.over(err)
+	} else if !alone {
 		l.done <- err
 	} else if l.posted > 0 {
 		reuse(l)
@@ -371,10 +492,35 @@ func (in *input) hasLeft(l *line) bool {
 	return l.left
 }
 
+func (in *input) isHanding(l *line) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return l.handing
+}
+
+// handOver tells the sender of the current line whether the rest is written without it.
+func (in *input) handOver(l *line, is bool) {
+	in.mu.Lock()
+	l.handing = false
+	if !is {
+		l.handed = nil
+	}
+	in.mu.Unlock()
+	if is {
+		l.done <- errHanded
+	} else {
+		l.done <- errKept
+	}
+}
+
 // detach tells the sender of the current line that the rest is written without it.
 func (in *input) detach(l *line) {
 	in.mu.Lock()
-	l.alone, l.left = true, false
+	l.left = false
+	handed := l.handed != nil
+	l.alone = !handed
 	in.mu.Unlock()
-	l.done <- errBegun
+	if !handed {
+		l.done <- errBegun
+	}
 }

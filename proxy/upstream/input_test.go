@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -92,10 +93,12 @@ func reads(t *testing.T, c *Child, r *os.File) string {
 	t.Helper()
 	go c.Send(context.Background(), &Outgoing{Body: []byte("end")}) //nolint:errcheck // the test sees it
 	var all strings.Builder
-	for !strings.HasSuffix(all.String(), "\nend\n") {
-		if _, err := io.CopyN(&all, r, 1); err != nil {
+	for in := bufio.NewReader(r); !strings.HasSuffix(all.String(), "\nend\n"); {
+		line, err := in.ReadString('\n')
+		if err != nil {
 			t.Fatal(err)
 		}
+		all.WriteString(line)
 	}
 	text := strings.TrimSuffix(strings.TrimPrefix(all.String(), strings.Repeat("f", keepBuffer-1)+"\n"), "end\n")
 	return text

@@ -315,12 +315,17 @@ func (c *Child) ended() error {
 //
 // A request waits until it is written, until ctx ends, or for its FirstByte; other messages are written later if the child does
 // not read them at once. An error of ctx, or one that is NeverSent, says that the child does not get the message: once any of it
-// is written, the rest is, too, whatever becomes of its sender.
+// is written, the rest is, too, whatever becomes of its sender. With Waits, a message that is not read at once becomes a [Handed].
 func (c *Child) Send(ctx context.Context, m *Outgoing) (Stream, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	switch err := c.input.send(ctx, m); err {
+	err := c.input.send(ctx, m)
+	if h, is := err.(*Handed); is { //nolint:errorlint // send returns it as it is
+		h.Wrap(func(error) error { return c.unwritten(context.Background()) })
+		return nil, h
+	}
+	switch err {
 	case errGone:
 		return nil, c.ended()
 	case errUnwritten:

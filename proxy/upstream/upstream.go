@@ -12,7 +12,7 @@
 //   - parked.go: a stream that waits without a goroutine;
 //   - pool.go: connections; dial.go: how they are made;
 //   - sse.go: a session over HTTP+SSE;
-//   - output.go, stdio.go: the messages of a process, and the process; tail.go: what it writes that is no message; env.go: what
+//   - output.go, stdio.go: the messages of a process, and the process; input.go, handed.go: what waits for it to read; tail.go: what it writes that is no message; env.go: what
 //     it gets of the environment.
 //
 // The server is not trusted: whatever it sends is bounded in size and time, and
@@ -59,6 +59,10 @@ type Outgoing struct {
 	// Ours says that the message is dragoman's own, not one of the client. Callers that sort the messages of a pipe give what the
 	// server asks to the stream of another request.
 	Ours bool
+
+	// Waits says that Send may return a [*Handed] if the message has to wait for a child process that is busy, so that what its client
+	// sends next, such as a cancellation, is read meanwhile. It counts what waits. nil: Send waits.
+	Waits *Waiting
 
 	// Stale is called by a Conn that has kept a message back for a while, before it
 	// sends the message: true says that the exchange is cancelled. It may be nil.

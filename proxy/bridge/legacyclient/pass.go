@@ -204,7 +204,7 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 		return nil, nil, mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+b.method.String())
 	}
 	b.note = bytes.Clone(msg.Note)
-	b.request = upstream.Outgoing{Body: out, Request: true, Repeats: b.method.Reads(), FirstByte: m.FirstByte, Silence: m.Silence, Stale: m.Stale, Logs: msg.Stamp.LogLevel != nil}
+	b.request = upstream.Outgoing{Body: out, Request: true, Repeats: b.method.Reads(), FirstByte: m.FirstByte, Silence: m.Silence, Stale: m.Stale, Waits: m.Waits, Logs: msg.Stamp.LogLevel != nil}
 	b.from = slices.Clone(m.Header)
 	c.mu.Lock()
 	c.running[b.key] = b.ctx

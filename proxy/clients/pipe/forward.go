@@ -38,7 +38,7 @@ func (p *pipe) exchange() *exchange.Exchange {
 	x.Session = p.s
 	x.Session.Enter()
 	x.From = append(x.From[:0], p.from...)
-	x.Sender = p.sender
+	x.Sender, x.Waiting = p.sender, &p.waiting
 	if p.s.Direct != nil {
 		x.Crossing = p.s.Direct.Crossing
 	}
@@ -126,6 +126,9 @@ func (p *pipe) send(x *exchange.Exchange, out []byte) {
 		p.spawnCall(func() { p.answer(x) })
 		return
 	case x.Call != nil:
+		if c := x.Call; x.Handed != nil {
+			x.Handed.Then(func(err error) { p.written(c, err) })
+		}
 		x.Call, x.Span, x.Seen = nil, nil, nil // the call stays open: bring receives its response
 		select {
 		case p.called <- struct{}{}:
@@ -136,6 +139,16 @@ func (p *pipe) send(x *exchange.Exchange, out []byte) {
 		p.awaitStream(p.listen(p.exchange()))
 	}
 	x.Done()
+}
+
+// written fails a call whose request waited for a server that was busy, and was not written because of err.
+func (p *pipe) written(c *session.Call, err error) {
+	if err == nil || err == upstream.ErrTakenBack || p.ctx.Err() != nil || !p.s.Open.End(c) {
+		return // it is in flight, cancelled, or failed
+	}
+	f := *clienterror.Of(err)
+	f.ID = []byte(c.ID)
+	p.failCall(c, &f)
 }
 
 // unowed ends a call to which no response is owed any more, since its client has cancelled it before it was sent.

@@ -54,6 +54,7 @@ type pipe struct {
 	sender  downstream.Sender               // of the current message
 	listens bool                            // the standing stream was opened
 	given   *server.Renumbered              // the connection to a server on a pipe, which gives requests other ids; nil for others
+	waiting upstream.Waiting                // what waits for a server that is busy, while the client's next messages are read
 	called  chan struct{}                   // wakes watch; nil if the server is not on a pipe
 
 	modern sessionless  // nil if the client may not send such messages
