@@ -499,7 +499,7 @@ func TestSubscriptionsAreBoundedInBytes(t *testing.T) {
 		tooMany := func(n int) string {
 			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32603,"message":"too many subscriptions: end others with resources/unsubscribe first"}}`, n)
 		}
-		const most = 5 // of 200 KiB each in 1 MiB
+		const most = 5                                                      // of 200 KiB each in 1 MiB
 		users, late := []*user{begin(), begin(), begin(), begin()}, begin() // 16 MiB have room for 4 MiB of subscriptions
 		for _, u := range users {
 			for n := range most {
