@@ -99,6 +99,7 @@ func (c *HTTP) takeNews() (m []byte) {
 	defer c.mu.Unlock()
 	if len(c.news) > 0 {
 		m, c.news = c.news[0], c.news[1:]
+		c.memory.Kept.Drop(len(m))
 		return m
 	}
 	if c.missed {

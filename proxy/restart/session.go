@@ -151,10 +151,12 @@ func (c *HTTP) MayHaveMissed() {
 
 // addNews adds messages for the client's standing stream; c.mu must be held.
 func (c *HTTP) addNews(news [][]byte) {
-	room := min(len(news), maxNews-len(c.news))
-	c.news = append(c.news, news[:room]...)
-	for range news[room:] {
-		c.host.Report.Dropped("queue_full")
+	for _, m := range news {
+		if len(c.news) == maxNews || c.memory.Kept.Keep(len(m)) != nil {
+			c.host.Report.Dropped("queue_full")
+			continue
+		}
+		c.news = append(c.news, m)
 	}
 }
 

@@ -17,8 +17,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// maxEarly bounds how many notifications a server may send before it answers the first request.
-const maxEarly = 64
+// maxEarly bounds how many notifications a server may send before it answers the first request, and maxEarlyBytes their bytes:
+// they wait for the client's standing stream.
+const (
+	maxEarly      = 64
+	maxEarlyBytes = 1 << 20
+)
 
 // EndTimeout bounds how long the end of a session or of a connection may take.
 const EndTimeout = 10 * time.Second
@@ -35,6 +39,7 @@ type Opening struct {
 	ID             []byte            // of the request, raw JSON
 	Sent           []byte            // the request as it was sent last
 	Early          [][]byte          // notifications that came before the response
+	early          int               // bytes of all of them
 	NoRoots        bool              // a roots/list of the server is answered with an empty list
 	Of             Opener
 }
@@ -121,7 +126,7 @@ func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byt
 			case m.Kind == wire.Request:
 				o.reply(ctx, m)
 			case m.Kind == wire.Notification:
-				if len(o.Early) < maxEarly {
+				if o.early += len(m.Raw); len(o.Early) < maxEarly && o.early <= maxEarlyBytes {
 					o.Early = append(o.Early, m.Raw)
 				}
 			case m.Kind == wire.Error && m.ID() == nil, m.Kind == wire.Error && string(m.ID()) == "null",

@@ -24,6 +24,9 @@ import (
 const (
 	maxTools       = 10_000
 	maxSchemaBytes = 4 << 20
+	maxNameBytes   = 1 << 20 // of all tools
+	// maxUnlisted is the longest name of a tool of which it is noted that the list does not have it.
+	maxUnlisted = 256
 	// freshness is how long a list that was read counts as current.
 	freshness = time.Second
 	// retryAfter is how long a list that could not be read is not requested again.
@@ -102,6 +105,7 @@ type Index struct {
 	mu     sync.Mutex
 	known  map[string]Tool
 	bytes  int             // size of all schemas
+	names  int             // size of all names
 	change int             // how often Forget was called
 	turn   chan struct{}   // full while a goroutine reads the list
 	readAt time.Time       // when the list was read last; after a failure, when it may be read again
@@ -159,7 +163,7 @@ func (x *Index) Find(tool string) (t Tool, known bool) {
 func (x *Index) Forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.known, x.bytes, x.readAt, x.err = nil, 0, time.Time{}, nil
+	x.known, x.bytes, x.names, x.readAt, x.err = nil, 0, 0, time.Time{}, nil
 	x.learnt = [len(x.learnt)]uint64{}
 	x.change++
 }
@@ -213,7 +217,7 @@ func (x *Index) Learn(answer []byte, log *zap.Logger) (less []byte, changed bool
 // tell logs that a tool cannot be called, once for each tool, because lists are read often.
 func (x *Index) tell(tool string, err error, log *zap.Logger) {
 	x.mu.Lock()
-	told := x.wrong[tool] || len(x.wrong) >= maxTools
+	told := x.wrong[tool] || len(x.wrong) >= maxTools || len(tool) > maxUnlisted
 	if !told {
 		if x.wrong == nil {
 			x.wrong = make(map[string]bool)
@@ -235,8 +239,11 @@ func (x *Index) put(tool string, t Tool) {
 // set stores a tool, if it has a name. A schema that does not fit becomes unknown. Called with x.mu held.
 func (x *Index) set(tool string, t Tool) {
 	old, again := x.known[tool]
-	if tool == "" || !again && len(x.known) >= maxTools || again && old.equal(t) {
+	if tool == "" || !again && (len(x.known) >= maxTools || x.names+len(tool) > maxNameBytes) || again && old.equal(t) {
 		return
+	}
+	if !again {
+		x.names += len(tool)
 	}
 	x.learnt = [len(x.learnt)]uint64{} // an answer that was learnt before may say otherwise
 	if x.bytes-old.size()+t.size() > maxSchemaBytes {
@@ -265,7 +272,7 @@ func (x *Index) Look(ctx context.Context, tool string, ask Ask) (Tool, error) {
 	if kept, known := x.known[tool]; known {
 		return kept, nil
 	}
-	if !listed && !x.readAt.IsZero() { // the index was not cleared meanwhile
+	if !listed && len(tool) <= maxUnlisted && !x.readAt.IsZero() { // the index was not cleared meanwhile
 		x.set(strings.Clone(tool), t) // the server may have the tool nevertheless, and answers the call itself
 	}
 	return t, nil

@@ -260,6 +260,7 @@ type handover struct {
 	switched bool            // resources that are not in unsettled belong to the new request
 	// unsettled are resources with updates.
 	unsettled map[string]*overlap
+	bytes     int // of unsettled
 }
 
 // overlap counts the updates of one resource.

@@ -41,8 +41,16 @@ func (c *Conn) discover(ctx context.Context, header []upstream.Header) ([]byte, 
 	offers := gjson.GetBytes(result, "capabilities")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.offered = []byte("{}"); offers.IsObject() {
-		c.offered = []byte(offers.Raw)
+	said := []byte("{}")
+	if offers.IsObject() {
+		said = []byte(offers.Raw)
+	}
+	c.kept.Drop(len(c.offered))
+	if c.offered = nil; c.life.Err() == nil {
+		if err := c.kept.Keep(len(said)); err != nil {
+			return nil, err
+		}
+		c.offered = said
 	}
 	return result, nil
 }

@@ -34,8 +34,8 @@ const (
 	minOverlap, maxOverlap = 50 * time.Millisecond, 500 * time.Millisecond
 	// overlapTicks is how many parts that time has, each of which must pass in time.
 	overlapTicks = 5
-	// maxOverlaps bounds for how many resources an update is remembered for that time.
-	maxOverlaps = 4096
+	// maxOverlaps bounds what is remembered of updates for that time, and overlapSize is what one takes besides its URI, both in bytes.
+	maxOverlaps, overlapSize = 1 << 20, 256
 	// idleNames is how long the server keeps resources that nothing is subscribed to any more, in a request that names others.
 	idleNames = time.Second
 	// mergePause is how long subscriptions stay as they are after the server has not accepted one that replaces them.
@@ -419,9 +419,10 @@ func (c *Conn) concerns(w *watch, uri string) bool {
 func (h *handover) counts(w *watch, uri string) bool {
 	o := h.unsettled[uri]
 	if o == nil {
-		if h.switched || len(h.unsettled) == maxOverlaps {
+		if h.switched || h.bytes+len(uri)+overlapSize > maxOverlaps {
 			return h.switched == (w == h.to)
 		}
+		h.bytes += len(uri) + overlapSize
 		o = new(overlap)
 		h.unsettled[strings.Clone(uri)] = o // it is the message's
 	}
@@ -583,6 +584,7 @@ func (c *Conn) overlap(h *handover, quiet time.Duration) {
 func (c *Conn) conclude(h *handover, uri string) {
 	o := h.unsettled[uri]
 	delete(h.unsettled, uri)
+	h.bytes -= len(uri) + overlapSize
 	if o.held > o.told || o.held > 0 && o.heldAt.After(o.toldAt) && time.Since(o.heldAt) < minOverlap {
 		c.tell([][]byte{mcp.Updated(uri)})
 	}

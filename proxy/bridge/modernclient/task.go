@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -24,6 +25,8 @@ type pooledTask struct {
 	key taskKey
 	by  quota.Holder
 	b   *pooledSession // in use until the task is forgotten
+
+	held *large.Holding // counts the task and its open questions
 
 	mu      sync.Mutex
 	expires time.Time
@@ -98,7 +101,7 @@ func (k *pooledTask) add(list []bridge.Question) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, q := range list {
-		if k.asked.room() == 0 {
+		if k.asked.room() == 0 || k.held.Keep(len(q.Body)) != nil {
 			k.b.Host.Spawn(func() { k.b.refuse([]bridge.Question{q}, unattached, nil) })
 			continue
 		}
@@ -113,6 +116,9 @@ func (k *pooledTask) update(inputs []byte, from []upstream.Header) {
 	k.mu.Lock()
 	answered, answers, left := k.asked.match(inputs)
 	k.asked.open = left
+	for _, p := range answered {
+		k.held.Drop(len(p.Body))
+	}
 	k.mu.Unlock()
 	for n, p := range answered {
 		k.b.deliverOrLog(mcp.AppendResult(nil, p.ID, answers[n]), from)

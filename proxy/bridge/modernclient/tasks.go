@@ -49,7 +49,10 @@ func tooManyTasks() error {
 	return f
 }
 
-// enter adds a task. It returns false if there are too many, or if the principal has a task with
+// taskOverhead is about how many bytes a task takes besides its id and its questions.
+const taskOverhead = 512
+
+// enter adds a task. It returns false if there are too many, or no room for it, or if the principal has a task with
 // the same id.
 func (t *pooledTasks) enter(b *pooledSession, id string, ttl gjson.Result) bool {
 	if ttl.Type != gjson.Number {
@@ -61,15 +64,17 @@ func (t *pooledTasks) enter(b *pooledSession, id string, ttl gjson.Result) bool 
 // enterFor is enter for a task with this lifetime, which begins again with each request if it is endless.
 func (t *pooledTasks) enterFor(b *pooledSession, id string, life time.Duration, endless bool) bool {
 	k := &pooledTask{key: taskKey{b.key.principal, id}, by: t.pool.holderOf(b), b: b, changed: make(chan struct{}), endless: endless, listeners: map[*listener]bool{}}
-	k.expires = time.Now().Add(life)
+	k.expires, k.held = time.Now().Add(life), t.Host.Memory().Holding()
+	room := k.held.Keep(2*len(id)+taskOverhead) == nil
 	t.pool.retain(b)
 	t.mu.Lock()
-	full := t.byKey[k.key] != nil || !t.used.Acquire(k.by, maxBackedTasks)
+	full := !room || t.byKey[k.key] != nil || !t.used.Acquire(k.by, maxBackedTasks)
 	if !full {
 		t.byKey[k.key] = k
 	}
 	t.mu.Unlock()
 	if full {
+		k.held.Close()
 		t.pool.release(b)
 	} else if t.pool.isLost(b) { // forgetSession has run before the task was added
 		t.forgetSession(b)
@@ -131,6 +136,7 @@ func (t *pooledTasks) end(which func(*pooledTask) bool) {
 		if stop != nil {
 			stop()
 		}
+		k.held.Close()
 		t.pool.release(k.b)
 	}
 }
