@@ -432,3 +432,21 @@ func TestStreamIsResumedOverTheWire(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPingWhileTheClientOfACallIsAway: dragoman answers it, and the client, which comes back, gets what else it was asked.
+func TestPingWhileTheClientOfACallIsAway(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	c, last := srv.streaming(f, s, `1`)
+	id := f.lastID()
+	c.leaves()
+	f.Unasked(`{"jsonrpc":"2.0","id":"p","method":"ping"}`)
+	eventually(t, "answered", func() bool { return slices.Contains(f.sent(), `{"jsonrpc":"2.0","id":"p","result":{}}`) })
+	f.Unasked(sampling)
+	back := srv.open("GET", s, "", "Last-Event-ID", last)
+	back.hears(sampling)
+	f.Unasked(answer(id))
+	back.hears(answer(`1`))
+	back.ends()
+}
