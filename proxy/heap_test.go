@@ -95,10 +95,15 @@ func TestSessionsKeepNoMoreThanIsCounted(t *testing.T) {
 					runtime.KeepAlive(srv)
 					return heap, counted
 				}
-				short, few := played(10)
-				heap, counted := played(long)
-				if more := heap - short - (counted - few); more > sessions*long/2 {
-					t.Errorf("%d sessions keep %d KiB more with texts of %d KiB each, of which %d KiB are counted", sessions, (heap-short)>>10, long>>10, (counted-few)>>10)
+				for try := 1; ; try++ { // what pools have at the moment is noise
+					short, few := played(10)
+					heap, counted := played(long)
+					switch more := heap - short - (counted - few); {
+					case more <= sessions*long/2:
+						return
+					case try == 5:
+						t.Fatalf("%d sessions keep %d KiB more with texts of %d KiB each, of which %d KiB are counted", sessions, (heap-short)>>10, long>>10, (counted-few)>>10)
+					}
 				}
 			})
 		}
