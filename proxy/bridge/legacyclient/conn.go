@@ -238,6 +238,7 @@ type subscriptions struct {
 // A wish is a subscription that is to begin.
 type wish struct {
 	uri    string
+	sent   bool            // in a request of its own
 	before int             // how many others the server has granted instead, in an earlier request
 	wanted func() bool     // asked when the server has accepted it
 	done   func(err error) // called once; must not block. The mutex of the session is held during both.

@@ -20,7 +20,8 @@ import (
 
 // Over HTTP, each request for subscriptions is a connection that stays open, and its resources are fixed. So what a client
 // subscribes to begins in a request of its own, whose acknowledgement says whether the server accepts it, and soon a request for the
-// resources of several takes their place. See
+// resources of several takes their place. On a pipe, where requests are no connections, each resource keeps its own: a server may
+// count the subscriptions of all requests on a pipe as one (the Go SDK does, up to 1.8.0 at least). See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions.
 
 const (
@@ -219,10 +220,24 @@ func (c *Conn) begins() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer func() { s.tending = false }()
+	if c.reach != ByHTTP {
+		for _, one := range s.wishes {
+			if !one.sent {
+				one.sent = true
+				c.host.Spawn(func() {
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					c.ask([]*wish{one})
+				})
+			}
+		}
+		return
+	}
 	for len(s.wishes) > 0 {
-		if n := len(s.watches); n >= someWatches && (s.merging || c.merge(false)) {
+		switch n := len(s.watches); {
+		case n >= someWatches && (s.merging || c.merge(false)):
 			return // which tends the wishes when it is done
-		} else if n >= maxWatches-1 {
+		case n >= maxWatches-1:
 			for _, one := range slices.Clone(s.wishes) {
 				c.settle(one, nil, errTooMany())
 			}
@@ -440,7 +455,7 @@ func (h *handover) counts(w *watch, uri string) bool {
 // that names resources that nothing is subscribed to. c.mu must be held.
 func (c *Conn) merge(tidy bool) bool {
 	s := &c.subs
-	if s.merging || time.Now().Before(s.pause) || c.life.Err() != nil || c.host.Draining.Err() != nil {
+	if c.reach != ByHTTP || s.merging || time.Now().Before(s.pause) || c.life.Err() != nil || c.host.Draining.Err() != nil {
 		return false
 	}
 	all := make(map[*watch][]string, len(s.watches))
