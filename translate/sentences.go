@@ -7,6 +7,7 @@ var sentences = map[string]string{
 	"acknowledge":            "removes all members of the result but `_meta`",
 	"addCacheHints":          "sets `ttlMs` to the setting `bridge.ttl` and `cacheScope` to private. It overwrites members of these names from an older server, whose revision gives them no meaning",
 	"addCompletions":         "declares the capability `completions`, which servers of 2024-11-05 have without declaring it",
+	"addContent":             "adds empty content to a result that has none. Older revisions require it too, but their clients read results without it",
 	"addNullID":              "adds `id: null` to an error response without an id, which revisions up to 2025-06-18 require",
 	"addResultType":          "adds `resultType: complete`",
 	"allowTask":              "declares that a tool may run as a task: a server of 2026-07-28 decides for each call",

@@ -51,6 +51,7 @@ var step20260728 = Step{
 		{ID: "C22", What: "-32042", At: at(wire.Error, anyMethod, "error"), Reads: []string{"code"}, Do: handOverURLs},
 		{ID: "C22", What: "-32002", At: at(wire.Error, anyMethod, "error"), Reads: []string{"code", "data.uri"}, Do: notFoundAsParams},
 
+		{ID: "C29", What: "content", At: at(wire.Result, wire.ToolsCall, "result"), Reads: []string{"content", "resultType", "task"}, Do: addContent},
 		{ID: "C29", What: "resultType", At: at(wire.Result, anyMethod, "result"), Reads: []string{"resultType", "task"}, Do: addResultType},
 		{ID: "C30", What: "ttlMs", At: cacheable, Reads: []string{"ttlMs", "cacheScope"}, Do: addCacheHints},
 		{ID: "C43", What: "nextCursor", At: in("nextCursor", lists), Do: removeEmptyCursor},

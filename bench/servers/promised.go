@@ -67,12 +67,13 @@ var promises = []promise{
 	{thisPage, "", false, at(`.*\.(transport removed|error added)`), func(s sight) bool { return s.direct["transport"] != nil }},
 	{thisPage, "", false, at(`.*\.transport changed`), func(s sight) bool { return strings.Contains(short(s.after), "jsonrpc") }},
 	// With 2026-07-28 the error for an unknown method has the status 404, of which published clients make an error of the transport.
-	{bridging, "", true, at(`.*\.(error removed|transport added)`), func(s sight) bool { return strings.Contains(short(s.direct["error"]), "-32601") }},
+	{bridging, "", true, at(`(unknown method|(prompts|resources|completion)/.*)\.(error removed|transport added)`), func(s sight) bool { return strings.Contains(short(s.direct["error"]), "-32601") }},
 
 	{"C18", "", true, at(`asked\.elicitation/create\[\]\.elicitationId (added|removed)`), nil},
 	{"C22", "", true, at(`resources/read.*\.error\.code changed`), func(s sight) bool { return short(s.before) == "-32002" && short(s.after) == "-32602" }},
 	{"C22", "", true, at(`resources/read.*\.error\.data added`), func(s sight) bool { return strings.Contains(short(s.direct["error"]), "-32002") }},
 	{"C28", "", true, at(`hello\.result\.capabilities\.(tasks removed|extensions(\..*)? (added|removed))`), nil},
+	{"C29", "", true, at(`tools/call.*\.result\.content added`), func(s sight) bool { return short(s.after) == "[]" }},
 	{"C29", "", true, at(`.*\.result\.resultType (added|removed)`), nil},
 	{"C30", "", true, at(`.*\.result\.(ttlMs|cacheScope) (added|removed|changed)`), nil},
 	{"C32", "", true, at(`.*\.result\._meta(\.io\.modelcontextprotocol/serverInfo)? (added|removed)`), func(s sight) bool {

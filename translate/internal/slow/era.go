@@ -251,6 +251,9 @@ func (j *job) resultAcross() {
 	case j.byServer():
 		j.remove("result._meta")
 	default:
+		if j.Method == wire.ToolsCall && !j.at("result.content").Exists() && !j.at("result.resultType").Exists() && !j.at("result.task").Exists() {
+			j.set("result.content", "[]")
+		}
 		j.mark("result", "resultType", "", `"complete"`)
 		if cached {
 			ttl := "0"
