@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
-	"github.com/dragoman-proxy/dragoman/proxy/openfiles"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/openfiles"
 	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
