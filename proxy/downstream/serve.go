@@ -34,7 +34,7 @@ func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
 		Handler:            h.serve,
 		ErrorHandler:       h.badRequest,
 		ConnState:          h.connState,
-		Concurrency:        cfg.MaxConns + 1, // accept bounds the connections, and answers those over the limit
+		Concurrency:        2*cfg.MaxConns + spareConns, // accept bounds the connections, and answers those over the limit
 		ReadBufferSize:     cfg.MaxHeader,
 		ReadTimeout:        cfg.ReadTimeout,
 		HeaderReceived:     h.headReceived,
@@ -167,7 +167,10 @@ func (h *HTTP) makeRoom(one *conn) bool {
 		if from != nil && from.giveWay() {
 			from.closing = true
 			h.closing++
-			return true
+			if open--; open < h.cfg.MaxConns {
+				return true
+			}
+			break
 		}
 	}
 	left := h.cfg.MaxConns/4 + h.cfg.MaxConns - open
