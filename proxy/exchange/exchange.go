@@ -176,7 +176,7 @@ func (x *Exchange) Post(raw []byte, resp *downstream.Response) (err error) {
 		return x.Common.Failed(x, err)
 	default:
 		if x.Msg.Kind == wire.Error {
-			resp.Status = x.Session.Direct.Status(last.Data, x.Session.Facts, x.Call.Method)
+			resp.Status = x.Session.Direct.Status(last.Data)
 		}
 		resp.Body = last.Data
 	}

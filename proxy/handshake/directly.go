@@ -41,7 +41,7 @@ func (h *Handshake) Directly(ctx context.Context, q *stateless.Request, known *e
 			return nil, err
 		}
 	}
-	if h.Facts |= mcp.ServerFacts(gjson.GetBytes(discovered, "capabilities")); discovered == nil {
+	if discovered == nil || mcp.Declares(gjson.GetBytes(discovered, "capabilities"), "tools") {
 		h.Facts |= wire.ServerTools
 	}
 	cfg := opener.Now().Config.Bridge

@@ -320,7 +320,9 @@ func (h *Handshake) settle(m *wire.Message) (*session.Session, []byte, error) {
 	if gjson.Get(wire.View(m.Result()), "capabilities.logging").Exists() {
 		h.Facts |= wire.ServerLogging
 	}
-	h.Facts |= mcp.ServerFacts(gjson.GetBytes(m.Result(), "capabilities"))
+	if mcp.Declares(gjson.GetBytes(m.Result(), "capabilities"), "tools") {
+		h.Facts |= wire.ServerTools
+	}
 	if h.Opener.BridgesTasks(h.vc, vu, m.Result()) {
 		h.Facts |= wire.ServerTasks
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/translate"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Failure is an error that a client gets. Its slices belong to it.
@@ -156,15 +155,6 @@ func (f *Failure) SessionlessStatus() int {
 		return StatusFor(int64(f.Code))
 	}
 	return f.Status
-}
-
-// AnswerStatus is [StatusFor] for the server's answer to a request with method m. From a server that has the method, -32601 says
-// that there is no such tool, for example: that is an answer as others are, and published clients read no code from one with 404.
-func AnswerStatus(code int64, server wire.Facts, m wire.Method) int {
-	if code == CodeMethodNotFound && server.HasMethod(m) {
-		return 200
-	}
-	return StatusFor(code)
 }
 
 // StatusFor returns the HTTP status with which a client without a session gets an error of this JSON-RPC code, if the

@@ -1,10 +1,6 @@
 package mcp
 
-import (
-	"github.com/tidwall/gjson"
-
-	"github.com/dragoman-proxy/dragoman/translate/wire"
-)
+import "github.com/tidwall/gjson"
 
 // MetaPrefix begins the reserved members of _meta of revisions without a handshake.
 const MetaPrefix = "io.modelcontextprotocol/"
@@ -28,19 +24,6 @@ const TasksExtension = MetaPrefix + "tasks"
 func Declares(capabilities gjson.Result, name string) bool {
 	c := capabilities.Get(name)
 	return c.Exists() && c.Type != gjson.Null
-}
-
-// ServerFacts returns what a server's capabilities say of its lists.
-func ServerFacts(capabilities gjson.Result) (f wire.Facts) {
-	for _, c := range [...]struct {
-		name string
-		fact wire.Facts
-	}{{"tools", wire.ServerTools}, {"prompts", wire.ServerPrompts}, {"resources", wire.ServerResources}, {"completions", wire.ServerCompletions}} {
-		if Declares(capabilities, c.name) {
-			f |= c.fact
-		}
-	}
-	return f
 }
 
 // DeclaresTasks reports whether capabilities have [TasksExtension].

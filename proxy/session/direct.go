@@ -53,13 +53,12 @@ func (d *Direct) Complete(result []byte) []byte {
 	return append([]byte(`{"resultType":"complete",`), result[1:]...)
 }
 
-// Status returns the HTTP status for a client of an error with this body, the answer to a request with method m, or 0 to keep the status
-// that the server sent.
-func (d *Direct) Status(body []byte, server wire.Facts, m wire.Method) int {
+// Status returns the HTTP status for a client of an error with this body, or 0 to keep the status that the server sent.
+func (d *Direct) Status(body []byte) int {
 	if d == nil || d.Web {
 		return 0
 	}
-	return mcp.AnswerStatus(gjson.GetBytes(body, "error.code").Int(), server, m)
+	return mcp.StatusFor(gjson.GetBytes(body, "error.code").Int())
 }
 
 // Own returns one of dragoman's own requests. params are without the braces, and from are the headers that the client's

@@ -21,28 +21,7 @@ const (
 	ServerTools
 	// ServerTasks says that calls of the server's tools may become tasks.
 	ServerTasks
-	// ServerPrompts says that the server declared prompts.
-	ServerPrompts
-	// ServerResources says that the server declared resources.
-	ServerResources
-	// ServerCompletions says that the server declared completions.
-	ServerCompletions
 )
 
 // Has reports whether every bit of want is set.
 func (f Facts) Has(want Facts) bool { return f&want == want }
-
-// HasMethod reports whether the server declared the capability that m is of. It is false for methods of none.
-func (f Facts) HasMethod(m Method) bool {
-	switch m {
-	case ToolsList, ToolsCall:
-		return f.Has(ServerTools)
-	case PromptsList, PromptsGet:
-		return f.Has(ServerPrompts)
-	case ResourcesList, ResourcesTemplatesList, ResourcesRead:
-		return f.Has(ServerResources)
-	case CompletionComplete:
-		return f.Has(ServerCompletions)
-	}
-	return false
-}

@@ -25,12 +25,12 @@ func objects(raw []byte) bool {
 	return good
 }
 
-// statusOf returns the HTTP status of a response to a request with this method.
-func (b *pooledSession) statusOf(method wire.Method, m *wire.Message, body []byte) int {
+// statusOf returns the HTTP status of a response.
+func statusOf(m *wire.Message, body []byte) int {
 	if m.Kind != wire.Error {
 		return 200
 	}
-	return mcp.AnswerStatus(gjson.GetBytes(body, "error.code").Int(), b.s.About().Facts, method)
+	return mcp.StatusFor(gjson.GetBytes(body, "error.code").Int())
 }
 
 // under returns a response with another id. It may change body, and may use body's spare capacity.

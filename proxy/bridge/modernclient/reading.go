@@ -108,7 +108,7 @@ func (d *parkedCall) read() (err error) {
 // answered ends the call with the server's response.
 func (d *parkedCall) answered(response []byte) {
 	x, r := d.x, d.reading.here
-	status := d.b.statusOf(d.first.Method, x.Message(), response)
+	status := statusOf(x.Message(), response)
 	undeclared := x.undeclared(d.missingCapabilities())
 	if undeclared == nil && r != nil && d.endFor(r.box) {
 		d.reading.released = true

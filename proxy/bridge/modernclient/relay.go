@@ -408,7 +408,7 @@ func (r *relay) fromServer() ([]byte, error) {
 	if f := r.x.undeclared(nil); f != nil {
 		return r.answer(f), nil
 	}
-	r.done, r.response, r.status = true, response, r.b.statusOf(r.q.Method, r.x.Message(), response)
+	r.done, r.response, r.status = true, response, statusOf(r.x.Message(), response)
 	return response, nil
 }
 
