@@ -159,45 +159,11 @@ func TestPipeBehindABusyServer(t *testing.T) {
 		for _, server := range []string{"is busy", "is busy, shared", "is busy and modern"} {
 			for _, how := range []string{"answered", "cancelled", "limit"} {
 				runTogether(t, fmt.Sprintf("%s, %s, %s", over, server, how), func(t *testing.T) {
-					say, hear := onABusyPipe(t, over, func(cfg *config.Config) {
-						var shared bool
-						cfg.Upstream.Env[badChild], shared = strings.CutSuffix(server, ", shared")
-						cfg.Upstream.ShareChild = shared
-						if how == "limit" {
-							cfg.Limits.Time["prompts/get"] = config.TimeLimit{FirstByte: 200 * time.Millisecond}
+					var got, want []string
+					for range 5 {
+						if got, want = playBehindABusyServer(t, over, server, how); !slices.Contains(got, "3 ") {
+							break // else this machine was so slow that the server was busy no more
 						}
-					})
-					big := `,"arguments":{"x":"` + strings.Repeat("x", 300<<10) + `"}`
-					say(callOf(1, "slow", ""))
-					time.Sleep(50 * time.Millisecond) // until the server is at work; if it is not yet, the test shows less
-					say(callOf(2, "fast", big))       // fills the pipe
-					if how == "limit" {
-						say(`{"jsonrpc":"2.0","id":3,"method":"prompts/get","params":{"name":"p"}}`)
-					} else {
-						say(callOf(3, "fast", ""))
-					}
-					say(callOf(4, "fast", big))
-					say(callOf(5, "fast", ""))
-					want := []string{"1 call 1", "2 call 2", "3 call 3", "4 call 4", "5 call 5"}
-					unsorted := len(want)
-					switch how {
-					case "cancelled":
-						unsorted = 4
-						say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
-						say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)
-						say(callOf(6, "fast", ""))
-						want = []string{"1 call 1", "2 call 2", "5 call 3", "6 call 4"}
-					case "limit":
-						unsorted = 4 // all but the first, which does not wait for the server
-						want = []string{"3 upstream timed out", "1 call 1", "2 call 2", "4 call 3", "5 call 4"}
-					}
-					var got []string
-					for range want {
-						m := gjson.Parse(hear())
-						got = append(got, m.Get("id").Raw+" "+m.Get("result.content.0.text").String()+m.Get("error.message").String())
-					}
-					if strings.HasSuffix(server, "modern") { // each answer of another era has a goroutine
-						slices.Sort(got[len(got)-unsorted:])
 					}
 					if !slices.Equal(got, want) {
 						t.Errorf("the client got %q, want %q", got, want)
@@ -206,6 +172,50 @@ func TestPipeBehindABusyServer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// playBehindABusyServer returns what the client of one case got, and what it should get.
+func playBehindABusyServer(t *testing.T, over, server, how string) (got, want []string) {
+	say, hear := onABusyPipe(t, over, func(cfg *config.Config) {
+		var shared bool
+		cfg.Upstream.Env[badChild], shared = strings.CutSuffix(server, ", shared")
+		cfg.Upstream.ShareChild = shared
+		if how == "limit" {
+			cfg.Limits.Time["prompts/get"] = config.TimeLimit{FirstByte: 200 * time.Millisecond}
+		}
+	})
+	big := `,"arguments":{"x":"` + strings.Repeat("x", 300<<10) + `"}`
+	say(callOf(1, "slow", ""))
+	time.Sleep(50 * time.Millisecond) // until the server is at work; if it is not yet, the test shows less
+	say(callOf(2, "fast", big))       // fills the pipe
+	if how == "limit" {
+		say(`{"jsonrpc":"2.0","id":3,"method":"prompts/get","params":{"name":"p"}}`)
+	} else {
+		say(callOf(3, "fast", ""))
+	}
+	say(callOf(4, "fast", big))
+	say(callOf(5, "fast", ""))
+	want = []string{"1 call 1", "2 call 2", "3 call 3", "4 call 4", "5 call 5"}
+	unsorted := len(want)
+	switch how {
+	case "cancelled":
+		unsorted = 4
+		say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+		say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)
+		say(callOf(6, "fast", ""))
+		want = []string{"1 call 1", "2 call 2", "5 call 3", "6 call 4"}
+	case "limit":
+		unsorted = 4 // all but the first, which does not wait for the server
+		want = []string{"3 upstream timed out", "1 call 1", "2 call 2", "4 call 3", "5 call 4"}
+	}
+	for range want {
+		m := gjson.Parse(hear())
+		got = append(got, m.Get("id").Raw+" "+m.Get("result.content.0.text").String()+m.Get("error.message").String())
+	}
+	if strings.HasSuffix(server, "modern") { // each answer of another era has a goroutine
+		slices.Sort(got[len(got)-unsorted:])
+	}
+	return got, want
 }
 
 // TestBusyServerThatEnds: the calls that wait for it fail.
