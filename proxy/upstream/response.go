@@ -281,6 +281,9 @@ func (x *exchange) refusal(c *conn, head *fasthttp.ResponseHeader) error {
 		return e
 	}
 	body, _ := io.ReadAll(io.LimitReader(&x.body, maxErrorBody))
+	if len(body) == maxErrorBody {
+		body = append(body, ellipsis...)
+	}
 	e.Body = wire.Trim(body)
 	return e
 }
