@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -49,7 +50,7 @@ type Adapters struct {
 // that all replicas share, or nil; tokens stores the adapters' OAuth tokens; replicas is
 // the store that replicas share, or nil; shaping returns the current
 // shaping of results, and is called for each request to the plain endpoints.
-func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.Store, shaping func() *shape.Shaping, m *metrics.Metrics, log *zap.Logger) (*Adapters, error) {
+func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.Store, sent secret.Known, shaping func() *shape.Shaping, m *metrics.Metrics, log *zap.Logger) (*Adapters, error) {
 	if len(cfg.Sources) == 0 {
 		return nil, nil
 	}
@@ -57,7 +58,7 @@ func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.S
 	if err != nil {
 		return nil, err
 	}
-	opt.Tokens, opt.Listen = tokens, callback
+	opt.Tokens, opt.Listen, opt.Sent = tokens, callback, sent
 	opt.Replicas = newShared(replicas, m, log)
 	if key != nil {
 		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))
