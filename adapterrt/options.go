@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 )
 
 // Shown says which operations are shown to which callers, and how. It can change while a runtime is in
@@ -41,6 +42,7 @@ type Options struct {
 	SkipInvalid         bool                                  // load the other files if one has an error
 	InsecureHosts       []string                              // host names that may be called over http
 	PublicOnly          bool                                  // no calls to private and loopback addresses
+	Sent                secret.Known                          // keeps the credentials that requests carry
 	SameOriginRedirects bool                                  // follow a GET's redirects within its origin
 	Proxy               func(*http.Request) (*url.URL, error) // nil for none; addresses behind a proxy are not checked
 	RootCAs             *x509.CertPool                        // nil for the system's

@@ -55,7 +55,7 @@ func New(opt Options) (*Runtime, error) {
 	rt.sharing = guard.Sharing{Replicas: opt.Replicas, Key: opt.CursorKey}
 	rt.confirmations.Via, rt.confirmations.Replicas = opt.ConfirmVia, opt.Replicas
 	rt.keeper = credential.NewKeeper(opt.Tokens)
-	rt.keeper.Getenv, rt.keeper.Now, rt.keeper.UserAgent, rt.keeper.Commands = opt.Getenv, opt.Now, opt.UserAgent, opt.TokenCommands
+	rt.keeper.Getenv, rt.keeper.Now, rt.keeper.UserAgent, rt.keeper.Commands, rt.keeper.Sent = opt.Getenv, opt.Now, opt.UserAgent, opt.TokenCommands, opt.Sent
 	rt.cache = guard.NewCache(opt.Now)
 	rt.cache.Memory = opt.Memory
 	rt.gates = guard.Gates{Cache: rt.cache, Reading: rt.reading}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -21,6 +22,9 @@ type Reply struct {
 	Status int
 	body   []byte
 	broken error // why there is no body
+
+	secrets []string     // in the request
+	sent    *secret.Kept // see Client
 }
 
 // Good reports whether the status is one of success.
@@ -36,7 +40,7 @@ func (r *Reply) Object() (Object, error) {
 		refused.why = fmt.Errorf("%s answered %d without a JSON object", r.Host, r.Status)
 	default:
 		o := Object(r.body)
-		refused.Code, refused.Description = o.Text("error"), o.Text("error_description")
+		refused.Code, refused.Description = r.said(o, "error"), r.said(o, "error_description")
 		if refused.Code != "" && (!r.Good() || IsCode(refused.Code)) { // some servers say with a token that there was no error
 			return nil, refused
 		}
@@ -50,11 +54,20 @@ func (r *Reply) Object() (Object, error) {
 	return nil, refused
 }
 
+// said returns the text of a member, which may repeat what was sent, without secrets.
+func (r *Reply) said(o Object, name string) string {
+	text := o.Text(name)
+	if text == "" {
+		return ""
+	}
+	return secret.Strike(text, secret.NewSet(r.secrets...), r.sent.Set())
+}
+
 // A Refusal is a response without what was requested.
 type Refusal struct {
 	Host              string
 	Status            int
-	Code, Description string // as the server has sent them; "" for none
+	Code, Description string // as the server has sent them, without what it was sent; "" for none
 	why               error
 }
 
@@ -131,6 +144,7 @@ func (r *Reply) Token() (Token, error) {
 		return Token{}, err
 	}
 	t := Token{o.Text("access_token"), o.Text("refresh_token"), o.Text("token_type"), o.Text("scope"), o.Text("id_token"), o.Seconds("expires_in")}
+	r.sent.Keep(t.Access, t.Refresh, t.Identity)
 	if t.Access == "" {
 		return Token{}, Unanswered{errors.New("the token endpoint answered without access_token")}
 	}

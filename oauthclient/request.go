@@ -12,11 +12,13 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -27,6 +29,8 @@ type Client struct {
 	Assertion  string // in place of a secret; "" for none
 	UserAgent  string // "" for Go's
 	Connected  func() // called when there is a connection, before anything is sent; may be nil
+
+	Sent *secret.Kept // keeps the secrets of requests and responses; nil for none
 }
 
 // Doer sends requests.
@@ -43,7 +47,10 @@ func (c *Client) Send(ctx context.Context, by Doer, endpoint, form string) (*Rep
 			c.Connected()
 		}
 	}})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(c.identified(form)))
+	form = c.identified(form)
+	secrets := c.secretsIn(form)
+	c.Sent.Keep(secrets...)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form))
 	if err != nil {
 		return nil, WithoutURL(err)
 	}
@@ -63,7 +70,7 @@ func (c *Client) Send(ctx context.Context, by Doer, endpoint, form string) (*Rep
 		return nil, err
 	}
 	defer res.Body.Close()
-	r := &Reply{Host: req.URL.Host, Status: res.StatusCode}
+	r := &Reply{Host: req.URL.Host, Status: res.StatusCode, secrets: secrets, sent: c.Sent}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
 	switch {
 	case err != nil:
@@ -74,6 +81,30 @@ func (c *Client) Send(ctx context.Context, by Doer, endpoint, form string) (*Rep
 		r.body = wire.Trim(body)
 	}
 	return r, nil
+}
+
+// private are the parameters of a form that are secrets. Others are too if their names end like these.
+var private = [...]string{"code", "code_verifier", "device_code", "client_assertion", "assertion", "_token", "token", "secret", "password", "_key"}
+
+func isSecret(parameter string) bool {
+	return slices.ContainsFunc(private[:], func(end string) bool { return strings.HasSuffix(strings.ToLower(parameter), end) })
+}
+
+// secretsIn returns the secrets in a form, and that of the client.
+func (c *Client) secretsIn(form string) (all []string) {
+	if c.Secret != "" {
+		all = append(all, c.Secret)
+	}
+	if c.Basic {
+		all = append(all, base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(c.ID)+":"+url.QueryEscape(c.Secret))))
+	}
+	values, _ := url.ParseQuery(form)
+	for name, list := range values {
+		if isSecret(name) {
+			all = append(all, list...)
+		}
+	}
+	return all
 }
 
 // identified returns a form with the client's authentication.

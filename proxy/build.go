@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/adapters"
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
@@ -83,6 +84,9 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	srv := &Server{own: own}
 	srv.running = processes.New(func() int { return srv.Now().Config.Session.MaxProcesses }, srv.giveWay)
 	o = o.Bounded(srv.running)
+	if o.Credentials == nil {
+		o.Credentials = origin.NewCredentials(&cfg, log)
+	}
 	first, err := setup.New(cfg, o, nil)
 	if err != nil {
 		return nil, err
@@ -90,6 +94,12 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	all := session.NewTable(cfg.Session.Max, first.Sealer, nil)
 	all.Setup = new(setup.Current)
 	srv.Proxy = &clients.Proxy{Table: all, Common: &exchange.Common{Table: all}, Opener: handshake.NewOpener(all)}
+	log = report.Safe(log, func() []*secret.Set {
+		if now := srv.Now(); now != nil {
+			return now.Secrets.Sets()
+		}
+		return first.Secrets.Sets()
+	})
 	srv.web, srv.sse = &web.Face{Proxy: srv.Proxy}, &pipe.SSE{Proxy: srv.Proxy}
 	srv.handler = srv.web
 	srv.Metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.Len()) }, func() float64 { return float64(srv.Streams.Load()) })
@@ -98,6 +108,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 		watch := srv.Observer.Stderr
 		o.Stderr.Store(&watch)
 	}
+	srv.Observer.Credential = func(value string) { o.Credentials.Clients.Keep(value) }
 	srv.Observer.Lost = func(reader string) { srv.Metrics.Unobserved.WithLabelValues(reader).Inc() }
 	srv.shapes = metrics.NewResults(srv.Metrics)
 	if err := srv.openStore(first, log); err != nil {
@@ -109,7 +120,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	if memory == nil {
 		memory = large.NewMemory(cfg.Limits.HeldBytes())
 	}
-	if srv.Adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), srv.tokens, srv.store, func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, memory, log); err != nil {
+	if srv.Adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), srv.tokens, srv.store, first.Secrets, func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, memory, log); err != nil {
 		return nil, err
 	}
 	if first.Shaping, err = shape.New(cfg, first.Keys, srv.Adapters.Rules(), nil, srv.shapes, srv.store); err != nil {
@@ -154,9 +165,6 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	})
 	srv.Legacy = legacyclient.New(srv.Host, srv.Eras, srv.Results, srv.Lists)
 	srv.Metrics.Registry.MustRegister(srv.gauges()...)
-	if o.Credentials == nil {
-		o.Credentials = origin.NewCredentials(&cfg, log)
-	}
 	o.Credentials.Share(srv.store)
 	o.Credentials.Register(srv.Metrics.Registry, func() *origin.Credential { return srv.Now().Origin.Credential }, srv.loginChanged)
 	srv.SignIns = o.Credentials
@@ -171,7 +179,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 func (srv *Server) traced() telemetry.Options {
 	return telemetry.Options{
 		Version: mcp.Version(),
-		Quote:   func(text string) string { return failures.Quote(text, srv.Now().Secrets) },
+		Quote:   func(text string) string { return failures.Quote(text, srv.Now().Secrets.Sets()...) },
 		Cause: func(err error) string {
 			return string(report.CauseOf(&srv.Now().Config, clienterror.Of(err), report.At{}))
 		},

@@ -57,6 +57,7 @@ import (
 //   - footprint keeps lists of tools small, and knows no session;
 //   - shape shortens results through package transform, and knows no session;
 //   - probe reports what clients get of a server, and opens no connection itself;
+//   - secret, of adapterrt, finds secrets in texts, in whatever spelling, and keeps those that were sent;
 //   - redact removes secrets from what is shown of messages;
 //   - observe/instances keeps files with the URLs of pages, and reads no message;
 //   - observe/recording writes and reads files of events, and takes no part in any call;
@@ -86,7 +87,7 @@ func TestImportsPointDown(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"
 	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint " +
 		"transform/tape transform/schema transform/grapheme transform/fit"
-	const adapting = "dial oauthclient adapterrt/children adapterrt/pattern adapterrt/plaintext adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/find adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present adapterrt/openapi"
+	const adapting = "dial oauthclient adapterrt/children adapterrt/pattern adapterrt/plaintext adapterrt/secret adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/find adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present adapterrt/openapi"
 	const carried = "dial adapterrt/children proxy/unpack proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/openfiles proxy/oauth proxy/store proxy/setting adapterrt transform translate " + parts + " " + adapting
 	const rooms = configured + " proxy/observe/instances proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect proxy/observe/page proxy/store proxy/store/redisstore proxy/store/storeconfig"
@@ -145,7 +146,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/demo":                carried + " proxy/mcp proxy/quota proxy/downstream translate",
 		"proxy/memo":                "translate translate/wire",
 		"proxy/toolindex":           "transform translate translate/wire proxy/mcp proxy/sse proxy/envelope proxy/inbuf " + parts,
-		"proxy/failures":            carried + " adapterrt/pattern",
+		"proxy/failures":            carried + " adapterrt/pattern adapterrt/secret",
 		"proxy/repeats":             "",
 		"proxy/ended":               "proxy/store",
 		"proxy/requests":            "translate/wire",
@@ -167,18 +168,18 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/footprint":           configured + " proxy/config proxy/toolindex",
 		"proxy/telemetry":           configured + " proxy/config",
 		"proxy/observe":             "translate translate/wire",
-		"proxy/redact":              carried + " adapterrt/pattern proxy/failures transform/tree",
+		"proxy/redact":              carried + " adapterrt/secret transform/tree",
 		"proxy/observe/instances":   "",
-		"proxy/observe/recording":   carried + " translate proxy/failures transform/tree proxy/redact proxy/observe",
-		"proxy/observe/inspect":     carried + " proxy/failures transform/tree translate proxy/redact proxy/observe proxy/observe/recording",
+		"proxy/observe/recording":   carried + " translate adapterrt/secret transform/tree proxy/redact proxy/observe",
+		"proxy/observe/inspect":     carried + " adapterrt/secret transform/tree translate proxy/redact proxy/observe proxy/observe/recording",
 		"proxy/observe/page":        "",
 		"proxy/probe":               hosted + seen + " proxy/quota proxy/era proxy/bridge proxy/bridge/legacyclient proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex proxy/dialect proxy/memo",
 		"proxy/processes":           "",
 		"proxy/store":               "",
 		"proxy/store/redisstore":    "proxy/store",
 		"proxy/store/storeconfig":   configured + " proxy/config proxy/store proxy/store/redisstore",
-		"proxy/oauth":               "dial adapterrt/children proxy/unpack proxy/store oauthclient adapterrt/plaintext translate/wire",
-		"oauthclient":               "translate/wire",
+		"proxy/oauth":               "dial adapterrt/children proxy/unpack proxy/store oauthclient adapterrt/plaintext adapterrt/secret translate/wire",
+		"oauthclient":               "translate/wire adapterrt/secret",
 		"dial":                      "",
 		"adapterrt":                 "translate/wire " + adapting,
 		"transform/tree":            "translate/wire",

@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,5 +125,44 @@ func TestRelayedRequestsAreCounted(t *testing.T) {
 		if n := counted(t, client.srv.Metrics, "dragoman_oauth_relayed_total", "kind="+c.kind, "status="+c.status); n != c.want {
 			t.Errorf("%s %s: counted %d, want %d", c.kind, c.status, n, c.want)
 		}
+	}
+}
+
+// TestClientsMaySendWholeURLs: a client that writes the whole URL as the target of its requests, as for a web proxy, gets what it would
+// get for the path. The server is asked for the path alone.
+func TestClientsMaySendWholeURLs(t *testing.T) {
+	var targets []string
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		targets = append(targets, r.Host+r.RequestURI)
+		w.WriteHeader(401)
+	}))
+	t.Cleanup(web.Close)
+	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL+"/server", "http" })
+	const metadata = "/.well-known/oauth-protected-resource"
+	at := strings.TrimPrefix(web.URL, "http://")
+	for _, c := range []struct {
+		method, target string
+		status         int
+		want           []string
+	}{
+		{"GET", metadata + "?a=%2F", 401, []string{at + metadata + "?a=%2F"}},
+		{"GET", "http://localhost" + metadata + "?a=%2F", 401, []string{at + metadata + "?a=%2F"}},
+		{"GET", "https://LOCALHOST:1234" + metadata, 401, []string{at + metadata}},
+		{"GET", "http://localhost@evil.example" + metadata, 400, nil},
+		{"GET", "http://evil.example" + metadata, 403, nil},
+		{"GET", "x.evil.example://localhost" + metadata, 400, nil},
+		{"OPTIONS", "*", 400, nil},
+		{"CONNECT", "localhost:443", 400, nil},
+	} {
+		targets = nil
+		status, _, body := client.plainly(c.method, c.target)
+		if status != c.status || !slices.Equal(targets, c.want) {
+			t.Errorf("%s %s: %d %s; asked %q", c.method, c.target, status, body, targets)
+		}
+	}
+	whole := strings.Replace(request("POST", initialize("2025-06-18", "{}")), "/mcp", client.base+"/mcp", 1)
+	targets = nil
+	if got := client.raw(whole, 1)[0]; got.status != 401 || !slices.Equal(targets, []string{at + "/server"}) {
+		t.Errorf("%d %q; asked %q", got.status, got.messages, targets)
 	}
 }

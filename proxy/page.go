@@ -36,7 +36,9 @@ func (r *redactor) Header(name, value string) (string, bool) {
 
 func (r *redactor) Text(text string) string { return (*Server)(r).Now().Redactor.Text(text) }
 
-func (r *redactor) Cut(text string) string { return (*Server)(r).Now().Redactor.Cut(text) }
+func (r *redactor) Cut(method, tool string, raw []byte) string {
+	return (*Server)(r).Now().Redactor.Cut(method, tool, raw)
+}
 
 // pageFiles names the directory that the files of the page are read from, for work on them.
 const pageFiles = "DRAGOMAN_INSPECT_DIR"

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/handshake"
@@ -27,7 +28,8 @@ func Probe(ctx context.Context, cfg config.Config, can probe.Capabilities, log *
 		return nil, err
 	}
 	defer (*Server)(srv).close()
-	return probe.Probe(ctx, srv, can)
+	r, err := probe.Probe(ctx, srv, can)
+	return r, secret.Error(err, (*Server)(srv).Now().Secrets.Sets()...)
 }
 
 // Tools reads the tools of the server that cfg names, as a client that declares the capabilities in can. It calls no
@@ -38,7 +40,8 @@ func Tools(ctx context.Context, cfg config.Config, can probe.Capabilities, log *
 		return nil, err
 	}
 	defer (*Server)(srv).close()
-	return probe.Tools(ctx, srv, can)
+	list, err := probe.Tools(ctx, srv, can)
+	return list, secret.Error(err, (*Server)(srv).Now().Secrets.Sets()...)
 }
 
 // probed is a server that is probed. It implements [probe.Server].

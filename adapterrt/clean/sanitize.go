@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 )
 
 // The shapes of credentials that have no telling name before them. All patterns are RE2,
@@ -42,7 +43,7 @@ var (
 // programErrors are the names of errors of a programming language in the API's own program.
 var programErrors = pattern.Later(`\b(?:Uncaught )?(?:TypeError|ReferenceError|SyntaxError|RangeError)(?: \[\w+\])?: `)
 
-const masked = "[redacted]"
+const masked = secret.Struck
 
 // maxCleaned is how many bytes of a text are cleaned. It is more than the largest part of a
 // text that is shown.
@@ -91,11 +92,14 @@ func MaskSecrets(s string) string {
 	return passwords().ReplaceAllString(s, "${1}"+masked)
 }
 
-// MaskKnown masks the credentials in known. It does not mask credentials of less than four
-// bytes, because they may occur in unrelated words.
+// MaskKnown masks the credentials in known, however they are spelled. It does not mask credentials
+// of less than four bytes, because they may occur in unrelated words.
 func MaskKnown(s string, known []string) string {
+	if s = secret.Strike(s, secret.NewSet(known...)); s == "" {
+		return s
+	}
 	for _, k := range known {
-		if len(k) >= 4 {
+		if len(k) >= 4 && len(k) < secret.Shortest {
 			s = strings.ReplaceAll(s, k, masked)
 		}
 	}

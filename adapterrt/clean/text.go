@@ -75,6 +75,15 @@ func EscapeHidden(raw []byte) []byte {
 	return out
 }
 
+// Beginning returns a text that is to be cleaned, with the mark "…" where it was cut after n bytes: by that, [MaskKnown] finds a credential
+// of which only the beginning is left.
+func Beginning(text []byte, n int) string {
+	if len(text) <= n {
+		return string(text)
+	}
+	return strings.ToValidUTF8(string(text[:n]), "") + "…"
+}
+
 // FirstRunes returns s cut after n runes.
 func FirstRunes(s string, n int) string {
 	for i := range s {

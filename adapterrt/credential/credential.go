@@ -60,6 +60,9 @@ func (s *Signer) sign(o *httpcall.Outgoing, missing *[]string) *failure.Failure 
 			return f
 		}
 	}
+	if missing == nil {
+		s.keeper.Sent.Sent.Keep(o.Secrets...)
+	}
 	return nil
 }
 
@@ -117,6 +120,7 @@ func (s *Signer) Present(o *httpcall.Outgoing, own []file.Header) *failure.Failu
 			}
 		}
 		o.Secrets = append(o.Secrets, v)
+		s.keeper.Sent.Clients.Keep(v)
 		for _, scheme := range au.Schemes() {
 			if scheme.Prefix == "" || !strings.EqualFold(scheme.Header, h.Name) {
 				continue
@@ -132,6 +136,7 @@ func (s *Signer) Present(o *httpcall.Outgoing, own []file.Header) *failure.Failu
 		}
 		o.Headers = append(o.Headers, file.Header{Name: h.Name, Value: v})
 	}
+	callers := len(o.Secrets)
 	for i := range au.Also {
 		k := &au.Also[i]
 		if slices.ContainsFunc(own, func(h file.Header) bool { return strings.EqualFold(h.Name, k.Header) }) {
@@ -141,6 +146,7 @@ func (s *Signer) Present(o *httpcall.Outgoing, own []file.Header) *failure.Failu
 			return f
 		}
 	}
+	s.keeper.Sent.Sent.Keep(o.Secrets[callers:]...)
 	return nil
 }
 

@@ -38,7 +38,7 @@ func (s *Signer) oauthClient() (c client, err error) {
 	if f != nil {
 		return c, f
 	}
-	c.ID, c.known, c.UserAgent = id, secrets{id}, s.keeper.UserAgent
+	c.ID, c.known, c.UserAgent, c.Sent = id, secrets{id}, s.keeper.UserAgent, s.keeper.Sent.Sent
 	if c.Basic = o.Client == file.ClientBasic; c.Basic || o.Client == file.ClientPost {
 		if c.Secret, f = s.secret(o.Secret); f != nil {
 			return c, f

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/plaintext"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -21,6 +22,7 @@ type Keeper struct {
 	UserAgent string
 	Store     Store               // keeps OAuth tokens
 	Commands  map[string][]string // by the name of an adapter: the program that prints its token, with arguments
+	Sent      secret.Known        // keeps what requests carry: of adapters, and of callers
 	files     secretFiles
 	flights   sync.WaitGroup
 }

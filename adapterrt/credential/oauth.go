@@ -134,6 +134,7 @@ func (s *Signer) Renew(ctx context.Context, o *httpcall.Outgoing) *failure.Failu
 			return f
 		}
 		o.Secrets = append(o.Secrets, secrets...)
+		s.keeper.Sent.Sent.Keep(token)
 		o.Headers[i].Value = au.Prefix + token
 		break
 	}

@@ -43,7 +43,9 @@ func arrive(o *Outgoing, body io.Reader, cancel context.CancelCauseFunc, opt Opt
 	a = &arriving{body: body, how: o.Stream, now: opt.Now, most: cmp.Or(opt.Idle, defaultIdle)}
 	a.idle = time.AfterFunc(a.most, func() { cancel(errIdle) })
 	if tell := o.Progress; tell != nil {
-		a.tell = func(items int, newest string) { tell(items, clean.MaskKnown(newest, o.Secrets)) }
+		a.tell = func(items int, newest string) {
+			tell(items, clean.Text(clean.MaskKnown(newest, o.Secrets), progressRunes))
+		}
 	}
 	return a, func() { a.idle.Stop() }
 }
@@ -98,5 +100,5 @@ func (a *arriving) item(raw []byte) {
 			}
 		}
 	}
-	a.tell(a.items, clean.Text(text, progressRunes))
+	a.tell(a.items, text)
 }

@@ -93,7 +93,7 @@ func (w *bodyWriter) value(dst, raw []byte, depth int) (out []byte, whole bool) 
 	switch {
 	case kind == wire.String:
 		text := wire.Unquoted(raw)
-		cleaned := w.z.Clean(string(text[:min(len(text), maxSaid)]), messageRunes, w.secrets)
+		cleaned := w.z.Clean(clean.Beginning(text, maxSaid), messageRunes, w.secrets)
 		return wire.AppendQuoted(dst, cleaned), true
 	case kind < wire.Array && len(raw) >= maxErrorBody:
 		return append(dst, `"…"`...), false
@@ -115,7 +115,7 @@ func (w *bodyWriter) value(dst, raw []byte, depth int) (out []byte, whole bool) 
 			dst = append(dst, ',')
 		}
 		if kind == wire.Object {
-			key := clean.MaskSecrets(clean.MaskKnown(string(name[:min(len(name), maxSaid)]), w.secrets))
+			key := clean.MaskSecrets(clean.MaskKnown(clean.Beginning(name, maxSaid), w.secrets))
 			dst = append(wire.AppendQuoted(dst, clean.Text(key, 100)), ':')
 		}
 		var all bool

@@ -82,7 +82,7 @@ func (c *Call) refusedInText(r *Reply, body []byte, z clean.Sanitizer, how Readi
 	f := c.refused(r, nil, z, how)
 	kind, params := mediaType(r.ContentType)
 	if !how.NoBody && !isBinary(kind) && utf8.Valid(body) && !otherCharset(params["charset"]) {
-		f.Details = wire.Members(f.Details[:len(f.Details)-1]).Str("upstream_body", z.Clean(clean.FirstRunes(string(body[:min(len(body), 8*messageRunes)]), 2*messageRunes), messageRunes, c.Out.Secrets)).End()
+		f.Details = wire.Members(f.Details[:len(f.Details)-1]).Str("upstream_body", z.Clean(clean.Beginning(body, 8*messageRunes), messageRunes, c.Out.Secrets)).End()
 	}
 	return f
 }
@@ -184,5 +184,5 @@ func unreadable(r *Reply, body []byte, bad *wire.Fault, z clean.Sanitizer, secre
 // preview returns the beginning of a body. It is longer than previewRunes, because cleaning may
 // shorten it.
 func preview(body []byte) string {
-	return clean.FirstRunes(string(body[:min(len(body), 8*previewRunes*utf8.UTFMax)]), 8*previewRunes)
+	return clean.Beginning(body, 8*previewRunes)
 }

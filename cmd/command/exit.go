@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
@@ -95,7 +96,7 @@ func serverFailed(ctx context.Context, cfg config.Config, err error) error {
 		advice = cmp.Or(cfg.Upstream.AdviceOnWithheld(os.Environ(), exit.Tail), advice)
 	}
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
-		if reason := failures.Quote(failures.Reason(status), append(cfg.Secrets(), origin.Secrets(cfg.Upstream)...)); reason != "" {
+		if reason := failures.Quote(failures.Reason(status), secret.NewSet(origin.Secrets(&cfg)...)); reason != "" {
 			err = fmt.Errorf("%w: %s", err, reason)
 		}
 	}

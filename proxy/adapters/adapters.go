@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -50,7 +51,7 @@ type Adapters struct {
 // that all replicas share, or nil; tokens stores the adapters' OAuth tokens; replicas is
 // the store that replicas share, or nil; memory counts their answers; shaping returns the current
 // shaping of results, and is called for each request to the plain endpoints.
-func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.Store, shaping func() *shape.Shaping, m *metrics.Metrics, memory *large.Memory, log *zap.Logger) (*Adapters, error) {
+func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.Store, sent secret.Known, shaping func() *shape.Shaping, m *metrics.Metrics, memory *large.Memory, log *zap.Logger) (*Adapters, error) {
 	if len(cfg.Sources) == 0 {
 		return nil, nil
 	}
@@ -58,7 +59,7 @@ func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.S
 	if err != nil {
 		return nil, err
 	}
-	opt.Tokens, opt.Listen = tokens, callback
+	opt.Tokens, opt.Listen, opt.Sent = tokens, callback, sent
 	opt.Memory = answers{memory}
 	opt.Replicas = newShared(replicas, m, log)
 	if key != nil {

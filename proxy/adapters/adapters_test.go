@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
@@ -14,7 +15,7 @@ func TestAnEmptyDirectoryIsLogged(t *testing.T) {
 	cfg := config.Default().Adapters
 	cfg.Sources = []string{t.TempDir()}
 	core, logs := observer.New(zap.WarnLevel)
-	a, err := New(cfg, nil, nil, nil, nil, nil, nil, zap.New(core))
+	a, err := New(cfg, nil, nil, nil, secret.Known{}, nil, nil, nil, zap.New(core))
 	if err != nil {
 		t.Fatal(err)
 	}

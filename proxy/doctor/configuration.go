@@ -26,7 +26,7 @@ func version(_ context.Context, e *exam) {
 func configuration(_ context.Context, e *exam) {
 	var err error
 	e.cfg, err = e.Sources.Read()
-	e.secrets = append(e.cfg.Secrets(), origin.Secrets(e.cfg.Upstream)...)
+	e.secrets = append(e.cfg.Secrets(), origin.Secrets(&e.cfg)...)
 	if err != nil {
 		e.mistakes(err)
 		return

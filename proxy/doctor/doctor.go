@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/probe"
@@ -157,7 +158,8 @@ type exam struct {
 	blamed int
 
 	cfg     config.Config
-	secrets []string // that no line may show
+	secrets []string     // that no line may show
+	sent    *secret.Kept // what requests have carried, which no line may show either
 
 	conn     *connection   // to the server; nil before a check has opened it
 	answer   []byte        // to initialize
@@ -211,16 +213,21 @@ func (e *exam) add(l Line) {
 
 // safe returns text without secrets and terminal sequences.
 func (e *exam) safe(text string) string {
-	return failures.Printable(failures.WithoutSecrets(text, e.secrets))
+	return failures.Printable(secret.Strike(text, e.hidden()...))
 }
 
 // quote returns a peer's text for a line.
-func (e *exam) quote(text string) string { return failures.Quote(text, e.secrets) }
+func (e *exam) quote(text string) string { return failures.Quote(text, e.hidden()...) }
+
+// hidden returns the secrets that no line may show.
+func (e *exam) hidden() []*secret.Set {
+	return []*secret.Set{secret.NewSet(e.secrets...), e.sent.Set()}
+}
 
 // first returns the beginning of a peer's answer, in quotes.
 func (e *exam) first(body []byte) string {
 	const few = 160
-	text := e.quote(string(body[:min(len(body), 4<<10)]))
+	text := e.quote(string(body))
 	if len(text) > few {
 		text = strings.ToValidUTF8(text[:few], "") + "…"
 	}

@@ -73,6 +73,7 @@ func (e *exam) connect(ctx context.Context, cfg config.Config) (*connection, err
 		return nil, err
 	}
 	e.atEnd(o.Close)
+	e.sent = &o.Credentials.Sent
 	opened := time.Now()
 	begun, err := o.Connect(ctx, e.initialize())
 	if err != nil {

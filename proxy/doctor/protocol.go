@@ -136,6 +136,7 @@ func (e *exam) open(ctx context.Context) (*connection, error) {
 		return nil, err
 	}
 	e.atEnd(o.Close)
+	e.sent = &o.Credentials.Sent
 	begun, err := o.Open(ctx)
 	if err != nil {
 		return nil, err

@@ -35,6 +35,7 @@ var (
 	headersTooLarge = &refusal{status: 431, words: "the headers are larger than the limit of %d bytes (limits.header)"}
 	tooSlow         = &refusal{status: 408, words: "the request took longer than %v to arrive, or arrived at less than 1 KiB/s"}
 
+	badTarget = &refusal{status: 400, words: "this is no proxy: the target of a request must be a path, or a URL of http or https with a host and no user; the MCP endpoint is %s"}
 	noHost    = &refusal{status: 400, words: "the Host header is missing"}
 	badHost   = &refusal{status: 403, words: "the Host header names a host that is not allowed; add it to allowed_hosts"}
 	badOrigin = &refusal{status: 403, words: "the Origin header names an origin that is not allowed; add it to cors.origins if it is that of a web page"}

@@ -73,6 +73,9 @@ func (b *wholeBody) WriteTo(w io.Writer) (int64, error) {
 // route finds the code that answers a request, and calls it. It may return a refusal.
 func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	header := &ctx.Request.Header
+	if r := h.readTarget(ctx); r != nil {
+		return r
+	}
 	path := header.RequestURI()
 	if string(path) != h.cfg.Path {
 		path = ctx.Path() // fasthttp has to parse the URI for this
@@ -122,6 +125,43 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 		return h.plain(ctx, c)
 	}
 	return h.elsewhere(ctx)
+}
+
+// readTarget makes the target of a request one that begins with its path. Some clients send the whole URL; its host then stands in the
+// place of the Host header: https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2. All else is refused.
+func (h *HTTP) readTarget(ctx *fasthttp.RequestCtx) *refusal {
+	header := &ctx.Request.Header
+	target := header.RequestURI()
+	if len(target) == 0 || target[0] != '/' {
+		scheme, rest, ok := bytes.Cut(target, []byte("://"))
+		if !ok || !bytes.EqualFold(scheme, []byte("http")) && !bytes.EqualFold(scheme, []byte("https")) {
+			return badTarget.with(h.cfg.Path)
+		}
+		host := rest
+		target = []byte{'/'}
+		if at := bytes.IndexAny(rest, "/?#"); at >= 0 {
+			host, target = rest[:at], append(target, bytes.TrimPrefix(rest[at:], target)...)
+		}
+		if len(host) == 0 || bytes.IndexByte(host, '@') >= 0 {
+			return badTarget.with(h.cfg.Path)
+		}
+		if len(header.Host()) > 0 || !header.IsHTTP11() {
+			header.SetHostBytes(host)
+		}
+		ctx.Request.SetRequestURIBytes(target)
+	}
+	if bytes.HasPrefix(target, []byte("//")) && bytes.Contains(target, []byte("://")) {
+		return badTarget.with(h.cfg.Path) // fasthttp would find another host in it
+	}
+	return nil
+}
+
+// query returns the question mark of a request's target and what follows it, or "" if nothing does.
+func query(ctx *fasthttp.RequestCtx) string {
+	if q := ctx.URI().QueryString(); len(q) > 0 {
+		return "?" + string(q)
+	}
+	return ""
 }
 
 // elsewhere serves the paths other than the endpoint.
@@ -203,7 +243,7 @@ func (h *HTTP) isBeside(ctx *fasthttp.RequestCtx, path []byte) bool {
 func (h *HTTP) beside(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	h.dropToken(&ctx.Request.Header)
 	return h.exchange(ctx, c, withBody, func(_ Handler, req *Request, resp *Response) {
-		req.Method, req.Path, req.Base = string(ctx.Method()), string(ctx.Request.Header.RequestURI()), h.base(ctx)
+		req.Method, req.Path, req.Base = string(ctx.Method()), string(ctx.URI().PathOriginal())+query(ctx), h.base(ctx)
 		h.cfg.Beside.Serve(req, resp)
 		req.Base = ""
 	})

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap/zapcore"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -69,14 +70,14 @@ func TestQuotesAreShortAndWithoutSecrets(t *testing.T) {
 	if is := Line(strings.Repeat("é", 400)); len(is) > MaxQuote+3 || !strings.HasSuffix(is, "…") {
 		t.Errorf("%d %q", len(is), is)
 	}
-	is := Quote("https://u:p4ss@h/x?key=p4ss and bearer p4ssp4ss and Token p4ss-of-a-client", []string{"Token p4ss-of-a-client"})
+	is := Quote("https://u:p4ss@h/x?key=p4ss and bearer p4ssp4ss and Token p4ss-of-a-client", secret.NewSet("Token p4ss-of-a-client"))
 	if strings.Contains(is, "p4ss") {
 		t.Errorf("%q", is)
 	}
-	const secret = "p4ss-which-is-rather-long"
-	for at := range secret {
-		text := "https://h/?" + strings.Repeat("x", maxRead-at-len("https://h/? ")) + " " + secret
-		if is := Quote(text, []string{secret}); strings.Contains(is, "p4ss") {
+	const long = "p4ss-which-is-rather-long"
+	for at := range long {
+		text := "https://h/?" + strings.Repeat("x", maxRead-at-len("https://h/? ")) + " " + long
+		if is := Quote(text, secret.NewSet(long)); strings.Contains(is, "p4ss") {
 			t.Errorf("cut behind %d bytes: %q", at, is)
 		}
 	}
@@ -125,7 +126,7 @@ func TestAdviceKeepsItsVariables(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	if got := Redacted("Bearer ${SECRET_WITH_BRACES}", []string{"${SECRET_WITH_BRACES}"}); got != "Bearer [redacted]" {
+	if got := Redacted("Bearer ${SECRET_WITH_BRACES}", secret.NewSet("${SECRET_WITH_BRACES}")); got != "Bearer [redacted]" {
 		t.Errorf("a known secret: %q", got)
 	}
 }

@@ -9,32 +9,35 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // MaxQuote is how many bytes of a peer's text an error or a log line holds at most.
 const MaxQuote = 300
 
-const (
-	// maxRead is how many bytes of a peer's text are read for a quote.
-	maxRead = 8 << 10
-	// minSecret is the length below which a value is too common to be struck out.
-	minSecret = 6
-)
+// maxRead is how many bytes of a peer's text are read for a quote.
+const maxRead = 8 << 10
 
 // Quote returns a peer's text for use in errors and log lines: on one line, cut to [MaxQuote]
 // bytes, without terminal control sequences and without these secrets.
-func Quote(text string, secrets []string) string { return Line(Redacted(text, secrets)) }
+func Quote(text string, secrets ...*secret.Set) string { return Line(Redacted(text, secrets...)) }
 
 // Line returns text on one line, cut to [MaxQuote] bytes, and without terminal control
 // sequences.
 func Line(text string) string {
-	text = strings.ToValidUTF8(text[:min(len(text), 4*MaxQuote)], "")
+	text = Beginning(text, 4*MaxQuote)
 	text = strings.Join(strings.Fields(Printable(text)), " ")
-	if len(text) > MaxQuote {
-		text = strings.ToValidUTF8(text[:MaxQuote], "") + "…"
+	return Beginning(text, MaxQuote)
+}
+
+// Beginning returns text, cut to most bytes and marked with "…" if it is longer: where it was cut may be a secret, whose beginning is then
+// struck out too.
+func Beginning(text string, most int) string {
+	if len(text) <= most {
+		return strings.ToValidUTF8(text, "")
 	}
-	return text
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // markup matches the parts of an HTML page that a reader does not see.
@@ -87,60 +90,19 @@ var (
 	reference   = pattern.Later(`\s\$\{[A-Za-z_][A-Za-z0-9_]*\}$`) // to a variable, as advice has it
 )
 
-const struck = "[redacted]"
-
-// Redacted returns the beginning of text [WithoutSecrets], and without what looks like credentials.
-func Redacted(text string, secrets []string) string {
-	cut := len(text) > maxRead
-	text = WithoutSecrets(text[:min(len(text), maxRead)], secrets)
-	if cut {
-		for _, s := range secrets {
-			for _, p := range partsOf(s) {
-				text = withoutStart(text, p)
-			}
-		}
-	}
+// Redacted returns the beginning of text without these secrets, and without what looks like credentials. Secrets are looked for in the
+// whole text.
+func Redacted(text string, secrets ...*secret.Set) string {
+	text = secret.Strike(text, secrets...)
+	text = Beginning(text, maxRead)
 	text = userinfo().ReplaceAllString(text, "$1")
-	text = query().ReplaceAllString(text, "$1?"+struck)
+	text = query().ReplaceAllString(text, "$1?"+secret.Struck)
 	return credentials().ReplaceAllStringFunc(text, func(of string) string {
 		if reference().MatchString(of) {
 			return of
 		}
-		return credentials().ReplaceAllString(of, "$1 "+struck)
+		return credentials().ReplaceAllString(of, "$1 "+secret.Struck)
 	})
-}
-
-// WithoutSecrets returns text without these secrets. If a secret is a header's value with a scheme, the part behind the
-// scheme is a secret, too.
-func WithoutSecrets(text string, secrets []string) string {
-	for _, s := range secrets {
-		for _, p := range partsOf(s) {
-			text = strings.ReplaceAll(text, p, struck)
-		}
-	}
-	return text
-}
-
-// partsOf returns what is struck out for a secret.
-func partsOf(secret string) (parts []string) {
-	if _, token, ok := strings.Cut(secret, " "); ok && len(token) >= minSecret {
-		parts = append(parts, token)
-	}
-	if len(secret) >= minSecret {
-		parts = append(parts, secret)
-	}
-	return parts
-}
-
-// withoutStart returns text without a beginning of the secret at its end, which is left if the
-// text was cut within the secret.
-func withoutStart(text, secret string) string {
-	for n := min(len(secret)-1, len(text)); n > 0; n-- {
-		if strings.HasSuffix(text, secret[:n]) {
-			return text[:len(text)-n]
-		}
-	}
-	return text
 }
 
 // secretNames are the words in the names of variables whose values are secrets.
@@ -152,14 +114,14 @@ var secretNames = [...]string{
 // namesSecret reports whether the value of the variable is a secret.
 func namesSecret(variable string) bool {
 	variable = strings.ToLower(variable)
-	return slices.ContainsFunc(secretNames[:], func(word string) bool { return strings.Contains(variable, word) })
+	return strings.HasSuffix(variable, "_pass") || slices.ContainsFunc(secretNames[:], func(word string) bool { return strings.Contains(variable, word) })
 }
 
 // Secrets returns the values of those environment variables ("NAME=value") whose names look
 // like names of secrets, longest first.
 func Secrets(env []string) (values []string) {
 	for _, entry := range env {
-		if name, value, ok := strings.Cut(entry, "="); ok && len(value) >= minSecret && namesSecret(name) {
+		if name, value, ok := strings.Cut(entry, "="); ok && len(value) >= secret.Shortest && namesSecret(name) {
 			values = append(values, value)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/losses"
@@ -30,8 +31,8 @@ import (
 type Setup struct {
 	Config  *config.Config
 	Table   *translate.Table
-	Server  string   // the server's name in the log
-	Secrets []string // the secrets in Config, which no log line may hold
+	Server  string       // the server's name in the log
+	Secrets secret.Known // which no log line may hold
 }
 
 // Host holds what the packages of one running proxy share. It is safe for concurrent use. Make it with [New].

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 )
 
 // Config says how dragoman signs in to a server.
@@ -36,10 +38,11 @@ type Config struct {
 	Scopes   []string          // requested instead of those that the server asks for
 	Params   map[string]string // further parameters of the authorization URL
 
-	CallbackHost string // host of the redirect URI; "" for 127.0.0.1
-	CallbackPort int    // port of the redirect URI; 0 for a free one
-	AssumePKCE   bool   // the authorization server supports PKCE and does not say so
-	AllowHTTP    bool   // http URLs are allowed also for hosts other than this machine
+	Sent         *secret.Kept // keeps what is sent and received that nothing may show; nil for one of its own
+	CallbackHost string       // host of the redirect URI; "" for 127.0.0.1
+	CallbackPort int          // port of the redirect URI; 0 for a free one
+	AssumePKCE   bool         // the authorization server supports PKCE and does not say so
+	AllowHTTP    bool         // http URLs are allowed also for hosts other than this machine
 
 	Wait time.Duration // how long a request waits for the user to sign in; 0 for 25 s
 	TLS  *tls.Config   // nil for Go's defaults
@@ -130,6 +133,9 @@ func NewAccount(cfg Config, store *Store, log *zap.Logger) (*Account, error) {
 		if slices.Contains(protocolParams, name) {
 			return nil, fmt.Errorf("params: %s is set by dragoman and cannot be configured", name)
 		}
+	}
+	if cfg.Sent == nil {
+		cfg.Sent = new(secret.Kept)
 	}
 	w := newWeb(u, cfg.AllowHTTP, cfg.TLS)
 	w.revision = cfg.Revision

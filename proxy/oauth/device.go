@@ -118,6 +118,7 @@ func (a *Account) requestCode(ctx context.Context, r *record) (code oauthclient.
 		return code, refusedBy(host, refused)
 	}
 	code = said.DeviceCode()
+	a.cfg.Sent.Keep(code.Secret)
 	if code.Secret == "" || len(code.Secret) > maxToken || code.Code == "" || plainWord(code.Code) != code.Code || len(code.Code) > maxUserCode {
 		return code, fmt.Errorf("AS %s: the device response has no user_code or device_code that can be used", host)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
 
@@ -217,6 +218,7 @@ func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Br
 	if slices.Contains(r.Scopes, "offline_access") && a.cfg.Params["prompt"] == "" && r.Authority.openID() {
 		params.Set("prompt", "consent") // OpenID Connect ignores the scope without it
 	}
+	a.cfg.Sent.Keep(verifier)
 	a.tried(ctx, r, true)
 	q, err := b.Visit(ctx, oauthclient.AuthorizationURL(r.Authority.Authorization, params.Encode(), verifier), back, state)
 	if err != nil {
@@ -229,15 +231,19 @@ func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Br
 		return t, err
 	}
 	if code := q.Get("error"); code != "" {
+		sent := []*secret.Set{secret.NewSet(verifier, r.Client.Secret, q.Get("code")), a.cfg.Sent.Set()}
+		said := secret.Strike(q.Get("error_description"), sent...)
+		code = secret.Strike(code, sent...)
 		a.tried(ctx, r, code == "unauthorized_client" || code == "invalid_client")
 		if code == errScope.Error() {
-			return t, fmt.Errorf("AS refused: %w %s", errScope, quoted(q.Get("error_description")))
+			return t, fmt.Errorf("AS refused: %w %s", errScope, quoted(said))
 		}
-		return t, fmt.Errorf("AS refused: %s", refusal(code, q.Get("error_description")))
+		return t, fmt.Errorf("AS refused: %s", refusal(code, said))
 	}
 	if q.Get("code") == "" {
 		return t, errors.New("AS sent neither a code nor an error: sign-in dropped")
 	}
+	a.cfg.Sent.Keep(q.Get("code"))
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {r.Client.Redirect}, "code_verifier": {verifier}}
 	if t, err = a.request(ctx, &r.Authority, &r.Client, r.Resource, form, nil); err != nil {
 		return t, failure(r.Authority.Token, err)
@@ -362,6 +368,7 @@ func (a *Account) register(ctx context.Context, at *authority, host string, r *r
 		}
 		return nil, fmt.Errorf("AS %s: registration failed: %s", hostOf(at.Registration), quoted(oauthclient.WithoutURL(err).Error()))
 	}
+	a.cfg.Sent.Keep(got.ClientSecret)
 	r.Client = client{
 		ID: got.ClientID, Issuer: at.Issuer, Secret: got.ClientSecret, SecretExpires: got.ClientSecretExpiresAt,
 		Method: got.TokenEndpointAuthMethod, Redirect: back.URL, Registered: true,

@@ -16,7 +16,7 @@ var errNoKey = errors.New("the client has a private key: --oauth key_file=FILE n
 
 // send sends a form to an endpoint of an authorization server, as the client c.
 func (a *Account) send(ctx context.Context, m *serverMetadata, c *client, at string, form url.Values, connected func()) (*oauthclient.Reply, error) {
-	by := oauthclient.Client{ID: c.ID, Secret: c.Secret, Basic: c.Method == "client_secret_basic", Connected: connected}
+	by := oauthclient.Client{ID: c.ID, Secret: c.Secret, Basic: c.Method == "client_secret_basic", Connected: connected, Sent: a.cfg.Sent}
 	if c.Method == privateKeyJWT {
 		if a.cfg.Key == nil {
 			return nil, errNoKey

@@ -85,7 +85,7 @@ func (r *Relay) learn(ctx context.Context) (*endpoints, error) {
 	if found {
 		issuers = issuers[:0]
 		for _, s := range resource.Servers[:min(len(resource.Servers), maxIssued)] {
-			if u, err := url.Parse(s); err == nil {
+			if u, err := url.Parse(s); err == nil && (pathOf(u) == "" || strings.HasPrefix(pathOf(u), "/")) {
 				issuers = append(issuers, pathOf(u))
 			}
 		}
@@ -151,7 +151,11 @@ func (r *Relay) readServer(ctx context.Context, issuer string, e *endpoints) (bo
 // read reads one document of metadata at the server's origin. It returns false if the
 // server has none there.
 func (r *Relay) read(ctx context.Context, path string, into any) (bool, error) {
-	body, err := r.fetch(ctx, r.Server.Scheme+"://"+r.Server.Host+path)
+	u, err := r.at(path, "")
+	if err != nil {
+		return false, err
+	}
+	body, err := r.fetch(ctx, u.String())
 	return body != nil && json.Unmarshal(body, into) == nil, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -114,7 +115,17 @@ func isPlain(path string) bool {
 			return false
 		}
 	}
-	return strings.HasPrefix(path, "/")
+	_, err := url.PathUnescape(path)
+	return err == nil && strings.HasPrefix(path, "/")
+}
+
+// at returns the URL of a path, which is escaped, at the server's origin. Nothing in the path can lead to another host.
+func (r *Relay) at(path, query string) (*url.URL, error) {
+	plain, err := url.PathUnescape(path)
+	if err != nil || !strings.HasPrefix(path, "/") {
+		return nil, fmt.Errorf("%.100q is no path of a URL", path)
+	}
+	return &url.URL{Scheme: r.Server.Scheme, Host: r.Server.Host, Path: plain, RawPath: path, RawQuery: query}, nil
 }
 
 func matches(pattern, path string) bool {
@@ -183,11 +194,15 @@ type answer struct {
 
 // ask sends one request to the server's origin. It adds to took the MiB of r.room that it acquires.
 func (r *Relay) ask(ctx context.Context, req *downstream.Request, path, query string, most int, took *int64) (*answer, error) {
-	out, err := http.NewRequestWithContext(ctx, req.Method, r.Server.Scheme+"://"+r.Server.Host+path, bytes.NewReader(req.Body))
+	to, err := r.at(path, query)
 	if err != nil {
 		return nil, err
 	}
-	out.URL.RawQuery = query
+	out, err := http.NewRequestWithContext(ctx, req.Method, "/", bytes.NewReader(req.Body))
+	if err != nil {
+		return nil, err
+	}
+	out.URL, out.Host = to, to.Host
 	out.Header["User-Agent"] = nil // otherwise net/http sends its own
 	for _, name := range requestHeaders {
 		if value := req.Header(name); value != "" {

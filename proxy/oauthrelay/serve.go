@@ -43,6 +43,9 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 		methods, most = []string{"GET", "HEAD", "OPTIONS"}, maxMetadata
 	}
 	switch {
+	case !isPlain(path):
+		Say(resp, http.StatusBadRequest, "the path of this request can be read in several ways, or not at all")
+		return nil
 	case !slices.Contains(methods, req.Method):
 		Say(resp, http.StatusMethodNotAllowed, "this path accepts "+strings.Join(methods, ", "), mcp.Header{Name: "Allow", Value: strings.Join(methods, ", ")})
 		return nil

@@ -146,7 +146,7 @@ func (m *Message) view(redact Redactor, tool string) MessageView {
 	}
 	switch {
 	case m.Cut:
-		v.Text = redact.Cut(string(m.Raw))
+		v.Text = redact.Cut(m.Method, tool, m.Raw)
 	case wire.Valid(m.Raw):
 		v.Payload = redact.Payload(m.Method, tool, m.Raw)
 	case len(m.Raw) > 0:

@@ -166,7 +166,9 @@ func HeadOf(m *wire.Message) Head {
 		h.Method = short(wire.View(m.MethodName()))
 	}
 	id, tool := wire.View(m.ID()), ""
-	id = id[:min(len(id), maxName)]
+	if len(id) > maxName {
+		id = id[:maxName] + "…"
+	}
 	if name := m.Name(); len(name) > 0 && len(name) < maxName {
 		tool = gjson.Parse(wire.View(name)).String()
 	}
@@ -185,7 +187,7 @@ func (c *Copy) head() (h Head) {
 	if !c.Cut && m.Scan(c.Raw, nil) == nil {
 		return HeadOf(&m)
 	}
-	v := gjson.GetManyBytes(c.Raw, "method", "id", "params.name", "result", "error") // gjson reads broken JSON as well
+	v := c.entire("method", "id", "params.name", "result", "error")
 	h.Method, h.ID, h.Tool = short(v[0].String()), short(v[1].Raw), short(v[2].String())
 	switch {
 	case h.Method != "" && h.ID != "":
@@ -200,6 +202,17 @@ func (c *Copy) head() (h Head) {
 	return h
 }
 
+// entire returns values of a message, without one that was cut: gjson reads broken JSON as well.
+func (c *Copy) entire(paths ...string) []gjson.Result {
+	v := gjson.GetManyBytes(c.Raw, paths...)
+	for i := range v {
+		if c.Cut && !v[i].IsObject() && bytes.HasSuffix(c.Raw, []byte(v[i].Raw)) {
+			v[i] = gjson.Result{}
+		}
+	}
+	return v
+}
+
 // Add adds a message to the call, and returns it. m has Edge, Direction and Copy, and whichever of the other fields are
 // known; Add sets the rest. A response to the client is to the message that the call began with, unless m says otherwise.
 func (c *Call) Add(m Message) *Message {
@@ -212,6 +225,7 @@ func (c *Call) Add(m Message) *Message {
 // add is Add while there is a reader. It keeps a copy of from.
 func (c *Call) add(from *Message) *Message {
 	from.read()
+	c.tellCredential(from.Header)
 	size := len(from.Raw)
 	if f := from.From; f != nil && from.same(f) {
 		from.Raw, size = f.Raw, 0
@@ -245,6 +259,15 @@ func (c *Call) add(from *Message) *Message {
 	c.mu.Unlock()
 	c.observer.put(m, size, m)
 	return m
+}
+
+// tellCredential calls [Observer.Credential].
+func (c *Call) tellCredential(header []Header) {
+	for _, h := range header {
+		if c.observer.Credential != nil && strings.EqualFold(h.Name, "Authorization") {
+			c.observer.Credential(h.Value)
+		}
+	}
 }
 
 // place returns memory for a message. c.mu is held.
@@ -456,8 +479,16 @@ func (o *Observer) Session(s Session) {
 // Stderr tells of a line that the server's process wrote.
 func (o *Observer) Stderr(line string) {
 	if o.Watched() {
-		o.put(&Stderr{At: time.Now(), Text: line[:min(len(line), maxCut)]}, len(line), nil)
+		o.put(&Stderr{At: time.Now(), Text: beginning(line)}, len(line), nil)
 	}
+}
+
+// beginning returns a line, cut if it is long.
+func beginning(line string) string {
+	if len(line) <= maxCut {
+		return line
+	}
+	return line[:maxCut] + "…"
 }
 
 // KnownOf returns what a translation knows of m. It keeps nothing of m's text.

@@ -24,7 +24,9 @@ func (plain) Payload(_, _ string, raw []byte) []byte {
 }
 func (plain) Header(name, value string) (string, bool) { return value, name != "Authorization" }
 func (plain) Text(text string) string                  { return strings.ReplaceAll(text, secret, "…") }
-func (plain) Cut(text string) string                   { return strings.ReplaceAll(text, secret, "…") }
+func (plain) Cut(_, _ string, raw []byte) string {
+	return strings.ReplaceAll(string(raw), secret, "…")
+}
 
 // observed returns a ring that has seen what do does.
 func observed(t *testing.T, do func(*Observer)) *Ring {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -17,7 +18,7 @@ type Redactor interface {
 	Payload(method, tool string, raw []byte) []byte // one line of JSON
 	Header(name, value string) (string, bool)       // false if it is not shown
 	Text(text string) string
-	Cut(text string) string // text that was cut somewhere
+	Cut(method, tool string, raw []byte) string // the beginning of a message that was cut
 }
 
 // remembering is a Redactor for many rows at once, which have the same names.
@@ -251,15 +252,18 @@ func (r *Row) describe(m *Message, redact Redactor) {
 	text := ""
 	switch {
 	case m.Kind == wire.Error:
-		e := gjson.GetManyBytes(m.Raw, "error.code", "error.message")
+		e := m.entire("error.code", "error.message")
 		r.Code, text = e[0].Int(), e[1].String()
 	case r.Status == "tool_error":
-		text = gjson.GetBytes(m.Raw, "result.content.0.text").String()
+		text = m.entire("result.content.0.text")[0].String()
 	}
-	if len(text) > maxError {
-		r.Error = redact.Cut(text[:maxError]) + "…"
-	} else if text != "" {
-		r.Error = redact.Text(text)
+	if text == "" {
+		return
+	}
+	// As in the message: the text may be JSON.
+	r.Error = gjson.ParseBytes(redact.Payload(m.Method, r.Tool, wire.AppendQuoted(nil, text))).String()
+	if len(r.Error) > maxError {
+		r.Error = strings.ToValidUTF8(r.Error[:maxError], "") + "…"
 	}
 }
 

@@ -288,15 +288,21 @@ type RowSize struct {
 	After  int `json:"after"`
 }
 
-// short returns a copy of a name that is not too long.
+// short returns a copy of a name that is not too long: what is cut has a mark, by which redaction knows it.
 func short(text string) string {
-	return strings.ToValidUTF8(strings.Clone(text[:min(len(text), maxName)]), "")
+	if len(text) <= maxName {
+		return strings.ToValidUTF8(strings.Clone(text), "")
+	}
+	return strings.ToValidUTF8(text[:maxName], "") + "…"
 }
 
 // Observer hands what is observed to its readers. The zero value has none, and is ready for use.
 type Observer struct {
 	// Lost is called for each event that a reader loses. It may be nil, and is set before there is a reader.
 	Lost func(reader string)
+	// Credential is called with the value of Authorization of each message that comes in with one, before a reader gets it: a peer may
+	// repeat it. It may be nil, and is set before there is a reader.
+	Credential func(value string)
 
 	tap   atomic.Pointer[tap] // nil while there is no reader
 	calls atomic.Uint64

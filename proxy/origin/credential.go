@@ -16,11 +16,13 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storeconfig"
@@ -85,6 +87,11 @@ type Credentials struct {
 	tokens, logins, relayed *prometheus.CounterVec
 	Changed                 func()                 // called when another user has signed in; nil until Register is called
 	login                   atomic.Pointer[string] // whose credential the last request carried; nil before the first
+
+	// Sent are the secrets that requests to the server and to authorization servers have carried, and those that these have issued.
+	Sent secret.Kept
+	// Clients are the secrets of clients in requests that something observes. Elsewhere a request's own are looked for.
+	Clients secret.Kept
 }
 
 // NewCredentials returns Credentials that keep tokens in the [TokenStore] of cfg.
@@ -184,6 +191,8 @@ func (s *Credentials) newCredential(cfg *config.Config, log *zap.Logger) (*Crede
 	if err != nil {
 		return nil, err
 	}
+	c.Sent = &s.Sent
+	log = report.Safe(log, func() []*secret.Set { return []*secret.Set{s.Sent.Set()} })
 	c.Count = oauth.Counters{
 		Token: func(grant, result string) { s.tokens.WithLabelValues(grant, result).Inc() },
 		Login: func(result string) { s.logins.WithLabelValues(result).Inc() },
@@ -220,6 +229,7 @@ func (s *Credentials) newCredential(cfg *config.Config, log *zap.Logger) (*Crede
 func (c *Credential) Header(ctx context.Context) (string, error) {
 	value, err := c.from.Header(ctx)
 	if value != "" {
+		c.of.Sent.Keep(value)
 		c.of.Note(c.from.Identity())
 	}
 	return value, c.told(err)
@@ -265,6 +275,7 @@ func (c *Credential) Awaited() string {
 
 // told marks an error that the client may read.
 func (c *Credential) told(err error) error {
+	err = secret.Error(err, c.of.Sent.Set())
 	if err == nil || !c.own {
 		return err
 	}

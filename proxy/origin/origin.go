@@ -8,12 +8,10 @@ package origin
 
 import (
 	"context"
-	"os"
 
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/share"
@@ -91,19 +89,4 @@ func Env(u config.Upstream, ours []string) []string {
 		env = append(env, name+"="+value)
 	}
 	return env
-}
-
-// Secrets returns the credentials in the configuration.
-func Secrets(u config.Upstream) []string {
-	var secrets []string
-	if len(u.Command) > 0 {
-		secrets = failures.Secrets(Env(u, os.Environ()))
-	}
-	for _, v := range u.Headers {
-		secrets = append(secrets, v)
-	}
-	if u.Auth.ClientSecret != "" {
-		secrets = append(secrets, u.Auth.ClientSecret)
-	}
-	return secrets
 }

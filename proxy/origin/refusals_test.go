@@ -81,7 +81,7 @@ func TestRefusalThatIsNotAboutTheCredential(t *testing.T) {
 func TestErrorsOfACredentialReachItsOwner(t *testing.T) {
 	why := errors.New("sign in at https://login.example")
 	for own, want := range map[bool]bool{true: true, false: false} {
-		err := (&Credential{from: refusing{why}, own: own}).Refused(t.Context(), "Bearer x", &upstream.StatusError{Code: 401}, 0)
+		err := (&Credential{from: refusing{why}, own: own, of: new(Credentials)}).Refused(t.Context(), "Bearer x", &upstream.StatusError{Code: 401}, 0)
 		_, told := err.(interface{ ForClient() })
 		if !errors.Is(err, why) || told != want {
 			t.Errorf("own %v: %v, for the client: %v", own, err, told)

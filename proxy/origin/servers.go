@@ -27,7 +27,7 @@ func Of(cfg config.Config, log *zap.Logger) (Origin, error) {
 	case cfg.Upstream.URL != "":
 		return httpOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), NewCredentials(&cfg, log))
 	case len(cfg.Upstream.Command) > 0:
-		return stdioOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), new(server.Watch)), nil
+		return stdioOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), new(server.Watch), NewCredentials(&cfg, log)), nil
 	case len(cfg.Adapters.Sources) > 0:
 		return None(), nil
 	}
@@ -103,8 +103,9 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 	}, nil
 }
 
-func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, lines *server.Watch) Origin {
-	secrets := Secrets(cfg.Upstream)
+func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, lines *server.Watch, in *Credentials) Origin {
+	o := Origin{Credentials: in}
+	secrets := o.Known(&cfg)
 	relay := server.NewLog(log, secrets, lines)
 	child := upstream.Stdio{
 		Command:    cfg.Upstream.Command,
@@ -117,19 +118,21 @@ func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, lines
 
 		StderrLine: relay.Line,
 		Skipped:    relay.Skipped,
-		Quote:      func(line string) string { return failures.Quote(line, secrets) },
+		Quote:      func(line string) string { return failures.Quote(line, secrets.Sets()...) },
 		Mute: func(m *upstream.MuteError) {
 			log.Warn("upstream has not answered yet: is it an MCP server on stdio?", zap.String("reason", m.Error()),
 				zap.Duration("given_up_after", cfg.Upstream.HandshakeTimeout))
 		},
 	}
-	o := Origin{
+	o = Origin{
+		Credentials: in,
+
 		Connect:  child.Connect,
 		Open:     child.Open,
 		Restarts: true,
 		Ready:    startable(cfg.Upstream.Command[0]),
 		Renew: func(cfg config.Config, log *zap.Logger) (Origin, error) {
-			return stdioOrigin(cfg, log, memory, lines), nil
+			return stdioOrigin(cfg, log, memory, lines, in), nil
 		},
 		Memory: memory,
 		Stderr: lines,

@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // TestTimeIsLinear redacts texts that are slow for a redaction that reads parts of them again and again, and compares the times
 // for sizes that grow tenfold: quadratic time would grow a hundredfold.
 func TestTimeIsLinear(t *testing.T) {
-	r := redactor(t, Options{Secrets: []string{configured, strings.Repeat("a", 100) + "b"}, Paths: map[string][]string{"*": {"a.b", "*.x"}}})
+	r := redactor(t, Options{Secrets: secret.Known{Configured: secret.NewSet(configured, strings.Repeat("a", 100)+"b")}, Paths: map[string][]string{"*": {"a.b", "*.x"}}})
 	text := func(part string) func(int) []byte {
 		return func(n int) []byte { return wire.AppendQuoted(nil, strings.Repeat(part, n/len(part))) }
 	}

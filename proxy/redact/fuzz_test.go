@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -31,15 +32,15 @@ func FuzzPlantedSecrets(f *testing.F) {
 		f.Add(secret, "around", `{"a":1}`)
 	}
 	f.Add("0000000", "00", "[1]")
-	f.Fuzz(func(t *testing.T, secret, around, raw string) {
-		secret = strings.ToValidUTF8(secret, "")
-		if len(strings.TrimSpace(secret)) < minSecret || strings.Contains(Struck, secret) || strings.Trim(secret, "0123456789abcdef") == "" && len(secret) < 10 {
+	f.Fuzz(func(t *testing.T, planted, around, raw string) {
+		planted = strings.ToValidUTF8(planted, "")
+		if len(strings.TrimSpace(planted)) < minSecret || strings.Contains(Struck, planted) || strings.Trim(planted, "0123456789abcdef") == "" && len(planted) < 10 {
 			t.Skip("too short to be looked for, or part of what stands in its place")
 		}
-		r := redactor(t, Options{Secrets: []string{secret}})
-		inside := string(wire.AppendQuotedInner(nil, secret))
+		r := redactor(t, Options{Secrets: secret.Known{Configured: secret.NewSet(planted)}})
+		inside := string(wire.AppendQuotedInner(nil, planted))
 		embedded := string(wire.AppendQuotedInner(nil, `{"a":[{"b":"`+inside+`"}]}`))
-		text := string(wire.AppendQuotedInner(nil, strings.ToValidUTF8(around, "")+secret+strings.ToValidUTF8(around, "")))
+		text := string(wire.AppendQuotedInner(nil, strings.ToValidUTF8(around, "")+planted+strings.ToValidUTF8(around, "")))
 		for _, place := range places {
 			for _, in := range []string{inside, embedded, text} {
 				message := strings.ReplaceAll(place, "%s", in)
@@ -47,16 +48,16 @@ func FuzzPlantedSecrets(f *testing.F) {
 				if !wire.Valid(got) {
 					t.Fatalf("%s became invalid: %s", message, got)
 				}
-				if found(got, secret) {
-					t.Errorf("%q is in what is shown\n of %s\n as %s", secret, message, got)
+				if found(got, planted) {
+					t.Errorf("%q is in what is shown\n of %s\n as %s", planted, message, got)
 				}
 			}
 		}
-		if got := r.Text(around + secret); strings.Contains(got, secret) {
-			t.Errorf("%q is in a text: %q", secret, got)
+		if got := r.Text(around + planted); strings.Contains(got, planted) {
+			t.Errorf("%q is in a text: %q", planted, got)
 		}
-		if got, _ := r.Header("Mcp-Name", secret); strings.Contains(got, secret) {
-			t.Errorf("%q is in a header: %q", secret, got)
+		if got, _ := r.Header("Mcp-Name", planted); strings.Contains(got, planted) {
+			t.Errorf("%q is in a header: %q", planted, got)
 		}
 		if got := r.Payload("", "", []byte(raw)); !wire.Valid(got) || strings.ContainsAny(string(got), "\r\n") {
 			t.Errorf("%q became %q", raw, got)

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 )
 
 // class says what the name of a value tells of it.
@@ -11,7 +13,7 @@ type class uint8
 
 const (
 	plain  class = iota
-	secret       // the value is a secret
+	hidden       // the value is a secret
 	handle       // the value grants access to something of the protocol
 )
 
@@ -56,7 +58,7 @@ func classify(name, value string) class {
 			if word == "token" && strings.Contains(n, "tokens") && isCount(value) {
 				continue // a number of tokens
 			}
-			return secret
+			return hidden
 		}
 	}
 	return plain
@@ -100,7 +102,7 @@ func handled(value string) string {
 }
 
 // Struck stands in the place of a secret.
-const Struck = "[redacted]"
+const Struck = secret.Struck
 
 // minSecret is the length below which a value is too common to be struck out wherever it is.
-const minSecret = 6
+const minSecret = secret.Shortest

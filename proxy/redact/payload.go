@@ -99,18 +99,18 @@ func (w *walk) key(key string) {
 func (w *walk) inner(s state, key string, m tree.Value) state {
 	switch {
 	case w.isListed():
-		return state{class: secret, whole: true}
-	case s.class == secret:
+		return state{class: hidden, whole: true}
+	case s.class == hidden:
 		return s
 	case s.schema == schemaMap:
-		return state{schema: schema, about: classify(key, "") == secret}
+		return state{schema: schema, about: classify(key, "") == hidden}
 	case s.schema == schema:
 		switch key {
 		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
 			return state{schema: schemaMap}
 		case "default", "const", "enum", "examples", "example":
 			if s.about {
-				return state{class: secret}
+				return state{class: hidden}
 			}
 			return state{}
 		case "required":
@@ -125,7 +125,7 @@ func (w *walk) inner(s state, key string, m tree.Value) state {
 		return state{class: handle}
 	}
 	c := classify(key, m.Scalar())
-	if c == secret && key == "token" && len(w.names) > 1 && w.names[len(w.names)-2] == "confirmation" {
+	if c == hidden && key == "token" && len(w.names) > 1 && w.names[len(w.names)-2] == "confirmation" {
 		c = handle
 	}
 	if c == handle && !m.Is(tree.String) {
@@ -167,7 +167,7 @@ func (w *walk) text(v tree.Value, s state) {
 	var safe string
 	switch {
 	case text == "":
-	case s.class == secret:
+	case s.class == hidden:
 		safe = Struck
 	case s.class == handle:
 		safe = handled(text)
@@ -221,7 +221,7 @@ func (w *walk) isEncoded(text string) bool {
 // scalar writes a number, true, false or null.
 func (w *walk) scalar(v tree.Value, s state) {
 	raw := v.Raw()
-	isSecret := v.Is(tree.Number) && s.class == secret || s.whole && !v.Is(tree.Null)
+	isSecret := v.Is(tree.Number) && s.class == hidden || s.whole && !v.Is(tree.Null)
 	if !isSecret && v.Is(tree.Number) && len(raw) >= minSecret {
 		isSecret = w.r.Text(string(raw)) != string(raw)
 	}

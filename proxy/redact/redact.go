@@ -10,11 +10,10 @@ package redact
 import (
 	"encoding/base64"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -33,8 +32,8 @@ const (
 
 // Options are what a Redactor knows of the configuration.
 type Options struct {
-	// Secrets are removed wherever they occur.
-	Secrets []string
+	// Secrets are removed wherever they occur, in any spelling.
+	Secrets secret.Known
 	// Paths are the paths of further members that hold secrets, by the name of the tool, or "*" for every message. A path is
 	// member names with dots between; a star is any name, and \. is a dot in a name. It does not mention arrays, it may
 	// begin at any depth, and names compare without case.
@@ -45,7 +44,7 @@ type Options struct {
 
 // Redactor removes secrets. It does not change, and is safe for concurrent use.
 type Redactor struct {
-	secrets []string // with their other spellings, longest first
+	secrets secret.Known
 	paths   map[string][][]string
 	none    bool
 	asIs    bool
@@ -63,7 +62,7 @@ func (e *PathError) Error() string {
 
 // New returns a Redactor. Its error is a *PathError.
 func New(o Options) (*Redactor, error) {
-	r := &Redactor{secrets: spellings(o.Secrets), none: o.Payloads == None, paths: make(map[string][][]string)}
+	r := &Redactor{secrets: o.Secrets, none: o.Payloads == None, paths: make(map[string][][]string)}
 	for tool, paths := range o.Paths {
 		for _, p := range paths {
 			names, reason := splitPath(p)
@@ -74,30 +73,6 @@ func New(o Options) (*Redactor, error) {
 		}
 	}
 	return r, nil
-}
-
-// spellings returns the secrets as they may be written in URLs, in JSON within text, and in base64.
-func spellings(secrets []string) (all []string) {
-	for _, s := range secrets {
-		parts := []string{s}
-		if _, token, ok := strings.Cut(s, " "); ok { // a header's value with a scheme
-			parts = append(parts, strings.TrimSpace(token))
-		}
-		for _, p := range parts {
-			if len(p) < minSecret {
-				continue
-			}
-			all = append(all, p, url.QueryEscape(p), url.PathEscape(p), string(wire.AppendQuotedInner(nil, p)), strings.ReplaceAll(p, "/", `\/`),
-				base64.StdEncoding.EncodeToString([]byte(p)), base64.RawURLEncoding.EncodeToString([]byte(p)))
-		}
-	}
-	slices.SortFunc(all, func(a, b string) int { // a secret may contain another one
-		if d := len(b) - len(a); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
-	})
-	return slices.Compact(all)
 }
 
 const maxPath = 32 // names of a path
@@ -191,25 +166,18 @@ func (r *Redactor) Text(text string) string {
 	if r.asIs {
 		return text
 	}
-	return shapes(failures.WithoutSecrets(text, r.secrets))
+	return shapes(r.secrets.Strike(text))
 }
 
-// Cut returns the beginning of a longer text without secrets, even if one of them was cut in the middle.
-func (r *Redactor) Cut(text string) string {
-	switch {
-	case r.asIs:
-		return text
-	case r.none:
-		return fmt.Sprintf("[text, %d bytes]", len(text))
+// Cut is Payload for the beginning of a message that was cut. What was cut in the middle is left out, since nothing tells what it was; of a
+// text that is no JSON, all is.
+func (r *Redactor) Cut(method, tool string, raw []byte) string {
+	if r.asIs {
+		return string(raw)
 	}
-	text = failures.WithoutSecrets(text, r.secrets)
-	for _, s := range r.secrets {
-		for n := min(len(s)-1, len(text)); n >= minSecret/2; n-- {
-			if strings.HasSuffix(text, s[:n]) {
-				text = text[:len(text)-n] + Struck
-				break
-			}
-		}
+	whole := completed(raw)
+	if r.none || !wire.Valid(whole) {
+		return fmt.Sprintf("[text, %d bytes]", len(raw))
 	}
-	return shapes(text)
+	return string(r.Payload(method, tool, whole))
 }

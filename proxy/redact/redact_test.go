@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -22,7 +23,7 @@ func redactor(t testing.TB, o Options) *Redactor {
 
 func TestPayloads(t *testing.T) {
 	r := redactor(t, Options{
-		Secrets: []string{configured, "Bearer abcdef-of-a-header", "short"},
+		Secrets: secret.Known{Configured: secret.NewSet(configured, "Bearer abcdef-of-a-header", "short")},
 		Paths:   map[string][]string{"*": {"ssn"}, "users": {"address.street", `a\.b`, "*.inner"}},
 	})
 	h := func(s string) string { return "[handle " + r.Handle(s) + "]" }
@@ -77,7 +78,7 @@ func TestPayloads(t *testing.T) {
 }
 
 func TestTexts(t *testing.T) {
-	r := redactor(t, Options{Secrets: []string{configured}})
+	r := redactor(t, Options{Secrets: secret.Known{Configured: secret.NewSet(configured)}})
 	for in, want := range map[string]string{
 		"":                                            "",
 		"a server on 127.0.0.1:3000 started":          "a server on 127.0.0.1:3000 started",
@@ -119,13 +120,13 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%q the second time became %q", want, got)
 		}
 	}
-	if got := r.Cut("a text of " + configured[:8]); got != "a text of [redacted]" {
+	if got := r.Text("a text of " + configured[:8] + "…"); got != "a text of [redacted]…" {
 		t.Errorf("a secret at the cut: %q", got)
 	}
 }
 
 func TestHeaders(t *testing.T) {
-	r, none := redactor(t, Options{Secrets: []string{configured}}), redactor(t, Options{Payloads: None})
+	r, none := redactor(t, Options{Secrets: secret.Known{Configured: secret.NewSet(configured)}}), redactor(t, Options{Payloads: None})
 	for _, c := range []struct {
 		name, value, want string
 		shown             bool
@@ -161,7 +162,7 @@ func TestFingerprintsCanBeComparedAndNotUsed(t *testing.T) {
 }
 
 func TestWithoutPayloadsOnlyNamesTypesAndSizesAreShown(t *testing.T) {
-	r := redactor(t, Options{Payloads: None, Secrets: []string{configured}})
+	r := redactor(t, Options{Payloads: None, Secrets: secret.Known{Configured: secret.NewSet(configured)}})
 	for in, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","arguments":{"a":"xyz","b":[1,true,null]}}}`: `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","arguments":{"a":"[string, 3 bytes]","b":["[number]","[boolean]",null]}}}`,
 		`{"id":"c0nfigured/s\"cret+1","error":{"code":-32603,"message":"m"}}`:                                            `{"id":"[redacted]","error":{"code":-32603,"message":"[string, 1 bytes]"}}`,
@@ -173,7 +174,7 @@ func TestWithoutPayloadsOnlyNamesTypesAndSizesAreShown(t *testing.T) {
 			t.Errorf("%s\n got  %s\n want %s", in, got, want)
 		}
 	}
-	if got := r.Cut("abc"); got != "[text, 3 bytes]" {
+	if got := r.Cut("", "", []byte("abc")); got != "[text, 3 bytes]" {
 		t.Errorf("a cut text is %q", got)
 	}
 }
@@ -214,7 +215,7 @@ func TestWhatWasRedactedBeforeStaysAsItIs(t *testing.T) {
 	for got, want := range map[string]string{
 		string(r.Payload("tools/call", "", []byte(` {"token":"a"} `))): `{"token":"a"}`,
 		string(r.Payload("", "", []byte(`token=a`))):                   `"token=a"`,
-		r.Text("token=a"): "token=a", r.Cut("token=b"): "token=b", r.Handle("h"): "h", header: "9f21c0d2aabbccdd",
+		r.Text("token=a"): "token=a", r.Cut("", "", []byte("token=b")): "token=b", r.Handle("h"): "h", header: "9f21c0d2aabbccdd",
 	} {
 		if got != want || !shown {
 			t.Errorf("%s, want %s", got, want)

@@ -210,7 +210,7 @@ func (s *scan) assigned(from, end int) int {
 	name, rest := s.in[from:end], s.in[end:]
 	c := classify(strings.TrimLeft(name, "-"), "")
 	if c == plain && from > 0 && strings.IndexByte("?&#", s.in[from-1]) >= 0 && parameters[strings.ToLower(name)] {
-		c = secret
+		c = hidden
 	}
 	if c == plain {
 		return 0

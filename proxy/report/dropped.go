@@ -47,7 +47,7 @@ func (r *Reporter) Undelivered(err error, at At) {
 func (r *Reporter) Malformed(err error, raw []byte, header []upstream.Header) *mcp.Failure {
 	r.metrics.Dropped.WithLabelValues("malformed").Inc()
 	f := mcp.Fail(mcp.UpstreamGarbled, "")
-	f.Err = fmt.Errorf("%w: %s", err, raw[:min(len(raw), 2*failures.MaxQuote)])
+	f.Err = fmt.Errorf("%w: %s", err, failures.Beginning(string(raw[:min(len(raw), 4*failures.MaxQuote)]), 2*failures.MaxQuote))
 	r.ServerFailed("upstream sent something that is not JSON-RPC", failures.Malformed, f.Err, header)
 	return f
 }

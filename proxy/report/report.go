@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
@@ -28,6 +29,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // maxKinds bounds the kinds of failures whose repeats are merged in the log.
@@ -46,8 +48,8 @@ type Reporter struct {
 // Setup is what a Reporter needs of the configuration in force.
 type Setup struct {
 	Config  *config.Config
-	Server  string   // the server's name in the log
-	Secrets []string // the secrets in Config, which no line may hold
+	Server  string       // the server's name in the log
+	Secrets secret.Known // which no line may hold
 }
 
 // kind is what repeated lines have in common.
@@ -92,12 +94,13 @@ func (r *Reporter) FailedAs(message string, err error, at At) *mcp.Failure {
 	setup := r.now()
 	why := CauseOf(setup.Config, f, at)
 	f.Reported, f.Why = true, string(why)
+	strike(f, r.secretsOf(at.Header))
 	switch why {
 	case "":
 		return f
 	case failures.Unauthorized:
 		if place := loginAt(f.Err, at.Header); place != "" { // a login begins with this refusal
-			r.log.Debug("server asks the client to log in", zap.String("server", setup.Server), zap.String("resource_metadata", failures.Quote(place, nil)))
+			r.log.Debug("server asks the client to log in", zap.String("server", setup.Server), zap.String("resource_metadata", failures.Quote(place, setup.Secrets.Sets()...)))
 			return f
 		}
 		r.metrics.Failures.WithLabelValues(string(why)).Inc()
@@ -116,6 +119,25 @@ func (r *Reporter) FailedAs(message string, err error, at At) *mcp.Failure {
 	}
 	r.add(kind{message, why, setup.Server}, l)
 	return f
+}
+
+// strike removes secrets from what the client gets: a server may repeat what it was sent.
+func strike(f *mcp.Failure, secrets []*secret.Set) {
+	f.Text = secret.Strike(f.Text, secrets...)
+	if secret.Has(string(f.Verbatim), secrets...) {
+		f.Verbatim = nil
+	}
+	if secret.Has(string(f.Data), secrets...) {
+		if f.Data = []byte(secret.Strike(string(f.Data), secrets...)); !wire.Valid(f.Data) {
+			f.Data = wire.AppendQuoted(nil, secret.Struck)
+		}
+	}
+	for i, h := range f.Header {
+		if secret.Has(h.Value, secrets...) {
+			f.Header = slices.Clone(f.Header) // other requests may have failed by the same error
+			f.Header[i].Value = secret.Strike(h.Value, secrets...)
+		}
+	}
 }
 
 // ServerFailed logs a failure of the server that is not about a request. It is not counted as a failed request.
@@ -195,7 +217,7 @@ func (r *Reporter) write(k kind, l line, repeated int) {
 		return
 	}
 	secrets := r.secretsOf(l.at.Header)
-	quote := func(text string) string { return failures.Quote(text, secrets) }
+	quote := func(text string) string { return failures.Quote(text, secrets...) }
 	var fields []zap.Field
 	for _, part := range []struct{ name, is string }{
 		{"server", k.server},
@@ -228,15 +250,15 @@ func (r *Reporter) write(k kind, l line, repeated int) {
 	entry.Write(append(fields, trace.Fields(l.at.Header)...)...)
 }
 
-// secretsOf returns the values that no line about a request with these headers may hold.
-func (r *Reporter) secretsOf(header []upstream.Header) []string {
-	secrets := slices.Clone(r.now().Secrets)
+// secretsOf returns the values that neither a line about a request with these headers nor the answer to it may hold.
+func (r *Reporter) secretsOf(header []upstream.Header) []*secret.Set {
+	var passed []string
 	for _, h := range header {
 		if !slices.Contains(trace.Headers[:], h.Name) {
-			secrets = append(secrets, h.Value)
+			passed = append(passed, h.Value)
 		}
 	}
-	return secrets
+	return r.now().Secrets.Sets(secret.NewSet(passed...))
 }
 
 // said returns all that is known of the failure. For a status of HTTP that is what the server sent.

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -19,7 +20,7 @@ func observed(t *testing.T) (*Reporter, *observer.ObservedLogs) {
 	cfg := config.Default()
 	none := func() float64 { return 0 }
 	return New(zap.New(core), metrics.New("v0", none, none), "v0", func() Setup {
-		return Setup{Config: &cfg, Server: "http://s/mcp", Secrets: []string{"the-secret-of-the-file"}}
+		return Setup{Config: &cfg, Server: "http://s/mcp", Secrets: secret.Known{Configured: secret.NewSet("the-secret-of-the-file")}}
 	}), logs
 }
 

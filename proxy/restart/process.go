@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -245,7 +246,7 @@ func (r *Pipe) forUs(message []byte) bool {
 	}
 	delete(r.own, string(m.ID()))
 	if m.Kind == wire.Error {
-		r.host.Log.Warn("cannot restore the log level or a subscription", zap.ByteString("error", m.Error()[:min(len(m.Error()), 300)]))
+		r.host.Log.Warn("cannot restore the log level or a subscription", zap.String("error", failures.Line(string(m.Error()))))
 	}
 	return true
 }

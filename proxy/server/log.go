@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 )
 
@@ -24,7 +25,7 @@ const skippedEvery = time.Minute
 // stdout that are no messages.
 type Log struct {
 	log     *zap.Logger
-	secrets []string      // values that are removed from the lines
+	secrets secret.Known  // are removed from the lines
 	limiter *rate.Limiter // of lines on stderr
 	noise   *rate.Limiter // of lines on stdout that are no messages
 	watch   *Watch
@@ -41,7 +42,7 @@ type Watch struct {
 }
 
 // NewLog returns a Log that writes to log, without the secrets.
-func NewLog(log *zap.Logger, secrets []string, watch *Watch) *Log {
+func NewLog(log *zap.Logger, secrets secret.Known, watch *Watch) *Log {
 	limiter := func() *rate.Limiter { return rate.NewLimiter(linesRate, linesBurst) }
 	return &Log{log: log, secrets: secrets, limiter: limiter(), noise: limiter(), watch: watch}
 }
@@ -52,7 +53,7 @@ func (l *Log) Line(text []byte) {
 		(*f)(string(text))
 	}
 	if l.limiter.Allow() {
-		l.log.Info("upstream stderr", zap.String("line", failures.Printable(failures.Redacted(string(text), l.secrets))))
+		l.log.Info("upstream stderr", zap.String("line", failures.Printable(failures.Redacted(string(text), l.secrets.Sets()...))))
 		return
 	}
 	l.mu.Lock()
@@ -67,7 +68,7 @@ func (l *Log) Line(text []byte) {
 func (l *Log) Skipped(text []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	line := func() zap.Field { return zap.String("line", failures.Quote(string(text), l.secrets)) }
+	line := func() zap.Field { return zap.String("line", failures.Quote(string(text), l.secrets.Sets()...)) }
 	if !l.warned {
 		l.warned = true
 		l.log.Warn("upstream stdout: a line is no message and was skipped", line(),

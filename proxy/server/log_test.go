@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 )
 
@@ -24,7 +25,7 @@ func TestServersStderrIsRelayedAtARate(t *testing.T) {
 		count := func(string) { watched++ }
 		watch := new(Watch)
 		watch.Store(&count)
-		l := NewLog(zap.New(core), nil, watch)
+		l := NewLog(zap.New(core), secret.Known{}, watch)
 		for range 2000 {
 			l.Line([]byte("x"))
 		}
@@ -49,7 +50,7 @@ func TestLinesThatAreNoMessagesAreTold(t *testing.T) {
 	for _, level := range []zapcore.Level{zap.InfoLevel, zap.DebugLevel} {
 		synctest.Test(t, func(t *testing.T) {
 			core, logs := observer.New(level)
-			l := NewLog(zap.New(core), []string{"s3cr3t-value"}, new(Watch))
+			l := NewLog(zap.New(core), secret.Known{Configured: secret.NewSet("s3cr3t-value")}, new(Watch))
 			l.Skipped([]byte("token s3cr3t-value \x1b[31m" + strings.Repeat("x", 5000)))
 			for range 2000 {
 				l.Skipped([]byte("> server start"))

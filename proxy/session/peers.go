@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
@@ -98,7 +99,7 @@ func NameOf(implementation []byte) string {
 	const most = 100
 	said := gjson.GetManyBytes(implementation, "name", "version")
 	name := strings.TrimSpace(said[0].Str + " " + said[1].Str)
-	return strings.ToValidUTF8(name[:min(len(name), most)], "")
+	return failures.Beginning(name, most)
 }
 
 // ObserveSession tells of the session that began with the call begun.

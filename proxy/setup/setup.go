@@ -11,14 +11,13 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/adapters"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/footprint"
 	"github.com/dragoman-proxy/dragoman/proxy/gate"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
@@ -44,7 +43,7 @@ type Setup struct {
 	Keys      [][]byte // the keys that seal session ids
 	Sealer    *sealed.Sealer
 	Server    string            // the server's name in the log
-	Secrets   []string          // the secrets in cfg, which no log line may hold
+	Secrets   secret.Known      // which no log line and no error may hold
 	Redactor  *redact.Redactor  // removes secrets from what is shown of messages
 	Address   string            // the server's host and port; "" for a process
 	Passed    []string          // names of the client's headers that are passed to the server
@@ -61,7 +60,7 @@ func New(cfg config.Config, o origin.Origin, was *Setup) (*Setup, error) {
 	if err != nil {
 		return nil, fmt.Errorf("contract.%w", err)
 	}
-	s := &Setup{Config: cfg, Table: table, Origin: o, Silence: newSilenceLimits(cfg), Passed: slices.Clone(trace.Headers[:]), Server: origin.Name(cfg.Upstream), Address: addressOf(cfg.Upstream), Secrets: origin.Secrets(cfg.Upstream), Gates: gate.New(cfg.Gates)}
+	s := &Setup{Config: cfg, Table: table, Origin: o, Silence: newSilenceLimits(cfg), Passed: slices.Clone(trace.Headers[:]), Server: origin.Name(cfg.Upstream), Address: addressOf(cfg.Upstream), Secrets: o.Known(&cfg), Gates: gate.New(cfg.Gates)}
 	if s.Guard, err = NewListener(cfg); err != nil {
 		return nil, err
 	}
@@ -76,7 +75,7 @@ func New(cfg config.Config, o origin.Origin, was *Setup) (*Setup, error) {
 	if s.Relay, err = origin.NewRelay(cfg); err != nil {
 		return nil, err
 	}
-	if s.Redactor, err = newRedactor(&s.Config, s.Secrets); err != nil {
+	if s.Redactor, err = newRedactor(&s.Config, &o); err != nil {
 		return nil, err
 	}
 	s.Footprint = footprint.NewPolicy(&cfg.Footprint)
@@ -141,12 +140,9 @@ func (s *Setup) Admits() error {
 	return s.Footprint.Admit(s.Own.List())
 }
 
-// newRedactor returns what removes secrets from what is shown of messages: those of the configuration, and those in this
-// process's environment, which adapters and the server's process get.
-func newRedactor(cfg *config.Config, secrets []string) (*redact.Redactor, error) {
-	r, err := redact.New(redact.Options{
-		Secrets: slices.Concat(cfg.Secrets(), secrets, failures.Secrets(os.Environ())), Paths: cfg.Inspect.Redact, Payloads: redact.Payloads(cfg.Inspect.Payloads),
-	})
+// newRedactor returns what removes secrets from what is shown of messages: beside those that no line holds, all settings that may be secrets.
+func newRedactor(cfg *config.Config, o *origin.Origin) (*redact.Redactor, error) {
+	r, err := redact.New(redact.Options{Secrets: o.Known(cfg, cfg.Secrets()...), Paths: cfg.Inspect.Redact, Payloads: redact.Payloads(cfg.Inspect.Payloads)})
 	if err != nil {
 		return nil, fmt.Errorf("inspect.redact: %w", err)
 	}

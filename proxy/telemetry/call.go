@@ -186,7 +186,10 @@ const maxValue = 256
 
 // limited returns the beginning of s, in memory of its own.
 func limited(s string) string {
-	return strings.ToValidUTF8(strings.Clone(s[:min(len(s), maxValue)]), "")
+	if len(s) <= maxValue {
+		return strings.ToValidUTF8(strings.Clone(s), "")
+	}
+	return strings.ToValidUTF8(s[:maxValue], "") + "…"
 }
 
 // quoted returns an id without quotation marks at its ends.

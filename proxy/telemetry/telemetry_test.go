@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry/collectortest"
@@ -49,7 +50,7 @@ const planted = "planted-secret"
 
 var options = Options{
 	Version: "v1",
-	Quote:   func(text string) string { return failures.Quote(text, []string{planted}) },
+	Quote:   func(text string) string { return failures.Quote(text, secret.NewSet(planted)) },
 	Cause:   func(error) string { return "refused" },
 	Address: func() string { return "mcp.example.com:8443" },
 }

@@ -248,10 +248,15 @@ func (e *NoiseError) Error() string {
 	return fmt.Sprintf("it has written %d lines to its standard output that are not JSON-RPC, beginning with %q", e.Lines, e.First)
 }
 
-// cut returns at most n bytes of s as a string of its own.
+// cut returns at most n bytes of s as a string of its own, with a mark where it is longer: what was cut may be a secret.
 func cut[T ~string | ~[]byte](s T, n int) string {
-	return string(s[:min(len(s), n)])
+	if len(s) <= n {
+		return string(s)
+	}
+	return string(s[:n]) + ellipsis
 }
+
+const ellipsis = "…"
 
 // skipped reports whether err is about one message, after which the stream goes on.
 func skipped(err error) bool {

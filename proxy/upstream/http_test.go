@@ -195,7 +195,7 @@ func TestRefusalWithEndlessBodyIsCut(t *testing.T) {
 	h := newHTTP(t, HTTPConfig{URL: serve(t, once("HTTP/1.1 500 Oh\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("x", 1_000_000))).url()})
 	_, err := said(t.Context(), h.Session("", ""))
 	var e *StatusError
-	if !errors.As(err, &e) || len(e.Body) != maxErrorBody {
+	if !errors.As(err, &e) || len(e.Body) != maxErrorBody+len(ellipsis) || !strings.HasSuffix(string(e.Body), ellipsis) {
 		t.Errorf("ended with %v", err)
 	}
 }

@@ -164,7 +164,7 @@ func isNamed(text []byte) bool {
 // skip counts a line that is not a message. It returns an error if there were too many.
 func (o *output) skip(text []byte) error {
 	if o.child.skipped != nil {
-		o.child.skipped(text[:min(len(text), maxTailLine)])
+		o.child.skipped(beginning(text))
 	}
 	if o.child.noise.add(text) {
 		return nil

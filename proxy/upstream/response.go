@@ -300,6 +300,9 @@ func (x *exchange) refusal(c *conn, head *fasthttp.ResponseHeader) error {
 	}
 	body, _ := io.ReadAll(io.LimitReader(x.content(), maxErrorBody))
 	x.unpacked()
+	if len(body) == maxErrorBody {
+		body = append(body, ellipsis...)
+	}
 	e.Body = wire.Trim(body)
 	return e
 }

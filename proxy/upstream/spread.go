@@ -29,7 +29,11 @@ func (s *spread) line(text []byte, number, limit int) (within bool, message *Spr
 	}
 	s.read += len(text)
 	if room := maxTailLine - len(s.begins); room > 0 { // more than a quote, as in a tail
-		s.begins = append(append(s.begins, text[:min(len(text), room)]...), ' ')
+		s.begins = append(s.begins, text[:min(len(text), room)]...)
+		if len(text) > room {
+			s.begins = append(s.begins, ellipsis...)
+		}
+		s.begins = append(s.begins, ' ')
 	}
 	if s.found.Write(text); !s.found.Whole() { //nolint:errcheck // it never fails
 		return true, nil

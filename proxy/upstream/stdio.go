@@ -38,7 +38,7 @@ type Stdio struct {
 	Mute     func(*MuteError)
 	MuteTime time.Duration
 	// StderrLine is called with each line that the child writes to its standard error,
-	// one at a time, without its end and cut to 4 KiB. The line is valid until StderrLine
+	// one at a time, without its end and cut to 4 KiB, with a "…" behind that. The line is valid until StderrLine
 	// returns; the child waits for that. It may be nil.
 	StderrLine func(line []byte)
 	// Skipped is called with each line that the child writes to its standard output and that is no message, cut to
@@ -352,10 +352,15 @@ func (c *Child) readStderr() {
 	within := false // the beginning of this line was delivered
 	for {
 		text, err := in.ReadSlice('\n')
-		if !within {
+		full := err == bufio.ErrBufferFull
+		switch {
+		case within:
+		case full:
+			c.stderr(append(bytes.Clone(text), ellipsis...))
+		default:
 			c.stderr(bytes.TrimRight(text, "\r\n"))
 		}
-		within = err == bufio.ErrBufferFull
+		within = full
 		if err != nil && !within {
 			return
 		}

@@ -276,7 +276,7 @@ func TestStderrIsReadLineByLine(t *testing.T) {
 	var lines, long, other atomic.Int32
 	s.StderrLine = func(line []byte) {
 		switch {
-		case len(line) == maxStderrLine && strings.Trim(string(line), "x") == "":
+		case len(line) == maxStderrLine+len(ellipsis) && strings.Trim(string(line), "x") == ellipsis:
 			long.Add(1)
 		case string(line) == "short" || string(line) == "no end":
 			lines.Add(1)
@@ -367,7 +367,7 @@ func TestTooMuchNoiseIsAnError(t *testing.T) {
 	c := start(t, s)
 	_, err := First(hear(t, c))
 	var noise *NoiseError
-	if !errors.As(err, &noise) || noise.Lines != maxNoiseLines+1 || len(noise.First) != maxQuote || !strings.HasPrefix(noise.First, "noisy x") {
+	if !errors.As(err, &noise) || noise.Lines != maxNoiseLines+1 || len(noise.First) != maxQuote+len(ellipsis) || !strings.HasPrefix(noise.First, "noisy x") {
 		t.Fatalf("ended with %v", err)
 	}
 	for err = nil; err == nil; {

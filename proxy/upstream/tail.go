@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"sync"
 	"sync/atomic"
 )
@@ -23,7 +24,18 @@ const (
 func (t *tail) add(line []byte) {
 	at := &t.lines[t.count%maxTail]
 	*at = append((*at)[:0], line[:min(len(line), maxTailLine)]...)
+	if len(line) > maxTailLine {
+		*at = append(*at, ellipsis...)
+	}
 	t.count++
+}
+
+// beginning returns a line, cut as in a tail.
+func beginning(line []byte) []byte {
+	if len(line) <= maxTailLine {
+		return line
+	}
+	return append(bytes.Clone(line[:maxTailLine]), ellipsis...)
 }
 
 // last returns the last n lines, oldest first.

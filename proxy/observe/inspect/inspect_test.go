@@ -19,6 +19,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
@@ -40,7 +41,7 @@ type served struct {
 
 func serve(t testing.TB, change func(*Options)) *served {
 	t.Helper()
-	r, err := redact.New(redact.Options{Secrets: []string{"configured-secret"}})
+	r, err := redact.New(redact.Options{Secrets: secret.Known{Configured: secret.NewSet("configured-secret")}})
 	if err != nil {
 		t.Fatal(err)
 	}

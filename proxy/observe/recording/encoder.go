@@ -59,7 +59,7 @@ func (e *Encoder) Message(m *observe.Message) {
 		}
 		switch {
 		case m.Cut:
-			l.Text = safe.Cut(string(m.Raw))
+			l.Text = safe.Cut(m.Method, m.Call.Tool, m.Raw)
 		case m.Kind == 0 && !wire.Valid(m.Raw):
 			l.Text = safe.Text(string(m.Raw))
 		default:

@@ -2,6 +2,7 @@ package recording
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,13 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/redact"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-const secret = "planted-secret-1"
+const planted = "planted-secret-1"
 
 func options(t *testing.T) Options {
 	t.Helper()
@@ -30,7 +32,7 @@ func options(t *testing.T) Options {
 
 func start(t *testing.T, o *observe.Observer, options Options, failed func(error)) *Recorder {
 	t.Helper()
-	safe, err := redact.New(redact.Options{Secrets: []string{secret}})
+	safe, err := redact.New(redact.Options{Secrets: secret.Known{Configured: secret.NewSet(planted)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,19 +99,19 @@ func aCall(t *testing.T, o *observe.Observer) {
 		t.Fatal(err)
 	}
 	const ask, answer, left = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
-		"{\"jsonrpc\":\"2.0\",\n\"id\":1,\"result\":{\"tools\":[{\"name\":\"t\",\"title\":\"T\",\"inputSchema\":{\"type\":\"object\"}}],\"note\":\"" + secret + "\"}}",
-		"{\"jsonrpc\":\"2.0\",\n\"id\":1,\"result\":{\"tools\":[{\"name\":\"t\",\"inputSchema\":{\"type\":\"object\"}}],\"note\":\"" + secret + "\"}}"
+		"{\"jsonrpc\":\"2.0\",\n\"id\":1,\"result\":{\"tools\":[{\"name\":\"t\",\"title\":\"T\",\"inputSchema\":{\"type\":\"object\"}}],\"note\":\"" + planted + "\"}}",
+		"{\"jsonrpc\":\"2.0\",\n\"id\":1,\"result\":{\"tools\":[{\"name\":\"t\",\"inputSchema\":{\"type\":\"object\"}}],\"note\":\"" + planted + "\"}}"
 	c := o.Begin(&peers, whole(ask), false)
 	c.Came(observe.Message{
 		Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: whole(ask),
-		Header: []observe.Header{{Name: "Mcp-Method", Value: "tools/list"}, {Name: "Authorization", Value: "Bearer " + secret}},
+		Header: []observe.Header{{Name: "Mcp-Method", Value: "tools/list"}, {Name: "Authorization", Value: "Bearer " + planted}},
 	})
 	c.Went(observe.ServerEdge, observe.ToServer, []byte(ask))
 	from := c.Came(observe.Message{
 		Edge: observe.ServerEdge, Direction: observe.ToClient, Method: "tools/list", Copy: whole(answer), Losses: []wire.Loss{{Rule: "C01", What: "title", Count: 1}},
 		Why: observe.Why{Translator: table.Between(translate.Lookup("2025-11-25"), translate.Lookup("2024-11-05")), Known: translate.Known{Method: wire.ToolsList}},
 	})
-	c.Note(observe.Note{By: observe.Cache, What: "kept", Detail: "with password=" + secret, TokensBefore: 9, TokensAfter: 5})
+	c.Note(observe.Note{By: observe.Cache, What: "kept", Detail: "with password=" + planted, TokensBefore: 9, TokensAfter: 5})
 	c.Add(observe.Message{
 		Edge: observe.ClientEdge, Direction: observe.ToClient, Method: "tools/list", Copy: whole(left), From: from, Status: 200})
 	c.End("ok", "")
@@ -121,11 +123,11 @@ func TestACallIsRecordedWithoutSecrets(t *testing.T) {
 	r := start(t, &o, options, nil)
 	o.Session(observe.Session{Peers: peers})
 	aCall(t, &o)
-	o.Stderr("listening, " + secret)
+	o.Stderr("listening, " + planted)
 	o.Session(observe.Session{Peers: peers, Ended: true, Why: "idle"})
 	end(t, r)
 	text, err := os.ReadFile(options.File)
-	if err != nil || bytes.Contains(text, []byte(secret)) || bytes.Contains(text, []byte("Authorization")) {
+	if err != nil || bytes.Contains(text, []byte(planted)) || bytes.Contains(text, []byte("Authorization")) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	all := readText(t, text)
@@ -174,15 +176,15 @@ func TestLongMessagesAndTextsThatAreNoMessages(t *testing.T) {
 	options := options(t)
 	r := start(t, &o, options, nil)
 	c := o.Begin(&peers, whole("no JSON"), false)
-	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: whole("no JSON, " + secret)})
-	cut := observe.Copy{Raw: []byte(`{"jsonrpc":"2.0","id":1,"result":{"a":"` + secret[:10]), Size: 2 << 20, Cut: true, SHA256: strings.Repeat("ab", 32)}
+	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: whole("no JSON, " + planted)})
+	cut := observe.Copy{Raw: []byte(`{"jsonrpc":"2.0","id":1,"result":{"a":"` + planted[:10]), Size: 2 << 20, Cut: true, SHA256: strings.Repeat("ab", 32)}
 	c.Add(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: cut})
 	end(t, r)
 	all := readAll(t, options.File)
 	if l := all[1]; l.Text != "no JSON, [redacted]" || l.Payload != nil || l.SHA256 != "" {
 		t.Errorf("text: %+v", l)
 	}
-	if l := all[2]; l.Payload != nil || l.Size != 2<<20 || l.SHA256 != cut.SHA256 || !strings.HasSuffix(l.Text, `"a":"[redacted]`) {
+	if l := all[2]; l.Payload != nil || l.Size != 2<<20 || l.SHA256 != cut.SHA256 || !strings.HasSuffix(l.Text, `"a":"[cut]"}}`) {
 		t.Errorf("cut: %+v", l)
 	}
 }
@@ -235,7 +237,7 @@ func TestARecordingPlaysWhatHappened(t *testing.T) {
 	if len(played.all) != len(live.all) {
 		t.Fatalf("played %q\nlive %q", played.all, live.all)
 	}
-	safe := strings.NewReplacer(secret, "[redacted]", "\n", "", "{Authorization Bearer [redacted]}", "", "{Mcp-Method tools/list} ", "{Mcp-Method tools/list}", " LEVEL", "")
+	safe := strings.NewReplacer(planted, "[redacted]", "\n", "", "{Authorization Bearer [redacted]}", "", "{Mcp-Method tools/list} ", "{Mcp-Method tools/list}", " LEVEL", "")
 	for i, want := range live.all {
 		want = safe.Replace(safe.Replace(want))
 		if got := played.all[i]; got != want && !strings.Contains(want, "lost [{C01") {
@@ -478,4 +480,75 @@ func FuzzParse(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestNoCutMessageShowsASecret plants secrets and numbers of several lengths at every place around each cut: of messages over 1 MiB, and of
+// those over 4 KiB while much passes.
+func TestNoCutMessageShowsASecret(t *testing.T) {
+	for _, at := range []struct {
+		name      string
+		cut, size int
+		bounds    observe.Bounds
+	}{
+		{"much at once", 4 << 10, 6 << 10, observe.Bounds{Queue: 64 << 20, Long: 1}},
+		{"a long message", 64 << 10, 1<<20 + 1, observe.Bounds{Queue: 64 << 20}},
+	} {
+		t.Run(at.name, func(t *testing.T) {
+			lengths := []int{6, 40}
+			if at.size > 1<<20 { // it takes long to pass
+				lengths = lengths[1:]
+			}
+			for _, length := range lengths {
+				text, number := strings.Repeat("zq9", length)[:length], strings.Repeat("7319", length)[:length]
+				safe, err := redact.New(redact.Options{Secrets: secret.Known{Configured: secret.NewSet(text)}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var o observe.Observer
+				var shown strings.Builder
+				ring := observe.NewRing(safe)
+				encoder := NewEncoder(func() observe.Redactor { return safe }, func(l *Line) { shown.Write(l.Append(nil)) })
+				detach, done := o.AttachWithin(at.bounds, "recording", encoder), o.AttachWithin(at.bounds, "page", ring)
+				step := 1
+				parts := []string{`"text":"%s"`, `"credentials":{"a":{"pin":%d}}`, `"text":"{\"credentials\":{\"pin\":%d}}"`, `"text":"a %s"`, `"%s":1`}
+				if at.size > 1<<20 {
+					step, parts = 1+length/4, parts[:3]
+				}
+				for before := at.cut - length - 20; before <= at.cut+1; before += step {
+					for _, part := range parts {
+						part = strings.NewReplacer("%s", text, "%d", number).Replace(part)
+						for _, message := range []string{`{"jsonrpc":"2.0","id":1,"result":{"pad":"PAD",` + part + `,"more":"MORE"}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"pad":"PAD",` + strings.ReplaceAll(part, `"text"`, `"message"`) + `,"more":"MORE"}}`} {
+							pad := max(0, before-strings.Index(message, "PAD")-strings.Index(part, text[:3]))
+							message = strings.Replace(message, "PAD", strings.Repeat("x", pad), 1)
+							message = strings.Replace(message, "MORE", strings.Repeat("y", max(0, at.size+len("MORE")-len(message))), 1)
+							c := o.Begin(&peers, whole(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`), false)
+							c.Came(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Method: "tools/call", Copy: o.Keep([]byte(message))})
+							c.Went(observe.ClientEdge, observe.ToClient, []byte(message))
+							c.End("failed", "")
+						}
+					}
+				}
+				detach()
+				done()
+				ring.Each(0, func(row observe.Row, _ []*observe.Message) bool {
+					d, _ := ring.Detail(row.N)
+					call, err := json.Marshal([]any{row, d})
+					if err != nil {
+						t.Error(err)
+					}
+					shown.Write(call)
+					return true
+				})
+				all := shown.String()
+				if n := strings.Count(all, "[cut]"); n < 50 {
+					t.Errorf("%d messages were cut", n)
+				}
+				for _, hidden := range []string{"zq9z", "7319"} {
+					if at := strings.Index(all, hidden); at >= 0 {
+						t.Fatalf("%d bytes: …%s", length, all[max(0, at-300):min(len(all), at+100)])
+					}
+				}
+			}
+		})
+	}
 }
