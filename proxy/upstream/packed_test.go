@@ -118,7 +118,7 @@ func TestCompressedRefusalsAreRead(t *testing.T) {
 			packedReply("HTTP/1.1 401 X\r\nWWW-Authenticate: Bearer\r\nContent-Type: text/plain\r\n", p, "log in"): "log in",
 			packedReply("HTTP/1.1 404 X\r\n", p, fault+"\n"):                                                       fault,
 			packedReply("HTTP/1.1 500 X\r\n", p, ""):                                                               "",
-			packedReply("HTTP/1.1 503 X\r\n", p, strings.Repeat("x", maxErrorBody)+bomb):                           strings.Repeat("x", maxErrorBody),
+			packedReply("HTTP/1.1 503 X\r\n", p, strings.Repeat("x", maxErrorBody)+bomb):                           strings.Repeat("x", maxErrorBody) + ellipsis,
 			"HTTP/1.1 400 X\r\nContent-Encoding: " + p.Encoding + "\r\nContent-Length: 0\r\n\r\n":                  "",
 			"HTTP/1.1 400 X\r\nContent-Encoding: compress\r\nContent-Length: 3\r\n\r\nabc":                         "",
 			twice: "",
