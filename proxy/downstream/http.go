@@ -36,6 +36,7 @@ type HTTP struct {
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
+	peers     map[string]int   // how many of conns each address has
 	closing   int              // how many of conns give way
 	pipes     map[string]*pipe // by the session in their POSTs
 	watch     *rawio.Watch     // notices that clients leave
@@ -49,14 +50,23 @@ func (h *HTTP) dropConn(c *conn) {
 	if h.watch != nil {
 		h.watch.Remove(c.watched)
 	}
-	if _, here := h.conns[c]; here && !c.late {
-		h.earlier.Done()
+	if _, here := h.conns[c]; here {
+		h.forgetLocked(c)
+	}
+	h.mu.Unlock()
+}
+
+func (h *HTTP) forgetLocked(c *conn) {
+	delete(h.conns, c)
+	if h.peers[c.peer]--; h.peers[c.peer] == 0 {
+		delete(h.peers, c.peer)
 	}
 	if c.closing {
 		h.closing--
 	}
-	delete(h.conns, c)
-	h.mu.Unlock()
+	if !c.late {
+		h.earlier.Done()
+	}
 }
 
 // isClosed reports whether no more connections are accepted.

@@ -23,6 +23,7 @@ func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
 		closed:    make(chan struct{}),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
+		peers:     make(map[string]int),
 		pipes:     make(map[string]*pipe),
 	}
 	h.Renew(Renewable{AllowedHosts: cfg.AllowedHosts, Tokens: cfg.Tokens, Pages: cfg.Pages, PageHeaders: cfg.PageHeaders, Heartbeat: cfg.Heartbeat})
@@ -144,23 +145,26 @@ const tooManyConns = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nR
 // spareConns is how many connections there may be for probes alone when the others are used up.
 const spareConns = 16
 
-// makeRoom reports whether there is room for one more connection, and makes some if it can: of the client that has the most of those
-// without a request, it closes one. If there are none, a client may still have as many as are left of a quarter more; and probes are
-// always answered. h.mu must be held.
+// looked is how many connections are looked at for one that can give way: an attempt to connect must not cost much.
+const looked = 512
+
+// makeRoom reports whether there is room for one more connection, and makes some if it can: of those without a request, among the first
+// that it looks at, it closes one of the address that has the most connections. If there are none, an address may still have as many as
+// are left of a quarter more; and probes are always answered. h.mu must be held.
 func (h *HTTP) makeRoom(one *conn) bool {
 	open := len(h.conns) - h.closing
 	if open < h.cfg.MaxConns {
 		return true
 	}
-	has := make(map[string]int)
-	for c := range h.conns {
-		has[c.peer]++
-	}
 	for _, idle := range []bool{true, false} { // then also those that are slow to send a request
-		most := has[one.peer]
+		most := h.peers[one.peer]
 		var from *conn
-		for c := range h.conns {
-			if n := has[c.peer]; n >= most && !c.closing && !c.whole.Load() && (!idle || !c.busy.Load()) {
+		seen := 0
+		for c := range h.conns { // in random order
+			if seen++; seen > looked {
+				break
+			}
+			if n := h.peers[c.peer]; n >= most && !c.closing && !c.whole.Load() && (!idle || !c.busy.Load()) {
 				most, from = n, c
 			}
 		}
@@ -174,8 +178,8 @@ func (h *HTTP) makeRoom(one *conn) bool {
 		}
 	}
 	left := h.cfg.MaxConns/4 + h.cfg.MaxConns - open
-	one.probe = has[one.peer] > left && left > -spareConns && len(h.cfg.Routes) > 0
-	return has[one.peer] <= left || one.probe
+	one.probe = h.peers[one.peer] > left && left > -spareConns && len(h.cfg.Routes) > 0
+	return h.peers[one.peer] <= left || one.probe
 }
 
 func (h *HTTP) accept(nc net.Conn) {
@@ -196,6 +200,7 @@ func (h *HTTP) accept(nc net.Conn) {
 		return
 	}
 	h.conns[c] = struct{}{}
+	h.peers[c.peer]++
 	if c.late = h.draining.Load(); !c.late {
 		h.earlier.Add(1)
 	}
