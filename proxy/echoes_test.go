@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -193,7 +194,7 @@ func TestNothingSentIsShown(t *testing.T) {
 		}
 		return path
 	}
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		change func(*config.Config)
 		token  string // that the client sends
 		later  func(*testing.T, *config.Config)
@@ -227,9 +228,14 @@ func TestNothingSentIsShown(t *testing.T) {
 		"an adapter's key": {change: func(c *config.Config) {
 			c.Upstream.Headers = map[string]string{"X-Api-Key": "another/key+1"}
 		}, sent: []string{"adapter/key+in=file", "second/key+in=file", "another/key+1"}},
-	} {
+	}
+	for n, name := range slices.Sorted(maps.Keys(cases)) {
+		c := cases[name]
 		t.Run(name, func(t *testing.T) {
-			for _, spelling := range []string{"as it is", "a query in lower case", "every second byte as %", "escaped twice for a URL", `every second as \u`, "JSON in JSON", "HTML", "base64 without =", "base64, one byte before", "base64, two bytes before", "base64 for URLs", "base64 of a form"} {
+			for i, spelling := range []string{"as it is", "a query in lower case", "every second byte as %", "escaped twice for a URL", `every second as \u`, "JSON in JSON", "HTML", "base64 without =", "base64, one byte before", "base64, two bytes before", "base64 for URLs", "base64 of a form"} {
+				if (i+n)%4 != 0 { // each is played with some: package secret tests that all are found
+					continue
+				}
 				t.Run(spelling, func(t *testing.T) {
 					testEcho(t, c.change, c.later, c.token, spelling, name == "an adapter's key", c.sent)
 				})

@@ -28,7 +28,9 @@ func Secrets(cfg *config.Config) []string {
 		given[value] = isPlain(value)
 	}
 	all := slices.DeleteFunc(cfg.Secrets(), func(s string) bool { return given[s] })
-	environ := os.Environ()
+	environ := slices.DeleteFunc(os.Environ(), func(entry string) bool { // its settings, of which cfg knows what is secret
+		return strings.HasPrefix(entry, "DRAGOMAN_")
+	})
 	all = append(all, failures.Secrets(environ)...)
 	all = append(all, failures.Secrets(Env(u, nil))...)
 	for _, entry := range environ {

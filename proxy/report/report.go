@@ -94,7 +94,7 @@ func (r *Reporter) FailedAs(message string, err error, at At) *mcp.Failure {
 	setup := r.now()
 	why := CauseOf(setup.Config, f, at)
 	f.Reported, f.Why = true, string(why)
-	strike(f, r.secretsOf(at.Header))
+	strike(f, setup.Secrets.Sets())
 	switch why {
 	case "":
 		return f
@@ -121,7 +121,8 @@ func (r *Reporter) FailedAs(message string, err error, at At) *mcp.Failure {
 	return f
 }
 
-// strike removes secrets from what the client gets: a server may repeat what it was sent.
+// strike removes secrets from what the client gets: a server may repeat what dragoman has sent. What the client itself has sent stays: it
+// is no secret to it, and not all of it is one.
 func strike(f *mcp.Failure, secrets []*secret.Set) {
 	f.Text = secret.Strike(f.Text, secrets...)
 	if secret.Has(string(f.Verbatim), secrets...) {
@@ -250,7 +251,7 @@ func (r *Reporter) write(k kind, l line, repeated int) {
 	entry.Write(append(fields, trace.Fields(l.at.Header)...)...)
 }
 
-// secretsOf returns the values that neither a line about a request with these headers nor the answer to it may hold.
+// secretsOf returns the values that no line about a request with these headers may hold.
 func (r *Reporter) secretsOf(header []upstream.Header) []*secret.Set {
 	var passed []string
 	for _, h := range header {
