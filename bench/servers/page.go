@@ -171,9 +171,10 @@ const pageHead = `# Published servers behind dragoman
 same sessions both ways, compares all that the clients get, and writes this page.
 
 There are %s.
-They read all lists, make calls with right and wrong arguments and call a tool that does not exist; get prompts, complete arguments, read resources and subscribe; set the log level, send progress tokens, and take a call
-back; and answer the server's questions (roots, sampling, elicitation). The servers have no valid credentials, nothing of
-the user's environment or home, and in the run that wrote this page no network: many calls end in an error, which must be the same one.
+They read all lists, make calls with right and wrong arguments and call a tool that does not exist; get prompts, complete arguments, read
+resources and subscribe; set the log level, send progress tokens, and take a call back; and answer the server's questions (roots, sampling,
+elicitation). The servers have no valid credentials, nothing of the user's environment or home, and in the run that wrote this page no
+network: many calls end in an error, which must be the same one.
 
 - "revisions" is the newest revision with a handshake that the server agrees to, and 2026-07-28 if it serves clients without one, too.
   A client is compared with itself at the server, or if the server does not have its revision's era, with a client of the server's newest
