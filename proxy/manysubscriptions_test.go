@@ -230,9 +230,11 @@ func TestManySubscriptionsAreAHandfulOfConnections(t *testing.T) {
 			change := func(at int, method, to string) {
 				mu.Lock()
 				is[at] = ""
-				for n, uri := range owed { // one that is on its way may come too late
-					if uri == fmt.Sprintf("a:%03d", at) && client.saw(n) == 0 {
-						delete(owed, n)
+				for _, updates := range []map[int]string{owed, late} { // one that is on its way may come too late, or in time
+					for n, uri := range updates {
+						if uri == fmt.Sprintf("a:%03d", at) && client.saw(n) == 0 {
+							delete(updates, n)
+						}
 					}
 				}
 				mu.Unlock()
