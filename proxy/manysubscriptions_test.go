@@ -103,7 +103,7 @@ func (s *newsroom) listen(u *peertest.Turn) {
 	delete(s.listening, u)
 }
 
-// update tells all who are subscribed that a resource has changed, and returns the number of the update.
+// update sends each subscriber the change of a resource, and returns the number of the update.
 func (s *newsroom) update(uri string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -159,14 +159,14 @@ func (c *conn) owner(header *fasthttp.RequestHeader) string {
 		return c.peer
 	}
 	value := header.Peek(name)
-	if c.hasToken != c.known || c.token != c.guest || string(c.user) != string(value) || c.who == "" {
+	if c.hasToken != c.known || c.token != c.guest || string(c.user) != string(value) || c.owned == "" {
 		c.hasToken, c.token, c.user = c.known, c.guest, string(value)
-		if c.who = c.peer; c.known || len(value) > 0 {
+		if c.owned = c.peer; c.known || len(value) > 0 {
 			sum := sha256.Sum256(append(c.guest[:], value...))
-			c.who = string(sum[:])
+			c.owned = string(sum[:])
 		}
 	}
-	return c.who
+	return c.owned
 }
 
 // hasRest reports whether a request's body has more bytes than fasthttp has read before

@@ -67,7 +67,7 @@ type line struct {
 	alone    bool     // no sender waits for it
 	posted   int      // its bytes in input.posted
 	left     bool     // its sender does not want to wait any longer
-	handed   *Handed  // is told what becomes of it instead of the sender, who has gone on; nil for none
+	handed   *Handed  // learns what becomes of it, since the sender has gone on; nil for none
 	handing  bool     // the sender waits until that is possible
 	counts   *Waiting // of handed, and its bytes there
 	size     int
@@ -160,7 +160,7 @@ func (l *line) startTimer(m *Outgoing) <-chan time.Time {
 	return l.timer.C
 }
 
-// hand lets l be written without its sender, who is told what becomes of it. It returns nil if that is impossible, or not needed
+// hand lets l be written without its sender. The Handed says what becomes of it. It returns nil if that is impossible, or not needed
 // any more.
 func (in *input) hand(l *line, m *Outgoing, borrowed bool) *Handed {
 	if in.isGone() || !m.Waits.add(len(m.Body)) {
