@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -8,13 +9,15 @@ import (
 )
 
 // listening is the transport of a client. It knows whether the client's standing stream is open. A GET that a balancer
-// cannot serve, because a replica has died, is repeated: the published client would never listen again.
+// cannot serve, because a replica has died, is repeated: the published client would never listen again. It also knows how a
+// DELETE was answered, which the published client ignores.
 type listening struct {
 	next http.RoundTripper
 
-	mu    sync.Mutex
-	last  int
-	opens int // the number of the stream that is open; 0 for none
+	mu      sync.Mutex
+	last    int
+	opens   int    // the number of the stream that is open; 0 for none
+	refusal string // the status and the body of a DELETE that was refused
 }
 
 const (
@@ -31,7 +34,11 @@ func (l *listening) number() int {
 
 // RoundTrip implements [http.RoundTripper].
 func (l *listening) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet {
+	switch r.Method {
+	case http.MethodGet:
+	case http.MethodDelete:
+		return l.roundTripDelete(r)
+	default:
 		return l.next.RoundTrip(r)
 	}
 	for try := 0; ; try++ {
@@ -49,6 +56,27 @@ func (l *listening) RoundTrip(r *http.Request) (*http.Response, error) {
 		case <-time.After(getAgain):
 		}
 	}
+}
+
+func (l *listening) roundTripDelete(r *http.Request) (*http.Response, error) {
+	resp, err := l.next.RoundTrip(r)
+	if err != nil || resp.StatusCode < http.StatusMultipleChoices {
+		return resp, err
+	}
+	text, err := readAll(resp.Body)
+	resp.Body.Close()
+	resp.Body = http.NoBody
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refusal = fmt.Sprintf("%s %.300s", resp.Status, text)
+	return resp, err
+}
+
+// refused says how a DELETE was refused; "" if none was.
+func (l *listening) refused() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refusal
 }
 
 func (l *listening) begin(body io.ReadCloser) io.ReadCloser {

@@ -35,3 +35,26 @@ func TestListening(t *testing.T) {
 		resp.Body.Close()
 	}
 }
+
+// TestARefusedDeleteIsSeen although the published client does not look at the status.
+func TestARefusedDeleteIsSeen(t *testing.T) {
+	status := http.StatusNoContent
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "busy", status) }))
+	defer web.Close()
+	l := &listening{next: http.DefaultTransport}
+	for _, want := range []string{"", "502 Bad Gateway busy\n"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, web.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := l.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if got := l.refused(); got != want {
+			t.Errorf("status %d was seen as %q, want %q", status, got, want)
+		}
+		status = http.StatusBadGateway
+	}
+}

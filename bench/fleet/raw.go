@@ -39,6 +39,9 @@ func (c *client) leave(ctx context.Context) error {
 	if err := c.session.Close(); err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
+	if why := c.stream.refused(); why != "" {
+		return fmt.Errorf("the DELETE was refused: %s", why)
+	}
 	for unknown, began := 0, time.Now(); unknown < c.s.plan.Replicas; {
 		message := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":%q}}}`, c.name)
 		status, got, err := c.send(ctx, message, http.Header{"Mcp-Session-Id": {id}, "Mcp-Protocol-Version": {c.revision}})
