@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// deleteTimeout bounds the DELETE that ends a session.
-const deleteTimeout = 2 * time.Second
+// closeTimeout bounds the DELETE that ends a session which no client asks to end.
+const closeTimeout = 2 * time.Second
 
 // Session returns the session with this id and this MCP-Protocol-Version. Requests omit
 // each of them while it is "". The session costs nothing until it is used.
@@ -64,15 +64,13 @@ func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, erro
 	return s.http.orPlain(x, func() (*exchange, error) { return open(r.plainly()) }), nil
 }
 
-// Delete asks the server to end the session, with these further headers. If the server
-// refuses, the error is a *StatusError. Without a session id there is nothing to end,
+// Delete asks the server to end the session, with these further headers. It waits as long as for
+// any other answer. If the server refuses, the error is a *StatusError. Without a session id there is nothing to end,
 // and no request is sent.
 func (s *HTTPSession) Delete(ctx context.Context, header []Header) error {
 	if id, _ := s.session(); id == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
-	defer cancel()
 	x, err := s.exchange(ctx, request{kind: end, header: header})
 	if err != nil {
 		return err
@@ -108,6 +106,8 @@ func (s *HTTPSession) Close(ctx context.Context) error {
 		header = []Header{{"Authorization", s.authorization}}
 	}
 	s.mu.RUnlock()
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
 	err := s.Delete(ctx, header)
 	if status, ok := errors.AsType[*StatusError](err); ok && (status.Code == 404 || status.Code == 405) {
 		return nil
