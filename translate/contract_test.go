@@ -3,6 +3,8 @@ package translate_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -235,80 +237,148 @@ func TestOptionsAreChecked(t *testing.T) {
 }
 
 // TestMethodsOfTheContract checks the three methods of the contract: requests go from source to
-// target, responses and notifications come back, and inputs are not changed.
+// target, responses and notifications come back, what is lost is told, and inputs are not changed.
 func TestMethodsOfTheContract(t *testing.T) {
-	table := newTable(t, translate.Options{ResourceContentsName: "strict"})
+	table := newTable(t, translate.Options{})
 	client, server := revision(t, "2024-11-05"), revision(t, "2025-06-18")
-	a := table.NewAdapter(client, server)
+	var a translate.ProtocolAdapter = table.NewAdapter(client, server, 0)
 	if a.SourceVersion() != client || a.TargetVersion() != server {
 		t.Errorf("from %v to %v", a.SourceVersion(), a.TargetVersion())
 	}
-	const request = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
-	in := []byte(request)
-	out, err := a.TranslateRequest(in, 0)
-	if want := strings.Replace(request, "2024-11-05", "2025-06-18", 1); err != nil || string(out) != want {
-		t.Errorf("request: %v %s", err, out)
+	asResponseTo := func(method wire.Method) func([]byte) (translate.Translated, error) {
+		return func(m []byte) (translate.Translated, error) { return a.TranslateResponse(m, method) }
 	}
-	if string(in) != request {
-		t.Errorf("the caller's request became %s", in)
-	}
-	const response = `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"title":"T","name":"t"}]}}`
-	in = []byte(response)
-	out, err = a.TranslateResponse(in, wire.ToolsList, 0)
-	if err != nil || string(out) != `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t"}]}}` {
-		t.Errorf("response: %v %s", err, out)
-	}
-	if string(in) != response {
-		t.Errorf("the caller's response became %s", in)
-	}
-	out, err = a.TranslateNotification([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"message":"m"}}`), 0)
-	if err != nil || string(out) != `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}` {
-		t.Errorf("notification: %v %s", err, out)
-	}
-
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 	for _, c := range []struct {
-		name string
-		err  error
-		want error
+		name, in, want string
+		by             func([]byte) (translate.Translated, error)
+		lost           []string
 	}{
-		{"broken JSON", second(a.TranslateRequest([]byte(`{"jsonrpc":`), 0)), translate.ErrJSON},
-		{"a response as a request", second(a.TranslateRequest([]byte(response), 0)), translate.ErrTranslation},
-		{"a result that is no object", second(a.TranslateResponse([]byte(`{"jsonrpc":"2.0","id":1,"result":null}`), wire.ToolsList, 0)), translate.ErrTranslation},
-		{"no name to be had", second(table.NewAdapter(server, client).TranslateResponse([]byte(`{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":""}]}}`), wire.ResourcesRead, 0)), translate.ErrMissingRequiredField},
+		{"request", initialize, strings.Replace(initialize, "2024-11-05", "2025-06-18", 1), a.TranslateRequest, []string{"D.3 protocolVersion params.protocolVersion DEBUG 1"}},
+		{
+			"response", `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"title":"T","name":"t"},{"name":"u","title":"U"}]}}`,
+			`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t"},{"name":"u"}]}}`, asResponseTo(wire.ToolsList),
+			[]string{"C01 title result.tools[0].title WARN 2"},
+		},
+		{
+			"notification", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"message":"m"}}`,
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`, a.TranslateNotification,
+			[]string{"C14 message params.message WARN 1"},
+		},
 	} {
-		if !errors.Is(c.err, c.want) {
-			t.Errorf("%s: %v", c.name, c.err)
+		in := []byte(c.in)
+		got, err := c.by(in)
+		if err != nil || string(got.Message) != c.want || got.Reply != nil {
+			t.Errorf("%s: %v %s, reply %s", c.name, err, got.Message, got.Reply)
 		}
-	}
-
-	same := table.NewAdapter(client, client)
-	for name, translated := range map[string]func([]byte) ([]byte, error){
-		"request":      func(m []byte) ([]byte, error) { return same.TranslateRequest(m, 0) },
-		"response":     func(m []byte) ([]byte, error) { return same.TranslateResponse(m, wire.ToolsList, 0) },
-		"notification": func(m []byte) ([]byte, error) { return same.TranslateNotification(m, 0) },
-	} {
-		in := []byte(request)
-		if out, err := translated(in); err != nil || len(out) != len(in) || &out[0] != &in[0] {
-			t.Errorf("%s through the pass-through adapter: %v %s", name, err, out)
+		var lost []string
+		for _, l := range got.Losses {
+			lost = append(lost, fmt.Sprintf("%s %s %v %v %d", l.Rule, l.What, l.Path, l.Level, l.Count))
+		}
+		if !slices.Equal(lost, c.lost) {
+			t.Errorf("%s: lost %q, want %q", c.name, lost, c.lost)
+		}
+		if string(in) != c.in {
+			t.Errorf("%s: the caller's message became %s", c.name, in)
 		}
 	}
 }
 
-func second(_ []byte, err error) error { return err }
+// TestMessagesOfOneRevisionOnly: what the other revision does not have is answered or dropped, and it is no error.
+func TestMessagesOfOneRevisionOnly(t *testing.T) {
+	table := newTable(t, translate.Options{})
+	a := table.NewAdapter(revision(t, "2024-11-05"), revision(t, "2026-07-28"), 0)
+	for _, c := range []struct{ in, message, reply string }{
+		{`{"jsonrpc":"2.0","id":1,"method":"ping"}`, "", `{"jsonrpc":"2.0","id":1,"result":{}}`},
+	} {
+		got, err := a.TranslateRequest([]byte(c.in))
+		if err != nil || string(got.Message) != c.message || string(got.Reply) != c.reply {
+			t.Errorf("%s: %v, message %s, reply %s", c.in, err, got.Message, got.Reply)
+		}
+	}
+	down := table.NewAdapter(revision(t, "2025-06-18"), revision(t, "2025-11-25"), 0)
+	got, err := down.TranslateNotification([]byte(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"1"}}`))
+	if err != nil || got.Message != nil || got.Reply != nil || len(got.Losses) != 1 {
+		t.Errorf("%v, %+v", err, got)
+	}
+}
+
+// TestErrorsOfTheContract: each names its kind, the revisions, the method and the place.
+func TestErrorsOfTheContract(t *testing.T) {
+	table := newTable(t, translate.Options{ResourceContentsName: "strict"})
+	client, server := revision(t, "2024-11-05"), revision(t, "2025-06-18")
+	a := table.NewAdapter(client, server, 0)
+	for _, c := range []struct {
+		name string
+		err  error
+		kind error
+		want string
+	}{
+		{
+			"broken JSON", second(a.TranslateRequest([]byte(`{"jsonrpc":"2.0","method":"tools/list","id":1,`))), translate.ErrJSON,
+			"JsonError (2024-11-05 to 2025-06-18, tools/list): ",
+		},
+		{
+			"broken response", second(a.TranslateResponse([]byte(`{"jsonrpc":`), wire.ToolsCall)), translate.ErrJSON,
+			"JsonError (2025-06-18 to 2024-11-05, tools/call): ",
+		},
+		{
+			"a response as a request", second(a.TranslateRequest([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))), translate.ErrTranslation,
+			"TranslationError (2024-11-05 to 2025-06-18): a result is not expected here",
+		},
+		{
+			"a result that is no object", second(a.TranslateResponse([]byte(`{"jsonrpc":"2.0","id":1,"result":null}`), wire.ToolsList)), translate.ErrTranslation,
+			"TranslationError (2025-06-18 to 2024-11-05, tools/list, result): not an object",
+		},
+		{
+			"no name to be had", second(table.NewAdapter(server, client, 0).TranslateResponse([]byte(`{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":""}]}}`), wire.ResourcesRead)),
+			translate.ErrMissingRequiredField,
+			"MissingRequiredField (2024-11-05 to 2025-06-18, resources/read, result.contents[0]): MissingRequiredField{name, ResourceContents}",
+		},
+		{
+			"a handshake with a server that has none", second(table.NewAdapter(client, revision(t, "2026-07-28"), 0).TranslateRequest([]byte(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"a:b"}}`))),
+			translate.ErrTranslation,
+			"TranslationError (2024-11-05 to 2026-07-28, resources/subscribe): its translation needs the state of the session",
+		},
+	} {
+		var fault *translate.ProtocolError
+		if !errors.Is(c.err, c.kind) || !errors.As(c.err, &fault) || !strings.HasPrefix(c.err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, c.err)
+		}
+	}
+}
+
+// TestEqualRevisionsPassThrough: the very message is returned, whatever is in it.
+func TestEqualRevisionsPassThrough(t *testing.T) {
+	same := newTable(t, translate.Options{}).NewAdapter(revision(t, "2025-06-18"), revision(t, "2025-06-18"), 0)
+	for name, translated := range map[string]func([]byte) (translate.Translated, error){
+		"request":      same.TranslateRequest,
+		"response":     func(m []byte) (translate.Translated, error) { return same.TranslateResponse(m, wire.ToolsList) },
+		"notification": same.TranslateNotification,
+	} {
+		in := []byte(`no message at all`)
+		if out, err := translated(in); err != nil || len(out.Message) != len(in) || &out.Message[0] != &in[0] {
+			t.Errorf("%s: %v %s", name, err, out.Message)
+		}
+	}
+}
+
+func second(_ translate.Translated, err error) error { return err }
 
 // TestEnvelopeErrorsNameRevisionsAndMethod checks that an error of the scan names the revisions, and the method if the scan
 // found it.
 func TestEnvelopeErrorsNameRevisionsAndMethod(t *testing.T) {
-	a := newTable(t, translate.Options{}).NewAdapter(revision(t, "2025-11-25"), revision(t, "2024-11-05"))
+	between := newTable(t, translate.Options{}).Between(revision(t, "2025-11-25"), revision(t, "2024-11-05"))
 	for in, want := range map[string]string{
 		`{"jsonrpc":`: "at byte 11 (2025-11-25 to 2024-11-05)",
 		`{"jsonrpc":"2.0","id":1,"method":"tools\/call","params":[]}`: "params must be an object (2025-11-25 to 2024-11-05, tools/call)",
 		`{"jsonrpc":"2.0","method":"tools/list","id":1,`:              "(2025-11-25 to 2024-11-05, tools/list)",
 		`{"jsonrpc":"1.0","method":7,"id":1}`:                         "(2025-11-25 to 2024-11-05)",
 	} {
-		_, err := a.TranslateRequest([]byte(in), 0)
+		var m wire.Message
+		err := between.ScanError(&m, m.Scan([]byte(in), between.Shape()))
 		var fault *wire.EnvelopeError
-		if err == nil || !errors.Is(err, translate.ErrJSON) || !errors.As(err, &fault) || !strings.HasSuffix(err.Error(), want) {
+		if !errors.As(err, &fault) || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v", in, err)
 		}
 	}

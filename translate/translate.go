@@ -166,12 +166,18 @@ func (t *Translator) ScanError(m *wire.Message, err error) error {
 	if t.from != t.to {
 		about += " to " + t.to.Name
 	}
-	if name := m.MethodName(); len(name) > 0 {
-		about += ", " + strings.ToValidUTF8(string(wire.AppendUnescaped(nil, name[:min(len(name), maxMethod)])), "")
+	if name := methodName(m); name != "" {
+		about += ", " + name
 	}
 	explained := *fault
 	explained.Why += " (" + about + ")"
 	return &explained
+}
+
+// methodName returns the name of the message's method for an error; "" if the scan has found none.
+func methodName(m *wire.Message) string {
+	name := m.MethodName()
+	return strings.ToValidUTF8(string(wire.AppendUnescaped(nil, name[:min(len(name), maxMethod)])), "")
 }
 
 // passes pools passes, for their scratch memory.
