@@ -56,7 +56,7 @@ docs: ## rewrite what is generated: settings and their schema, causes of failure
 	go test ./translate -run TestReferenceOfRules -update
 
 fuzz: ## run every fuzz target; they share FUZZTIME
-	go run ./bench/fuzzall -total $(FUZZTIME) $(FUZZ) ./...
+	go run ./bench/fuzzall -total $(FUZZTIME) ./...
 
 bench: ## benchstat-ready; bench/README.md says what each one measures
 	go test ./adapterrt ./bench ./proxy/... ./transform/... ./translate/... -run '^$$' -bench . -benchmem

@@ -29,29 +29,35 @@ const patience = 5 * time.Minute
 
 func main() {
 	total := flag.Duration("total", 5*time.Minute, "how long to fuzz all targets together, building not counted")
-	flag.BoolVar(&guided, "guided", true, "let coverage guide the search; the packages are compiled again for it, which takes a minute and more")
+	built := flag.String("built", "", "use test binaries that were built before, `FOLDER`/PACKAGE/test: nothing is compiled, and coverage does not guide the search")
 	flag.Parse()
-	if err := fuzz(flag.Args(), *total); err != nil {
+	if err := fuzz(flag.Args(), *total, *built); err != nil {
 		fmt.Fprintln(os.Stderr, "fuzzall:", err)
 		os.Exit(1)
 	}
 }
 
-// guided says that coverage guides the search.
-var guided bool
-
-func fuzz(packages []string, total time.Duration) error {
-	dir, err := os.MkdirTemp("", "fuzzall-")
+func fuzz(packages []string, total time.Duration, built string) error {
+	binaries, err := list(packages)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	built, err := build(dir, packages)
-	if err != nil {
-		return err
+	if built != "" {
+		for i, b := range binaries {
+			binaries[i].file = filepath.Join(built, b.path, "test")
+		}
+	} else {
+		dir, err := os.MkdirTemp("", "fuzzall-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		if err := build(dir, binaries); err != nil {
+			return err
+		}
 	}
 	var targets []target
-	for _, b := range built {
+	for _, b := range binaries {
 		found, err := b.targets()
 		if err != nil {
 			return err
@@ -65,7 +71,7 @@ func fuzz(packages []string, total time.Duration) error {
 	share := total * time.Duration(atATime()) / time.Duration(len(targets))
 	fmt.Printf("%d targets, %s each, %d at a time\n", len(targets), share.Round(time.Millisecond), atATime())
 	return inParallel(targets, func(t target) error {
-		fuzzed, err := t.run(share)
+		fuzzed, err := t.run(share, built == "")
 		if err == nil {
 			fmt.Printf("fuzz %s %s: %d inputs\n", t.path, t.name, fuzzed)
 		}
@@ -73,7 +79,7 @@ func fuzz(packages []string, total time.Duration) error {
 	})
 }
 
-// binary is the test binary of a package, built to be fuzzed.
+// binary is the test binary of a package.
 type binary struct{ path, dir, file, cache string }
 
 type target struct {
@@ -81,8 +87,8 @@ type target struct {
 	name string
 }
 
-// build builds the test binaries of the packages that have fuzz targets, into a folder.
-func build(into string, packages []string) ([]binary, error) {
+// list lists the packages that have fuzz targets.
+func list(packages []string) ([]binary, error) {
 	gocache, err := goCommand("env", "GOCACHE")
 	if err != nil {
 		return nil, err
@@ -99,18 +105,20 @@ func build(into string, packages []string) ([]binary, error) {
 			return nil, err
 		}
 		if has {
-			all = append(all, binary{path: f[0], dir: f[1],
-				file:  filepath.Join(into, fmt.Sprintf("%d.test.exe", len(all))),
-				cache: filepath.Join(strings.TrimSpace(gocache), "fuzz", f[0])})
+			all = append(all, binary{path: f[0], dir: f[1], cache: filepath.Join(strings.TrimSpace(gocache), "fuzz", f[0])})
 		}
 	}
-	var flags []string
-	if guided {
-		flags = instrumented
+	return all, nil
+}
+
+// build builds the binaries into a folder, with what lets coverage guide the search.
+func build(into string, binaries []binary) error {
+	for i := range binaries {
+		binaries[i].file = filepath.Join(into, fmt.Sprintf("%d.test.exe", i))
 	}
 	// A linker uses one processor only.
-	return all, inParallel(all, func(b binary) error {
-		_, err := goCommand(slices.Concat([]string{"test", "-c", "-o", b.file, "-vet=off", "-ldflags=-w"}, flags, []string{b.path})...)
+	return inParallel(binaries, func(b binary) error {
+		_, err := goCommand(slices.Concat([]string{"test", "-c", "-o", b.file, "-vet=off", "-ldflags=-w"}, instrumented, []string{b.path})...)
 		return err
 	})
 }
@@ -164,7 +172,7 @@ func (b binary) targets() (found []target, err error) {
 
 // run fuzzes a target for its share, and returns how many inputs were tried that
 // its corpus does not have. It returns an error if there were none.
-func (t target) run(share time.Duration) (fuzzed int, err error) {
+func (t target) run(share time.Duration, guided bool) (fuzzed int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), share+patience)
 	defer cancel()
 	// A minute spent on shrinking one input is a minute not spent on others.
