@@ -18,8 +18,12 @@ func (c Credential) String() string { return clean.MaskSecrets(c.Env) + c.File }
 func (c *checker) credential(n *node, path, env, file string) Credential {
 	e := n.get(env)
 	if e == nil || e.kind == wire.Null {
-		if f := n.get(file); isPath(f) {
+		switch f := n.get(file); {
+		case isPath(f):
 			return Credential{File: f.text}
+		case n.has(file):
+			c.wrong(AuthConfigInvalid, join(path, file), file+" is not valid", "path of a file", f.hidden(), 0)
+			return Credential{}
 		}
 	}
 	return c.variable(e, join(path, env), env, n.line)
