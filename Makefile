@@ -51,8 +51,8 @@ check: ## format, go vet and go.mod, before a review
 golden: ## rewrite the expected results of the golden cases; then read the diff
 	go test ./translate -run TestGolden -update
 
-docs: ## rewrite what is generated: settings and their schema, causes of failures, metrics, rules
-	go test ./proxy/config ./proxy -run 'TestReference|TestSchemaIsUpToDate|TestOperationsPage' -update
+docs: ## rewrite what is generated: settings and their schema, keys of adapter files, causes of failures, metrics, rules
+	go test ./adapterrt/file ./proxy/config ./proxy -run 'TestReference|TestSchemaIsUpToDate|TestOperationsPage' -update
 	go test ./translate -run TestReferenceOfRules -update
 
 fuzz: ## run every fuzz target; they share FUZZTIME

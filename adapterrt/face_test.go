@@ -348,6 +348,11 @@ func TestNoLiteralLooksLikeALeak(t *testing.T) {
 			t.Fatal(err)
 		}
 		ast.Inspect(tree, func(node ast.Node) bool {
+			if c, ok := node.(*ast.CompositeLit); ok {
+				if is, ok := c.Type.(*ast.Ident); ok && is.Name == "block" {
+					return false // what docs/adapter-format.md says of keys is in no failure
+				}
+			}
 			if l, ok := node.(*ast.BasicLit); ok && l.Kind == token.STRING {
 				n++
 				if s, _ := strconv.Unquote(l.Value); leaks.MatchString(s) && s != "panic: %s" { // the cause of a failure, for logs

@@ -9,8 +9,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Config holds the settings. If a YAML file leaves out a setting, it is as in
-// [DefaultConfig]; an unknown key is an error that names its line.
+// Config says how results are made fit for the model. A setting that a YAML file leaves
+// out has its default; an unknown key is an error that names its line.
 type Config struct {
 	// Enabled turns all transformations on.
 	Enabled bool `yaml:"enabled"`
@@ -41,6 +41,7 @@ type AdaptersConfig struct {
 
 // CapperConfig says how results are held to their budget.
 type CapperConfig struct {
+	// Enabled holds results to their budget; without it there is none.
 	Enabled bool `yaml:"enabled"`
 	// Model names a model, or an encoding, to count for.
 	Model string `yaml:"model"`
@@ -66,67 +67,75 @@ type CapperConfig struct {
 // SourceConfig turns a source on or off, names tools that it serves whatever
 // the rules say of adapters, and holds its options.
 type SourceConfig struct {
-	Enabled bool           `yaml:"enabled"`
-	Tools   []string       `yaml:"tools"`
+	// Enabled is false for a source that is not used, even if a rule names it.
+	Enabled bool `yaml:"enabled"`
+	// Tools are the tools whose results the source takes. A * stands for any characters.
+	Tools []string `yaml:"tools"`
+	// Options are those of the source, by name.
 	Options map[string]any `yaml:",inline"`
 }
 
 // StoreConfig bounds the store that keeps cut results for further reading.
 type StoreConfig struct {
-	MaxBytes      int           `yaml:"max_bytes"`
-	EntryMaxBytes int           `yaml:"entry_max_bytes"`
-	TTL           time.Duration `yaml:"ttl"`
+	// MaxBytes is the greatest size of all kept results, EntryMaxBytes of one: what is larger cannot be read on.
+	MaxBytes      int `yaml:"max_bytes"`
+	EntryMaxBytes int `yaml:"entry_max_bytes"`
+	// TTL is how long a result is kept: 1s to 24h.
+	TTL time.Duration `yaml:"ttl"`
 }
 
 // MoreToolConfig configures the tool that reads more of a cut result.
 type MoreToolConfig struct {
 	// Enabled is auto (when anything can be cut), on or off.
 	Enabled string `yaml:"enabled"`
-	Name    string `yaml:"name"`
+	// Name is its name for clients.
+	Name string `yaml:"name"`
 }
 
 // Rule says what is done with the results of some tools.
 type Rule struct {
 	Match Match `yaml:"match"`
-	// Adapter names the source that these results come from; "" for none.
+	// Adapter names the source that these results come from; "" for none, fields for none whatever their shape.
 	Adapter string `yaml:"adapter"`
 	// Options are for that source and override those in adapters.
 	Options map[string]any `yaml:"options"`
 
+	// IncludeFields are the dotted paths of the members that are kept, if there are any; ExcludeFields are
+	// left out. A list is passed through: issues.id is the id of each issue.
 	IncludeFields []string `yaml:"include_fields"`
 	ExcludeFields []string `yaml:"exclude_fields"`
-	// MaxDepth is how many steps of an included path count; 0 is 3.
+	// MaxDepth is how many steps of an included path count, up to 10; 0 is 3.
 	MaxDepth int `yaml:"max_depth"`
-	// Through names list wrappers that paths may leave out; nil means nodes, edges,
+	// Through names list wrappers that paths may leave out; without it nodes, edges,
 	// results, items.
 	Through []string `yaml:"through"`
 
 	// MaxChars bounds the code points of all texts together; 0 is unlimited.
 	MaxChars int `yaml:"max_chars"`
 	// TruncationMarker stands where something was cut; a %d in it becomes the number of
-	// code points that were cut.
+	// code points that were cut. "" is "... [truncated]".
 	TruncationMarker string `yaml:"truncation_marker"`
 	// Truncate bounds texts by the name of their member, or their path.
 	Truncate map[string]Truncate `yaml:"truncate"`
 
-	// PageSize is how many elements an array has at the most; MaxItems is
+	// PageSize is how many elements an array has at the most, up to 1000; MaxItems is
 	// another name for it. 0 is unlimited.
 	PageSize int `yaml:"page_size"`
 	MaxItems int `yaml:"max_items"`
-	// PageShape is preserve, or wrap for {items, _pagination}.
+	// PageShape is preserve, or wrap for {items, _pagination}; "" is preserve.
 	PageShape string `yaml:"page_shape"`
 
 	// MaxTokens is the budget, 0 for unlimited; MaxResponseTokens is another
-	// name for it. nil is default_max_tokens.
+	// name for it. Without it, default_max_tokens counts.
 	MaxTokens         *int `yaml:"max_tokens"`
 	MaxResponseTokens *int `yaml:"max_response_tokens"`
 	// OutputSchema says what happens to a tool's outputSchema: strip, derive or keep. "" is
 	// strip if the rule changes shapes, else keep.
 	OutputSchema string `yaml:"output_schema"`
 	// OnConflict says what happens if nothing fits both the budget and the schema: keep
-	// returns the larger result, error an error.
+	// returns the larger result, error an error; "" is keep.
 	OnConflict string `yaml:"on_conflict"`
-	// Detail is compact or full; with full, only the budget applies.
+	// Detail is compact or full; with full, only the budget applies. "" is compact.
 	Detail string `yaml:"detail"`
 
 	line int // of the rule in its file; 0 if unknown
@@ -134,6 +143,8 @@ type Rule struct {
 
 // Match says which tools a rule is for. A * stands for any characters; "" is *.
 type Match struct {
+	// Server is the host of upstream.url, the program of upstream.command, or the name of an adapter. Tool is the
+	// name of the tool, or of the operation.
 	Server string `yaml:"server"`
 	Tool   string `yaml:"tool"`
 }

@@ -29,8 +29,9 @@ func (linearSource) Wraps() string { return "issues" }
 
 func (linearSource) Options() []Option {
 	return []Option{
-		{Name: "detail", Default: linear.Defaults().Detail, Allowed: []string{"minimal", "standard"}},
-		{Name: "include_comments", Default: linear.Defaults().Comments},
+		{Name: "detail", Default: linear.Defaults().Detail, Allowed: []string{"minimal", "standard"},
+			About: "Minimal keeps id, title, status, assignee and priority; standard labels, project, dates and the like, too."},
+		{Name: "include_comments", Default: linear.Defaults().Comments, About: "Adds the comments, the oldest first."},
 	}
 }
 

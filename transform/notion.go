@@ -27,12 +27,12 @@ func (notionSource) Match(_, _ string, value []byte) int {
 func (notionSource) Options() []Option {
 	d := notion.Defaults()
 	return []Option{
-		{Name: "output_format", Default: string(d.Output), Allowed: []string{string(notion.Markdown), string(notion.JSON)}},
-		{Name: "max_nesting", Default: d.MaxNesting, Min: 1, Max: 50},
-		{Name: "strip_signed_urls", Default: !d.KeepSigned},
-		{Name: "unknown", Default: d.Unknown, Allowed: []string{"note", "skip"}},
-		{Name: "escape", Default: d.Escape, Allowed: []string{"minimal", "full"}},
-		{Name: "html", Default: d.HTML},
+		{Name: "output_format", Default: string(d.Output), Allowed: []string{string(notion.Markdown), string(notion.JSON)}, About: "What blocks and pages become."},
+		{Name: "max_nesting", Default: d.MaxNesting, Min: 1, Max: 50, About: "Levels of indent; what is nested deeper has the last one."},
+		{Name: "strip_signed_urls", Default: !d.KeepSigned, About: "Leaves the signature out of the addresses of Notion's own files."},
+		{Name: "unknown", Default: d.Unknown, Allowed: []string{"note", "skip"}, About: "Note writes [unsupported: type] for a block of an unknown type, skip nothing."},
+		{Name: "escape", Default: d.Escape, Allowed: []string{"minimal", "full"}, About: "Minimal escapes what would be Markdown, full what might be."},
+		{Name: "html", Default: d.HTML, About: "Writes `<u>` for underlined text, for which Markdown has no mark."},
 	}
 }
 

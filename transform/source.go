@@ -56,6 +56,7 @@ type Option struct {
 	Allowed []string // of a string; nil allows any
 	Min     int      // of an int
 	Max     int
+	About   string // what it does, in a sentence
 }
 
 // Values holds the values of all of a source's options, checked.

@@ -42,15 +42,22 @@ var answerFormats = []string{"json", "text", "html", "csv", "xml", "ndjson", "ss
 var accepted = [...]string{"", "text/plain, */*;q=0.5", "text/html", "text/csv, */*;q=0.5", "application/xml, text/xml;q=0.9", "application/x-ndjson, */*;q=0.5",
 	"text/event-stream", "*/*", "*/*", "*/*"}
 
-// answerKeys are the keys of a response block that say how an answer is read.
-var answerKeys = []string{"as", "accept", "decode", "max_bytes", "ok", "join"}
+// answerBlock has the keys of a response block that say how an answer is read.
+var answerBlock = block{"operations.CATEGORY[].response", "", []key{
+	{"as", "json, text, html, csv, xml, ndjson, sse, base64, media, auto", "json", "The format of the answer."},
+	{"accept", "string", "", "The Accept header. Without it, that of the format."},
+	{"decode", "map", "", "Dotted paths of texts that are base64, in a JSON answer: `path: base64`."},
+	{"max_bytes", "integer 1–104857600", "1048576", "The greatest size of an image or file."},
+	{"ok", "list of integers", "", "Statuses from 400 to 599 that are no failure: the data is null, and a warning has the status."},
+	{"join", "dotted path", "", "For ndjson and sse: the texts at this path become one text."},
+}}
 
 // defaultMedia is the default of MaxBytes.
 const defaultMedia = 1 << 20
 
-// answer reads the answerKeys of the response block r at path.
+// answer reads the keys of answerBlock in the response block r at path.
 func (c *checker) answer(r *node, path string, graphql bool) *Answer {
-	if !slices.ContainsFunc(answerKeys, func(k string) bool { return r.get(k) != nil }) {
+	if !slices.ContainsFunc(answerBlock.keys, func(k key) bool { return r.get(k.name) != nil }) {
 		return nil
 	}
 	a := &Answer{MaxBytes: c.whole(r, path, "max_bytes", defaultMedia, 1, 100<<20), Accept: c.str(r, path, "accept")}

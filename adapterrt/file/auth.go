@@ -62,6 +62,38 @@ func (au *Auth) sets(header, query string) bool {
 // Hides reports whether the query parameter of that name carries a credential.
 func (au *Auth) Hides(query string) bool { return au.sets("", query) }
 
+var bearerBlock = block{"auth (type: bearer)", "", []key{
+	{"token_env", "variable", must, "The token."},
+	{"token_file", "file", "", ""},
+	{"header", "header name", "Authorization", "The header that it is sent in."},
+	{"prefix", "string", `"Bearer "`, "What is put before it."},
+}}
+
+var apiKeyBlock = block{"auth (type: api_key)", "", []key{
+	{"key_env", "variable", must, "The key."},
+	{"key_file", "file", "", ""},
+	{"in", "header, query", "header", "Where it is sent."},
+	{"header_name", "header name", "", "The header; required for header."},
+	{"query_name", "string", "", "The query parameter; required for query."},
+}}
+
+var basicBlock = block{"auth (type: basic)", "", []key{
+	{"username_env", "variable", must, "The user name."},
+	{"username_file", "file", "", ""},
+	{"password_env", "variable", must, "The password."},
+	{"password_file", "file", "", ""},
+}}
+
+var mutualBlock = block{"auth (type: mtls)", "A client certificate, as PEM files, which are read again when they change.", []key{
+	{"cert_file", "file", must, "The certificate."},
+	{"key_file", "file", must, "Its private key."},
+	{"ca_file", "file", "", "Authorities that the API's certificate is verified with. Without it, the system's."},
+}}
+
+var alsoBlock = block{"auth.also[]", "Beside `type`, the keys of that type.", []key{
+	{"type", "bearer, api_key, basic", must, "How this key is sent."},
+}}
+
 func (c *checker) auth(root *node, au *Auth) {
 	n := c.get(root, "", "auth", wire.Object)
 	if n == nil {
@@ -73,14 +105,14 @@ func (c *checker) auth(root *node, au *Auth) {
 	}
 	switch kind {
 	case "none":
-		c.authKeys(n, "auth", "type", "mtls", "also")
+		c.authKeys(n, "auth", &authBlock, &mtlsKey)
 	case "bearer", "api_key", "basic":
-		au.Scheme = c.scheme(n, "auth", kind, "mtls", "also")
+		au.Scheme = c.scheme(n, "auth", kind, &authBlock, &mtlsKey)
 	case "oauth", "oauth2":
 		au.Scheme = Scheme{Kind: AuthOAuth, Header: "Authorization", Prefix: "Bearer "}
 		au.OAuth = c.oauth(n)
 	case "mtls":
-		c.authKeys(n, "auth", "type", "cert_file", "key_file", "ca_file", "also")
+		c.authKeys(n, "auth", &authBlock, &mutualBlock)
 		au.Mutual = c.mutual(n, "auth")
 	case "aws-sig4":
 		au.Scheme = Scheme{Kind: AuthAWS, Header: "Authorization", Prefix: "AWS4-HMAC-SHA256 "}
@@ -89,7 +121,7 @@ func (c *checker) auth(root *node, au *Auth) {
 		c.wrong(PluginNotFound, "auth.type", "auth type is unknown", authWords, v, 0)
 	}
 	if m := c.get(n, "auth", "mtls", wire.Object); m != nil {
-		c.only(m, "auth.mtls", "cert_file", "key_file", "ca_file")
+		c.only(m, "auth.mtls", &mutualBlock)
 		au.Mutual = c.mutual(m, "auth.mtls")
 	}
 	c.also(n, au)
@@ -112,7 +144,7 @@ func (c *checker) also(n *node, au *Auth) {
 		switch kind, v := c.need(e, at, "type", "Auth type"); {
 		case v == nil:
 		case kind == "bearer" || kind == "api_key" || kind == "basic":
-			c.beside(au, c.scheme(e, at, kind), at, e)
+			c.beside(au, c.scheme(e, at, kind, &alsoBlock), at, e)
 		default:
 			c.wrong(AuthConfigInvalid, at+".type", "only keys may be added to another credential", "bearer, api_key, basic", v, 0)
 		}
@@ -128,9 +160,9 @@ func (c *checker) beside(au *Auth, s Scheme, at string, v *node) {
 	au.Also = append(au.Also, s)
 }
 
-// scheme reads the credential at path. more are the keys that it may have in addition to those
-// of its kind.
-func (c *checker) scheme(n *node, path, kind string, more ...string) (s Scheme) {
+// scheme reads the credential at path. more are the blocks of keys that it may have in addition to
+// those of its kind.
+func (c *checker) scheme(n *node, path, kind string, more ...*block) (s Scheme) {
 	bad := func(key, msg, expected string, v *node) {
 		c.wrong(AuthConfigInvalid, join(path, key), msg, expected, v, n.line)
 	}
@@ -150,7 +182,7 @@ func (c *checker) scheme(n *node, path, kind string, more ...string) (s Scheme) 
 	}
 	switch kind {
 	case "bearer":
-		c.authKeys(n, path, append(more, "type", "token_env", "token_file", "header", "prefix")...)
+		c.authKeys(n, path, append(more, &bearerBlock)...)
 		s.Kind, s.Header, s.Prefix = authBearer, header("header", "Authorization"), "Bearer "
 		if p := n.get("prefix"); p != nil {
 			if p.kind == wire.String && IsHeaderValue(p.text) {
@@ -161,7 +193,7 @@ func (c *checker) scheme(n *node, path, kind string, more ...string) (s Scheme) 
 		}
 		s.Value = c.credential(n, path, "token_env", "token_file")
 	case "api_key":
-		c.authKeys(n, path, append(more, "type", "header_name", "key_env", "key_file", "in", "query_name")...)
+		c.authKeys(n, path, append(more, &apiKeyBlock)...)
 		s.Kind = authKey
 		if c.word(n, path, "in", "header", "query") == "query" {
 			if q := n.get("query_name"); q != nil && q.kind == wire.String && q.text != "" {
@@ -174,14 +206,12 @@ func (c *checker) scheme(n *node, path, kind string, more ...string) (s Scheme) 
 		}
 		s.Value = c.credential(n, path, "key_env", "key_file")
 	case "basic":
-		c.authKeys(n, path, append(more, "type", "username_env", "username_file", "password_env", "password_file")...)
+		c.authKeys(n, path, append(more, &basicBlock)...)
 		s.Kind, s.Header = AuthBasic, "Authorization"
 		s.User, s.Value = c.credential(n, path, "username_env", "username_file"), c.credential(n, path, "password_env", "password_file")
 	}
 	return s
 }
-
-const authWords = "none, bearer, api_key, basic, oauth, mtls, aws-sig4"
 
 // Mutual is a client certificate, kept in files.
 type Mutual struct{ Cert, Key, CA string }

@@ -15,10 +15,20 @@ type AWS struct {
 // awsName is what the names of services and regions consist of.
 var awsName = pattern.Later(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
+var awsBlock = block{"auth (type: aws-sig4)", "Requests are [signed](adapters.md#signatures-for-aws) when they are sent.", []key{
+	{"service", "string", must, "The service, as ARNs name it: execute-api, dynamodb, s3."},
+	{"region", "string", must, "The region, as in eu-central-1."},
+	{"access_key_id_env", "variable", must, "The id of the access key."},
+	{"access_key_id_file", "file", "", ""},
+	{"secret_access_key_env", "variable", must, "The secret access key."},
+	{"secret_access_key_file", "file", "", ""},
+	{"session_token_env", "variable", "", "The session token of temporary credentials."},
+	{"session_token_file", "file", "", ""},
+}}
+
 // aws reads the keys of auth for a signature.
 func (c *checker) aws(n *node) *AWS {
-	c.authKeys(n, "auth", "type", "service", "region", "access_key_id_env", "access_key_id_file", "secret_access_key_env", "secret_access_key_file",
-		"session_token_env", "session_token_file", "mtls", "also")
+	c.authKeys(n, "auth", &authBlock, &mtlsKey, &awsBlock)
 	name := func(key, what, example string) string {
 		word, v := c.need(n, "auth", key, what)
 		if v != nil && !awsName().MatchString(word) {

@@ -6,6 +6,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+var cacheBlock = block{"operations.CATEGORY[].cache", "", []key{
+	{"ttl", "duration up to 24h, as 30s", must, "How long an answer is fresh."},
+	{"coalesce", "boolean", "false", "Identical calls at one time share one request."},
+}}
+
 func (c *checker) cacheRule(n *node, path string, op *Operation) {
 	v := n.get("cache")
 	if v == nil || v.kind == wire.Null {
@@ -19,7 +24,7 @@ func (c *checker) cacheRule(n *node, path string, op *Operation) {
 	switch {
 	case v.kind == wire.String && v.text == "headers":
 	case v.kind == wire.Object:
-		c.known(v, path, "ttl", "coalesce")
+		c.known(v, path, &cacheBlock)
 		ttl, at := c.need(v, path, "ttl", "ttl")
 		if at == nil {
 			return

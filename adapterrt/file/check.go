@@ -231,20 +231,22 @@ func (c *checker) millis(n *node, path, key string, absent, low, high int) time.
 	return time.Duration(c.whole(n, path, key, absent, low, high)) * time.Millisecond
 }
 
-// known reports members that are not among keys, with mind.
-func (c *checker) known(n *node, path string, keys ...string) { c.misspelt(n, path, keys, nil) }
+// known reports members that are not keys of blocks, with mind.
+func (c *checker) known(n *node, path string, blocks ...*block) {
+	c.misspelt(n, path, nil, blocks...)
+}
 
-// only adds an error for members that are not among keys. It is for blocks in which a
+// only adds an error for members that are not keys of blocks. It is for blocks in which a
 // misspelt member would remove a protection.
-func (c *checker) only(n *node, path string, keys ...string) {
-	for _, f := range unknown(n, keys) {
-		c.add(Error, SchemaUnknownField, join(path, clean.FirstRunes(f.key, 60)), unknownField(f, keys), f.line)
+func (c *checker) only(n *node, path string, blocks ...*block) {
+	for _, f := range unknown(n, blocks) {
+		c.add(Error, SchemaUnknownField, join(path, clean.FirstRunes(f.key, 60)), unknownField(f, names(blocks)), f.line)
 	}
 }
 
-func unknown(n *node, keys []string) (out []field) {
+func unknown(n *node, blocks []*block) (out []field) {
 	for _, f := range n.fields {
-		if !slices.Contains(keys, f.key) && !strings.HasPrefix(f.key, "x-") {
+		if !has(blocks, f.key) && !strings.HasPrefix(f.key, "x-") {
 			out = append(out, f)
 		}
 	}
@@ -263,12 +265,12 @@ func unknownField(f field, keys []string) string {
 
 // misspelt does what known does, but adds an error for a member that is probably a misspelt
 // safety key.
-func (c *checker) misspelt(n *node, path string, known, safety []string) {
-	for _, f := range unknown(n, known) {
+func (c *checker) misspelt(n *node, path string, safety []string, blocks ...*block) {
+	for _, f := range unknown(n, blocks) {
 		if isMisspelt(f.key, safety) {
 			c.add(Error, SchemaUnknownField, join(path, clean.FirstRunes(f.key, 60)), unknownField(f, safety), f.line)
 		} else {
-			c.mind(SchemaUnknownField, join(path, clean.FirstRunes(f.key, 60)), unknownField(f, known), f.line)
+			c.mind(SchemaUnknownField, join(path, clean.FirstRunes(f.key, 60)), unknownField(f, names(blocks)), f.line)
 		}
 	}
 }

@@ -18,8 +18,12 @@ func (c Credential) String() string { return clean.MaskSecrets(c.Env) + c.File }
 func (c *checker) credential(n *node, path, env, file string) Credential {
 	e := n.get(env)
 	if e == nil || e.kind == wire.Null {
-		if f := n.get(file); isPath(f) {
+		switch f := n.get(file); {
+		case isPath(f):
 			return Credential{File: f.text}
+		case n.has(file):
+			c.wrong(AuthConfigInvalid, join(path, file), file+" is not valid", "path of a file", f.hidden(), 0)
+			return Credential{}
 		}
 	}
 	return c.variable(e, join(path, env), env, n.line)
@@ -58,16 +62,28 @@ func isPath(v *node) bool {
 	return v != nil && v.kind == wire.String && v.text != "" && !strings.ContainsRune(v.text, 0)
 }
 
+const authWords = "none, bearer, api_key, basic, oauth, mtls, aws-sig4"
+
+var authBlock = block{"auth", "A file names where credentials are, and must not hold them.", []key{
+	{"type", authWords, must, "How requests are authenticated. The keys of each type are below. oauth2 is the same as oauth."},
+	{"also", "list of maps", "", "Up to 16 further keys that the API needs, each in a header or query parameter of its own."},
+}}
+
+// mtlsKey is for the types that are no client certificate themselves.
+var mtlsKey = block{"auth", "", []key{
+	{"mtls", "map", "", "A client certificate beside another type: the keys of type mtls."},
+}}
+
 // secretKeys are keys under which people put a credential itself. authKeys reports that, and
 // does not report them as unknown keys in addition.
-var secretKeys = []string{"token", "key", "api_key", "password", "client_secret", "refresh_token",
-	"access_key_id", "secret_access_key", "session_token"}
+var secretKeys = block{keys: []key{{name: "token"}, {name: "key"}, {name: "api_key"}, {name: "password"}, {name: "client_secret"}, {name: "refresh_token"},
+	{name: "access_key_id"}, {name: "secret_access_key"}, {name: "session_token"}}}
 
-func (c *checker) authKeys(n *node, path string, keys ...string) {
-	for _, key := range secretKeys {
-		if v := n.get(key); v != nil {
-			c.mind(SchemaEmbeddedCredential, join(path, key), "a file must name where its credentials are, not hold them", v.line)
+func (c *checker) authKeys(n *node, path string, blocks ...*block) {
+	for _, key := range secretKeys.keys {
+		if v := n.get(key.name); v != nil {
+			c.mind(SchemaEmbeddedCredential, join(path, key.name), "a file must name where its credentials are, not hold them", v.line)
 		}
 	}
-	c.only(n, path, append(keys, secretKeys...)...)
+	c.only(n, path, append(blocks, &secretKeys)...)
 }

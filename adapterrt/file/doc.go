@@ -10,7 +10,8 @@
 // operations. An [Operation] has a [Mapping], which is its method and URL, and
 // parameters; each [Param] has a [Definition], which says which values are valid.
 //
-// yaml.go turns the front matter into a tree with line numbers. check.go has the helpers of
+// yaml.go turns the front matter into a tree with line numbers. block.go says what a section's keys are
+// described by, for its check and for docs/adapter-format.md. check.go has the helpers of
 // all checks, and names.go says which names are valid. Each section of a file that can be
 // understood alone (target, auth, types, trust, limits, params, response) has its own Go file,
 // with its compiled form and its check. adapter.go has what these make together, an Adapter and

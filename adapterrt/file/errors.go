@@ -25,6 +25,19 @@ var errorCodes = []string{"VALIDATION_INVALID_TYPE", "VALIDATION_INVALID_VALUE",
 // maxErrorRules is the largest number of rules in an error_mapping.
 const maxErrorRules = 200
 
+var errorBlock = block{"error_mapping[]", "At the top, or in an operation, whose rules come first. The first rule that matches counts.", []key{
+	{"status", "integer 200–599", "", "The status of the answer. Without it, any; then `when` is required."},
+	{"when", "map", "", "What the body of the answer must hold; required for a status below 300."},
+	{"code", strings.Join(errorCodes, ", "), "", "The code of the error. Without it, that of the status."},
+	{"message", "string", "", "The error's message. Without it, the API's own."},
+	{"hint", "string", "", "What to do, for the model."},
+}}
+
+var whenBlock = block{"error_mapping[].when", "", []key{
+	{"path", "dotted path", must, "The place of a value in the body."},
+	{"is", "any", must, "The value that it must have."},
+}}
+
 // errorRules reads the error_mapping of a file, or of the operation at path.
 func (c *checker) errorRules(in *node, path string) (rules []ErrorRule) {
 	n := in.get("error_mapping")
@@ -41,14 +54,14 @@ func (c *checker) errorRules(in *node, path string) (rules []ErrorRule) {
 		return nil
 	}
 	for at, e := range c.maps(n, whole, "a rule") {
-		c.only(e, at, "status", "when", "code", "message", "hint")
+		c.only(e, at, &errorBlock)
 		r := ErrorRule{Status: c.whole(e, at, "status", 0, 200, 599), Code: c.str(e, at, "code")}
 		r.Message, r.Hint = clean.Text(c.str(e, at, "message"), 500), clean.Text(c.str(e, at, "hint"), 500)
 		if r.Code != "" && !slices.Contains(errorCodes, r.Code) {
 			c.wrong(SchemaInvalidValue, at+".code", "code is not an error code of adapters", strings.Join(errorCodes, ", "), e.get("code"), 0)
 		}
 		if w := c.get(e, at, "when", wire.Object); w != nil {
-			c.only(w, at+".when", "path", "is")
+			c.only(w, at+".when", &whenBlock)
 			path, p := c.need(w, at+".when", "path", "Path")
 			is := w.get("is")
 			if is == nil {

@@ -25,8 +25,23 @@ func (c *checker) gates(n *node, path string, op *Operation) {
 	}
 }
 
+var gateBlock = block{"operations.CATEGORY[].capability_gate", "Parameters that are refused unless another operation of the file, the source, says that they are supported. The source is asked at each call, so that a change of the API takes effect at once.", []key{
+	{"params", "list of strings", must, "The parameters."},
+	{"source", "string", must, "The read operation that is asked."},
+	{"source_params", "map", "", "Its parameters: literals, or `\"{name}\"` for a value of the call."},
+	{"list", "dotted path", "", "Where the rows are in its answer. Without it, the answer is the list, or the one row."},
+	{"match", "map", must, "The row that counts: a member and its value. `\"a|b\"` is one of two members."},
+	{"capability", "dotted path", must, "The member of the row that lists what is supported, or is true."},
+	{"match_values", "boolean", "false", "Each requested value must be in that list. Otherwise the list must only not be empty."},
+	{"subject", "string", "", "The parameter that the refusal names."},
+	{"error_code", "snake_case", must, "The refusal's kind."},
+	{"on_unavailable", "allow, deny", "allow", "What happens to the call if the source gives no usable answer."},
+	{"ttl_ms", "integer 0–86400000", "0", "Milliseconds for which an answer of the source is used again."},
+	{"timeout_ms", "integer 1–60000", "2000", "Milliseconds that the source may take."},
+}}
+
 func (c *checker) gate(n *node, path string, op *Operation) {
-	c.only(n, path, "params", "source", "source_params", "list", "match", "capability", "match_values", "subject", "error_code", "on_unavailable", "ttl_ms", "timeout_ms")
+	c.only(n, path, &gateBlock)
 	g := &Gate{Subject: -1, at: path, sourceLine: n.line}
 	names := c.strs(n, path, "params")
 	if len(names) == 0 {

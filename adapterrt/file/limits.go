@@ -41,14 +41,47 @@ var windows = map[string]time.Duration{"second": time.Second, "minute": time.Min
 
 const maxLimit, longestWait = 1 << 30, 60_000 // ms
 
+var limitsBlock = block{"rate_limits", "At the top for all operations together, in an operation for its own calls in addition. [How limits work](adapters.md#limits-waiting-and-apis-that-fail).", []key{
+	{"requests_per_minute", "integer 1–1073741824", "", "How many calls are allowed in a window."},
+	{"requests_per_hour", "integer 1–1073741824", "", ""},
+	{"requests_per_day", "integer 1–1073741824", "", ""},
+	{"burst_limit", "integer 1–1073741824", "", "How many of the shortest of these windows may come at once. Without it, all."},
+	{"concurrent_requests", "integer 1–1073741824", "", "How many calls may be open at one time."},
+	{"max_wait_ms", "integer 0–60000", "", "Milliseconds that a call waits for its turn, and for an API that asks it to come again; 0 never waits. Without it, 2000; in an operation, what the file says."},
+	{"per", "caller, adapter", "caller", "Whether callers with credentials of their own are counted one by one, or together."},
+	{"api_limits", "list of maps", "", "The API's own limits."},
+	{"quotas", "map", "", "Thresholds at which calls warn, pause or stop."},
+}}
+
+var apiLimitBlock = block{"rate_limits.api_limits[]", "", []key{
+	{"limit", "integer 1–1073741824", must, "How many calls are allowed in the window."},
+	{"window", "minute, second, hour, day", "minute", "The window."},
+	{"scope", "global, endpoint, category", "global", "Which calls count: all, or those that the next two keys select."},
+	{"endpoint", "string", "", "A glob on METHOD and path; required for endpoint."},
+	{"category", "create, read, update, delete, execute", "", "The category of the operations; required for category."},
+	{"remaining_header", "string", "", "The header in which the API says how many calls are left. It corrects the count."},
+	{"reset_header", "string", "", "The header that says when the window ends."},
+}}
+
+var quotasBlock = block{"rate_limits.quotas", "", []key{
+	{"enabled", "boolean", "true", "Whether they hold."},
+	{"limits", "list of maps", "", "The quotas."},
+}}
+
+var quotaBlock = block{"rate_limits.quotas.limits[]", "", []key{
+	{"metric", "string", must, "What is counted: requests_per_minute, requests_per_hour or requests_per_day. Others are not enforced, with a warning."},
+	{"warn", "integer 0–1073741824", "", "From how many calls on results have a warning."},
+	{"pause", "integer 0–1073741824", "", "From how many calls on the caller must ask to continue."},
+	{"hard_stop", "integer 0–1073741824", "", "From how many calls on they are refused."},
+}}
+
 func (c *checker) limits(n *node, at string) *Limits {
 	v := c.get(n, at, "rate_limits", wire.Object)
 	if v == nil {
 		return nil
 	}
 	at = join(at, "rate_limits")
-	c.known(v, at, "requests_per_minute", "requests_per_hour", "requests_per_day", "concurrent_requests", "burst_limit", "api_limits", "quotas",
-		"max_wait_ms", "per")
+	c.known(v, at, &limitsBlock)
 	l := &Limits{Source: v.JSON(nil), Concurrent: c.whole(v, at, "concurrent_requests", 0, 1, maxLimit)}
 	l.wait = c.millis(v, at, "max_wait_ms", -1, 0, longestWait)
 	l.Shared = c.word(v, at, "per", "caller", "adapter") == "adapter"
@@ -71,7 +104,7 @@ func (c *checker) limits(n *node, at string) *Limits {
 }
 
 func (c *checker) apiLimit(n *node, at string, l *Limits) {
-	c.known(n, at, "scope", "endpoint", "category", "limit", "window", "remaining_header", "reset_header")
+	c.known(n, at, &apiLimitBlock)
 	r := Limit{Limit: c.whole(n, at, "limit", 0, 1, maxLimit), Remaining: c.str(n, at, "remaining_header"), Reset: c.str(n, at, "reset_header")}
 	if !n.has("limit") {
 		c.wrong(SchemaMissingField, at+".limit", "limit is required", "integer", nil, n.line)
@@ -97,13 +130,13 @@ func (c *checker) apiLimit(n *node, at string, l *Limits) {
 }
 
 func (c *checker) quotas(n *node, at string, l *Limits) {
-	c.known(n, at, "enabled", "limits")
+	c.known(n, at, &quotasBlock)
 	list := c.get(n, at, "limits", wire.Array)
 	if !c.flag(n, at, "enabled", true) || list == nil {
 		return
 	}
 	for at, e := range c.maps(list, at+".limits", "a quota") {
-		c.known(e, at, "metric", "warn", "pause", "hard_stop")
+		c.known(e, at, &quotaBlock)
 		metric, v := c.need(e, at, "metric", "Metric")
 		word := strings.TrimPrefix(strings.TrimPrefix(metric, "requests_per_"), "calls_per_")
 		if v != nil && (word == metric || word == "second" || windows[word] == 0) {
@@ -129,13 +162,18 @@ type Breaker struct {
 	Open     time.Duration // until the API is tried again
 }
 
+var breakerBlock = block{"breaker", "", []key{
+	{"failures", "integer 1–1000", "5", "After how many failures in a row calls fail at once."},
+	{"open_ms", "integer 100–60000", "10000", "Milliseconds until one call tries the API again. If that fails, the time doubles, up to a minute."},
+}}
+
 // breaker reads the breaker of a file. It returns nil if there is none.
 func (c *checker) breaker(root *node) *Breaker {
 	n := c.get(root, "", "breaker", wire.Object)
 	if n == nil {
 		return nil
 	}
-	c.only(n, "breaker", "failures", "open_ms")
+	c.only(n, "breaker", &breakerBlock)
 	return &Breaker{
 		Failures: c.whole(n, "breaker", "failures", 5, 1, 1000),
 		Open:     c.millis(n, "breaker", "open_ms", 10_000, 100, 60_000),

@@ -74,12 +74,36 @@ var protocolParams = []string{
 	"code_challenge", "code_challenge_method", "response_mode", "request", "request_uri",
 }
 
+var oauthBlock = block{"auth (type: oauth)", "What each grant needs, and how a person logs in: [oauth.md](oauth.md).", []key{
+	{"token_url", "https URL", must, "The token endpoint."},
+	{"grant", "client_credentials, refresh_token, authorization_code, device_code, token_exchange, jwt_bearer", "client_credentials", "How a token is obtained."},
+	{"client_id_env", "variable", must, "The client's id."},
+	{"client_id_file", "file", "", ""},
+	{"client_auth", "basic, post, private_key_jwt, none", "basic", "How the client authenticates at the token endpoint."},
+	{"client_secret_env", "variable", "", "The client's secret; required for basic and post."},
+	{"client_secret_file", "file", "", ""},
+	{"client_key_file", "file", "", "The PEM file of the key that private_key_jwt signs with, which requires it."},
+	{"kid", "string", "", "The id of that key."},
+	{"alg", "RS256, PS256, ES256", "", "The algorithm of the signature. Without it, the type of the key decides."},
+	{"refresh_token_env", "variable", "", "The first refresh token of grant refresh_token. Without it, it comes from a login."},
+	{"refresh_token_file", "file", "", ""},
+	{"subject_token_env", "variable", "", "The token that grant token_exchange exchanges, which requires it."},
+	{"subject_token_file", "file", "", ""},
+	{"subject_token_type", "string", "urn:ietf:params:oauth:token-type:access_token", "Its type."},
+	{"assertion_env", "variable", "", "The signed assertion of grant jwt_bearer, which requires it."},
+	{"assertion_file", "file", "", ""},
+	{"authorization_url", "https URL", "", "Where a person logs in; required for authorization_code."},
+	{"redirect_url", "http URL of this machine", "", "Where the browser returns to. Without it, `/callback` at a free port of 127.0.0.1."},
+	{"authorization_params", "map", "", "Further parameters of the authorization request, as in `{prompt: consent}`. OAuth's own are refused."},
+	{"device_authorization_url", "https URL", "", "Where a login with a code begins; required for device_code."},
+	{"revocation_url", "https URL", "", "Where `adapter logout` revokes tokens."},
+	{"scopes", "list of strings", "", "The scopes to ask for."},
+	{"audience", "string", "", "The API, as the token endpoint knows it."},
+	{"resource", "string", "", "The API's URL (RFC 8707)."},
+}}
+
 func (c *checker) oauth(n *node) *OAuth {
-	c.authKeys(n, "auth", "type", "token_url", "grant", "client_id_env", "client_id_file", "client_secret_env", "client_secret_file",
-		"client_auth", "client_key_file", "kid", "alg", "refresh_token_env", "refresh_token_file",
-		"subject_token_env", "subject_token_file", "subject_token_type", "assertion_env", "assertion_file",
-		"authorization_url", "redirect_url", "authorization_params", "device_authorization_url", "revocation_url",
-		"scopes", "audience", "resource", "mtls", "also")
+	c.authKeys(n, "auth", &authBlock, &mtlsKey, &oauthBlock)
 	o := &OAuth{
 		Scopes: c.strs(n, "auth", "scopes"), Audience: c.str(n, "auth", "audience"), Resource: c.str(n, "auth", "resource"),
 		Grant: Grant(c.word(n, "auth", "grant", string(ClientCredentials), string(RefreshToken), string(AuthorizationCode),

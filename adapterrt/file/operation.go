@@ -54,9 +54,47 @@ func (c *checker) operations(root *node, a *Adapter) {
 // safetyKeys are the keys of an operation that keep it from doing harm.
 var safetyKeys = []string{"danger_level", "requires_confirmation", "danger", "non_idempotent", "capability_gate", "rate_limits"}
 
-var operationKeys = append([]string{"name", "maps_to", "request", "description", "params", "response", "pagination", "supports_fields", "default_fields",
-	"danger_level", "requires_confirmation", "danger", "non_idempotent", "timeout_ms", "cache", "rate_limits", "transform",
-	"capability_gate", "query", "variables", "result_path", "lifecycle", "deprecated", "coalesce", "error_mapping", "aliases"}, elsewhere...)
+var operationBlock = block{"operations.CATEGORY[]", "CATEGORY is create, read, update, delete or execute. A file has up to 2,000 operations.", []key{
+	{"name", "string", must, "The name, in snake_case, up to 128 characters, unique in the file. Names that the specification uses itself, such as introspect, are refused."},
+	{"maps_to", "METHOD /path/{param}", must, "The request: GET, POST, PUT, PATCH or DELETE, and the path with parameters in braces. A query may follow, as in `?state={state}`."},
+	{"description", "string", "", "What the operation does, up to 1,000 characters. The model reads it; without it there is a warning."},
+	{"params", "map", "", "The parameters by name, up to 200."},
+	{"request", "map", "", "How parameters become a body, and further headers."},
+	{"response", "map", "", "How answers are read, and what they hold."},
+	{"pagination", "map", "", "How the API divides a list into pages."},
+	{"supports_fields", "boolean", "false", "Calls may select fields of the answer by `fields` or `preset`. For read operations."},
+	{"default_fields", "list of strings, or map", "", "The dotted paths of the fields that calls get that select none; as a map, with the type of each."},
+	{"cache", "{ttl: 30s} or headers", "", "How long an answer is fresh: a time, or as its own headers say. For read operations by GET."},
+	{"coalesce", "boolean", "false", "Identical calls at one time share one request. Needs `cache`."},
+	{"timeout_ms", "integer 1–600000", "", "Milliseconds that a call may take. Without it, those of `target.timeout_ms`."},
+	{"rate_limits", "map", "", "Limits for calls of this operation, in addition to the file's."},
+	{"danger", "map", "", "How much harm the operation can do, and what keeps it from that."},
+	{"danger_level", "safe, reversible, destructive, dangerous, forbidden", "", "The same as `danger.level`."},
+	{"requires_confirmation", "boolean", "false", "The same as `danger.requires_confirmation`."},
+	{"non_idempotent", "boolean", "", "Whether sending the request twice does more than once. Without it, so for execute and for every method but GET. Such a request is sent again only if the API has said that it did not process it."},
+	{"capability_gate", "map, or list of maps", "", "Parameters that are allowed only if the API says that it supports them."},
+	{"error_mapping", "list of maps", "", "What answers of the API mean. These rules come before the file's."},
+	{"transform", "map", "", "How results are shortened, in place of the file's `transform`."},
+	{"aliases", "list of strings", "", "Up to 20 further words by which a search finds the operation."},
+	{"deprecated", "map", "", "Since when there is something better; introspection shows it."},
+	{"lifecycle", "map", "", "What states the operation goes through; introspection shows it."},
+	{"query", "GraphQL document", "", "The query or mutation, required for protocol graphql; `maps_to` is a POST."},
+	{"variables", "map", "", "Variables of the document with fixed values."},
+	{"result_path", "dotted path", "data", "The member of the GraphQL answer that is returned."},
+}}
+
+var deprecatedBlock = block{"operations.CATEGORY[].deprecated", "", []key{
+	{"since", "string", "", "The version of the file."},
+	{"replacement", "string", "", "The operation to use instead."},
+	{"removal_date", "string", "", "When this one goes."},
+}}
+
+var lifecycleBlock = block{"operations.CATEGORY[].lifecycle", "", []key{
+	{"states", "any", "", "Shown as they are."},
+	{"supports_cancel", "any", "", ""},
+	{"supports_retry", "any", "", ""},
+	{"progress_reporting", "any", "", ""},
+}}
 
 func (c *checker) operation(n *node, path string, category Category, a *Adapter) {
 	if n.kind != wire.Object {
@@ -64,7 +102,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 		return
 	}
 	op := &Operation{Adapter: a, Index: len(a.Operations), Category: category}
-	c.misspelt(n, path, operationKeys, safetyKeys)
+	c.misspelt(n, path, safetyKeys, &operationBlock, &elsewhere)
 
 	if name, v := c.need(n, path, "name", "Operation name"); v != nil {
 		op.Name = name
@@ -132,12 +170,12 @@ func (c *checker) about(n *node, path string, op *Operation) {
 	c.response(n, path, op)
 	op.Aliases = c.aliases(n, path)
 	if d := c.get(n, path, "deprecated", wire.Object); d != nil {
-		c.known(d, path+".deprecated", "since", "replacement", "removal_date")
+		c.known(d, path+".deprecated", &deprecatedBlock)
 		at := path + ".deprecated"
 		op.Deprecated = &Deprecation{clean.Text(c.str(d, at, "since"), 100), clean.Text(c.str(d, at, "replacement"), 100), clean.Text(c.str(d, at, "removal_date"), 100)}
 	}
 	if l := c.get(n, path, "lifecycle", wire.Object); l != nil {
-		c.known(l, path+".lifecycle", "states", "supports_cancel", "supports_retry", "progress_reporting")
+		c.known(l, path+".lifecycle", &lifecycleBlock)
 		op.Lifecycle = l.shown()
 	}
 	if t := c.get(n, path, "transform", wire.Object); t != nil {
@@ -260,7 +298,12 @@ func (c *checker) placement(path string, n *node, op *Operation, inBody map[int]
 	}
 }
 
-var responseKeys = append([]string{"type", "description", "fields", "schema"}, answerKeys...)
+var responseBlock = block{"operations.CATEGORY[].response", "How an answer is read, and what it holds. [What each format becomes](adapters.md#answers).", []key{
+	{"type", "string", "", "A JSON type or one of `types`, for introspection."},
+	{"description", "string", "", "What is returned, for introspection."},
+	{"fields", "any", "", "What is in it, for introspection."},
+	{"schema", "map", "", "What the data looks like: the keys of a value, as of a parameter. It becomes the tool's `outputSchema`."},
+}}
 
 // response reads what an operation returns: a JSON type or one of the types.
 func (c *checker) response(n *node, path string, op *Operation) {
@@ -269,14 +312,14 @@ func (c *checker) response(n *node, path string, op *Operation) {
 		return
 	}
 	path += ".response"
-	c.only(r, path, responseKeys...)
+	c.only(r, path, &responseBlock, &answerBlock)
 	op.Answer = c.answer(r, path, op.Adapter.Target.graphql)
 	op.Returns = &Returns{Name: "JsonValue", Kind: "scalar", Description: clean.Text(c.str(r, path, "description"), descriptionRunes)}
 	if f := r.get("fields"); f != nil && f.kind != wire.Null {
 		op.Returns.Fields = f.shown()
 	}
 	if s := c.get(r, path, "schema", wire.Object); s != nil {
-		c.misspelt(s, path+".schema", definitionKeys, nil)
+		c.known(s, path+".schema", &valueBlock)
 		if d := new(Definition); c.definition(s, path+".schema", 0, d) {
 			op.Schema = d
 		}

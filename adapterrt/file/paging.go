@@ -14,13 +14,26 @@ const (
 	mostPages   = 20
 )
 
+var pagingBlock = block{"operations.CATEGORY[].pagination", "A call with `first` gets a page of that many items, and with `after` the ones behind a cursor, whatever the style of the API. For read operations.", []key{
+	{"style", "cursor, offset, page, link_header", must, "How the API names a position: by a cursor of its own, the number of an item, the number of a page, or the Link header of the page before."},
+	{"param_name", "string", "", "The API's parameter for the position; required but for link_header."},
+	{"per_page_param", "string", "", "The API's parameter for the number of items."},
+	{"items_path", "dotted path", "", "Where the items are in an answer. Without it, the answer is the list."},
+	{"next_path", "dotted path", "", "Where the next cursor is; required for cursor."},
+	{"total_path", "dotted path", "", "Where the number of all items is."},
+	{"default_limit", "integer 1–1000", "20", "The items of a call with `first: null`."},
+	{"max_limit", "integer 1–1000", "100", "The most that a call may ask for."},
+	{"start_page", "integer 0–1", "1", "The number of the first page."},
+	{"max_pages", "integer 1–20", "1", "How many pages of the API one call may fetch."},
+}}
+
 func (c *checker) paging(n *node, path string, op *Operation) {
 	p := c.get(n, path, "pagination", wire.Object)
 	if p == nil {
 		return
 	}
 	path += ".pagination"
-	c.known(p, path, "style", "param_name", "per_page_param", "default_limit", "max_limit", "items_path", "next_path", "total_path", "start_page", "max_pages")
+	c.known(p, path, &pagingBlock)
 	g := &Paging{
 		Style: c.word(p, path, "style", "cursor", "offset", "page", "link_header"),
 		Start: c.whole(p, path, "start_page", 1, 0, 1), Pages: c.whole(p, path, "max_pages", 1, 1, mostPages),

@@ -68,9 +68,43 @@ func (p *Param) rules() *BodyRules {
 	return p.Body
 }
 
-var definitionKeys = []string{"type", "description", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "format", "items", "properties", "types", "sensitive"}
-var propertyKeys = append([]string{"required"}, definitionKeys...)
-var paramKeys = append([]string{"required", "default", "wire_name", "wire_path", "in", "style", "encode", "file"}, definitionKeys...)
+var paramBlock = block{"operations.CATEGORY[].params.NAME", "A name has letters, digits, _ and -, and begins with a letter. The keys from `type` on are also those of `items`, of members of objects, and of `response.schema`.", []key{
+	{"required", "boolean", "false", "Each call must have the parameter. Those in the path always are, unless they have a default."},
+	{"default", "any", "", "The value in calls that have none."},
+	{"in", "body, query, path, header", "", "Where it is sent. Without it: in the path if `maps_to` names it, in the query of GET and DELETE, else in the body."},
+	{"wire_name", "string", "", "The API's name for it. Without it, its own."},
+	{"wire_path", "dotted path", "", "Its place in a nested body or query, in place of a `wire_name`."},
+	{"style", "csv, repeat, space, pipe, brackets, deep_object, json", "", "How an array or object is [written](adapters.md#requests). Without it, csv for arrays and json for objects."},
+	{"encode", "auto, always, reserved", "auto", "How a value in the path is escaped: auto keeps what is escaped already, always escapes all, reserved keeps / and :. None lets `.` or `..` through."},
+	{"file", "map", "", "The value is sent as a file of a multipart body."},
+}}
+
+// valueBlock has the keys of everything that describes a value.
+var valueBlock = block{"operations.CATEGORY[].params.NAME", "", []key{
+	{"type", "string, integer, number, boolean, array, object", must, "The JSON type."},
+	{"types", "list of string, integer, number, boolean, array, object, null", "", "Further types that are allowed. With \"null\" a required parameter may be null."},
+	{"description", "string", "", "What it is, up to 1,000 characters. The model reads it."},
+	{"enum", "list", "", "The values that are allowed, up to 1,000."},
+	{"minimum", "number", "", "The least number."},
+	{"maximum", "number", "", "The greatest number."},
+	{"minLength", "integer 0–1073741824", "", "The least number of characters."},
+	{"maxLength", "integer 0–1073741824", "", "The greatest number of characters."},
+	{"pattern", "RE2 syntax", "", "A regular expression that a string must match."},
+	{"format", "string", "", "A word for the model, as in JSON Schema; binary makes it a file in a multipart body."},
+	{"items", "map", "", "The elements of an array."},
+	{"properties", "map", "", "The members of an object by name, up to four levels deep. Members that are not described are sent unchanged."},
+	{"sensitive", "boolean", "false", "The value is a secret: no error, preview or question shows it."},
+}}
+
+var propertyBlock = block{"operations.CATEGORY[].params.NAME.properties.NAME", "Beside these, the keys of a value.", []key{
+	{"required", "boolean", "false", "Each object must have the member."},
+}}
+
+var fileBlock = block{"operations.CATEGORY[].params.NAME.file", "The parameter is a string, or an array of them, and the body is multipart.", []key{
+	{"name", "string", "", "The file's name, with other parameters in braces, which are then not sent by themselves. Without it, the parameter's own."},
+	{"type", "string", "", "The media type. Without it, application/octet-stream, or text/plain with `text`."},
+	{"text", "boolean", "false", "The value is the text of the file, not base64."},
+}}
 
 // shapeKeys are the keys of a parameter that decide in which form and place its value is sent.
 var shapeKeys = []string{"wire_name", "wire_path", "style", "encode", "properties", "types"}
@@ -100,7 +134,7 @@ func (c *checker) param(f field, path string) *Param {
 		c.wrong(SchemaInvalidType, path, "parameter must be a map", "object", n, f.line)
 		return nil
 	}
-	c.misspelt(n, path, paramKeys, shapeKeys)
+	c.misspelt(n, path, shapeKeys, &paramBlock, &valueBlock)
 	if !c.definition(n, path, 0, &p.Definition) {
 		return nil
 	}
@@ -218,7 +252,7 @@ func (c *checker) definition(n *node, path string, depth int, d *Definition) boo
 		if d.Type != TypeArray {
 			c.wrong(SchemaInvalidValue, path+".items", "items is for arrays", "type array", i, 0)
 		} else {
-			c.misspelt(i, path+".items", definitionKeys, shapeKeys)
+			c.misspelt(i, path+".items", shapeKeys, &valueBlock)
 			if e := new(Definition); c.definition(i, path+".items", depth, e) {
 				d.Items, d.Sensitive = e, d.Sensitive || e.Sensitive
 			}
@@ -273,7 +307,7 @@ func (c *checker) properties(n *node, path string, depth int, d *Definition) {
 			c.wrong(SchemaInvalidName, at, "property name is not valid", "up to 128 visible characters", nil, f.line)
 			continue
 		}
-		c.misspelt(f.val, at, propertyKeys, shapeKeys)
+		c.misspelt(f.val, at, shapeKeys, &propertyBlock, &valueBlock)
 		p := Property{Name: f.key}
 		if c.definition(f.val, at, depth+1, &p.Definition) {
 			c.present(f.val, at, "required", "boolean")
@@ -349,7 +383,7 @@ func (c *checker) filePart(n *node, path string, p *Param) {
 		return
 	}
 	path += ".file"
-	c.only(f, path, "name", "type", "text")
+	c.only(f, path, &fileBlock)
 	part := &FilePart{Type: c.str(f, path, "type"), Text: c.flag(f, path, "text", false)}
 	if !IsHeaderValue(part.Type) || len(part.Type) > 200 {
 		c.wrong(SchemaInvalidValue, path+".type", "type is not a media type", "type/subtype", f.get("type"), 0)

@@ -9,6 +9,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+var requestBlock = block{"operations.CATEGORY[].request", "Without it, the parameters of the body are the members of a JSON object. [Which body needs which key](adapters.md#requests). GET and GraphQL take only `headers`.", []key{
+	{"as", "json, form, multipart, text, bytes", "", "The format of the body. Without it, `target.serialization`."},
+	{"body_required", "boolean", "false", "`{}` or an empty form is sent if no parameter gives a body."},
+	{"body_from", "string", "", "The parameter whose value is the whole body; required for text and bytes. Not for forms."},
+	{"body", "any", "", "A template of a JSON body: `\"{name}\"` stands for the value of a parameter, `{name}` within a text for its text. It must name all parameters of the body, and excludes `body_from`."},
+	{"form_style", "json, repeat, brackets", "", "How a form writes arrays and objects whose parameter has no `style`."},
+	{"index", "numbers, none", "numbers", "Whether a form writes `a[0]=v` or `a[]=v`."},
+	{"encode", "map", "", "Parameters that callers give as text and the API wants in base64: `name: base64`."},
+	{"headers", "map", "", "Further headers: name and value. No credentials."},
+}}
+
 // request reads an operation's request block. It returns the parameters that the block names
 // for the body as bound; placement then places them in the body.
 func (c *checker) request(n *node, path string, op *Operation) (bound map[int]bool) {
@@ -20,7 +31,7 @@ func (c *checker) request(n *node, path string, op *Operation) (bound map[int]bo
 		return nil
 	}
 	path += ".request"
-	c.only(r, path, "as", "body_required", "form_style", "index", "body_from", "body", "encode", "headers")
+	c.only(r, path, &requestBlock)
 	q := &Request{Whole: -1, Headers: c.headers(r, path)}
 	c.templates(r.get("headers"), join(path, "headers"))
 	op.Request = q

@@ -51,13 +51,28 @@ func (r *Redirects) Allows(host string) bool {
 	})
 }
 
+var targetBlock = block{"target", "", []key{
+	{"base_url", "URL", must, "The URL that all paths are appended to: https, without a slash at its end, a query or user information. http is for localhost and `adapters.network.insecure_hosts`."},
+	{"base_url_env", "variable", "", "The URL is read from there when the file is loaded, and counts before `base_url`, which may then be absent."},
+	{"base_url_file", "file", "", ""},
+	{"transport", "http", must, "The word http."},
+	{"protocol", "rest, graphql", must, "With graphql, each operation has a `query`."},
+	{"serialization", "json, form", must, "The format of bodies, unless `request.as` says another."},
+	{"headers", "map", "", "Headers of every request: name and value. No credentials."},
+	{"headers_env", "map", "", "Headers whose values are secrets: the variable or the file of each."},
+	{"headers_file", "map", "", ""},
+	{"timeout_ms", "integer 1–600000", "30000", "Milliseconds that a call may take."},
+	{"retries", "integer 0–10", "0", "How often a request that is safe to repeat is sent again."},
+	{"retry_delay_ms", "integer 0–60000", "1000", "Milliseconds before the first repetition."},
+	{"redirects", "none, same_origin, or list of host names", "", "Which redirects of a GET are followed. Without it, `adapters.network.redirects` decides."},
+}}
+
 func (c *checker) target(root *node, t *Target) {
 	n := c.block(root, "target", "Target")
 	if n == nil {
 		return
 	}
-	c.known(n, "target", "base_url", "base_url_env", "base_url_file", "transport", "protocol", "serialization", "headers", "headers_env", "headers_file",
-		"timeout_ms", "retries", "retry_delay_ms", "redirects")
+	c.known(n, "target", &targetBlock)
 	c.base(n, t)
 	c.plugin(n, "transport", "Transport", []string{"http"}, []string{"websocket", "serial", "native"})
 	t.graphql = c.plugin(n, "protocol", "Protocol", []string{"rest", "graphql"}, []string{"jsonrpc", "grpc", "custom"}) == "graphql"

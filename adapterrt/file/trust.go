@@ -54,12 +54,21 @@ func ParseTrust(word string) (Trust, bool) {
 	return Trust{Declared: true, Level: TrustLevel(max(i, 0))}, i >= 0
 }
 
+var trustBlock = block{"trust", "How far the file is trusted. Which operations that allows, the operator decides (`adapters.trust`).", []key{
+	{"level", "untested, generated, validated, community_reviewed, certified, community, verified, official", must, "The level. `adapters.trust.max_self_declared` is the highest that counts. generated, community, verified and official also say which categories are allowed."},
+	{"verified_by", "any", "", "Shown by introspection, like all further keys here, and not verified."},
+	{"verified_at", "any", "", ""},
+	{"validation_report", "any", "", ""},
+	{"promotion_history", "any", "", ""},
+	{"certification", "any", "", ""},
+}}
+
 func (c *checker) trust(root *node) (t Trust) {
 	n := c.get(root, "", "trust", wire.Object)
 	if n == nil {
 		return t
 	}
-	c.only(n, "trust", "level", "verified_by", "verified_at", "validation_report", "promotion_history", "certification")
+	c.only(n, "trust", &trustBlock)
 	word, v := c.need(n, "trust", "level", "Trust level")
 	if v == nil {
 		return t
@@ -109,6 +118,14 @@ type Danger struct {
 	Reasons  []string
 }
 
+var dangerBlock = block{"operations.CATEGORY[].danger", "", []key{
+	{"level", "safe, reversible, destructive, dangerous, forbidden", "", "How much harm the operation can do. Without it, the category and the name decide: delete is destructive, a name such as `purge_*` dangerous, `drop_*` forbidden."},
+	{"requires_confirmation", "boolean", "false", "The operation is carried out only after a confirmation."},
+	{"cooldown_seconds", "integer 0–86400", "0", "Seconds between two calls."},
+	{"confirmation_message", "string", "", "What the user is asked, up to 300 characters."},
+	{"reasons", "list of strings", "", "Why it is dangerous; shown with the question."},
+}}
+
 // danger reads the danger of the operation n, which has that category and name.
 func (c *checker) danger(n *node, path string, category Category, name string) (d Danger) {
 	foreign := c.notOurs(n, path)
@@ -117,7 +134,7 @@ func (c *checker) danger(n *node, path string, category Category, name string) (
 	nested := -1
 	if b := c.get(n, path, "danger", wire.Object); b != nil {
 		at := path + ".danger"
-		c.only(b, at, append([]string{"level", "requires_confirmation", "cooldown_seconds", "confirmation_message", "reasons"}, elsewhere...)...)
+		c.only(b, at, &dangerBlock, &elsewhere)
 		foreign = c.notOurs(b, at) || foreign
 		nested = c.dangerWord(b, at, "level")
 		d.Confirm = c.flag(b, at, "requires_confirmation", d.Confirm)
@@ -171,13 +188,13 @@ func anyMatch(patterns []string, name string) bool {
 // elsewhere are safety keys of other runtimes, which this one does not support. An operation
 // or file that has one of them needs confirmation instead, as the closest protection. They count as declared danger:
 // in a file whose author has thought of it, the other destructive operations need confirmation, too.
-var elsewhere = []string{"approval", "escalation", "operation_overrides"}
+var elsewhere = block{keys: []key{{name: "approval"}, {name: "escalation"}, {name: "operation_overrides"}}}
 
 // notOurs warns of the keys in elsewhere and reports whether there is one.
 func (c *checker) notOurs(n *node, path string) (any bool) {
-	for _, key := range elsewhere {
-		if v := n.get(key); v != nil {
-			c.warn(SchemaUnknownField, join(path, key), key+" is not supported; the operations that it applies to need confirmation instead", v.line)
+	for _, k := range elsewhere.keys {
+		if v := n.get(k.name); v != nil {
+			c.warn(SchemaUnknownField, join(path, k.name), k.name+" is not supported; the operations that it applies to need confirmation instead", v.line)
 			any = true
 		}
 	}

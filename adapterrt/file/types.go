@@ -7,6 +7,22 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+var typeBlock = block{"types[]", "", []key{
+	{"name", "string", must, "The name: letters, digits, _ and -."},
+	{"kind", "scalar, enum, object, union", must, "What kind of type it is."},
+	{"description", "string", "", "What it stands for."},
+	{"values", "list of strings", "", "The values of an enum, which requires them."},
+	{"fields", "list of maps", "", "The fields of an object, which requires them."},
+	{"members", "list of strings", "", "The types of a union, which requires them."},
+}}
+
+var typeFieldBlock = block{"types[].fields[]", "", []key{
+	{"name", "string", must, "The name of the field."},
+	{"type", "string", must, "The name of its type."},
+	{"required", "boolean", "false", "Whether each object has it."},
+	{"description", "string", "", "What it holds."},
+}}
+
 // types reads the types that the adapter declares. Introspection lists them after the types
 // that are generated from its operations.
 func (c *checker) types(root *node) (declared []DeclaredType) {
@@ -15,7 +31,7 @@ func (c *checker) types(root *node) (declared []DeclaredType) {
 		return nil
 	}
 	for path, e := range c.maps(n, "types", "a type") {
-		c.known(e, path, "name", "kind", "description", "values", "fields", "members")
+		c.known(e, path, &typeBlock)
 		t := DeclaredType{Description: clean.Text(c.str(e, path, "description"), descriptionRunes)}
 		var v *node
 		if t.Name, v = c.need(e, path, "name", "Type name"); v != nil {
@@ -60,7 +76,7 @@ func (c *checker) typeFields(n *node, path string) (out []byte) {
 		return nil
 	}
 	for at, f := range c.maps(list, path+".fields", "a field") {
-		c.known(f, at, "name", "type", "required", "description")
+		c.known(f, at, &typeFieldBlock)
 		name, _ := c.need(f, at, "name", "Field name")
 		typ, _ := c.need(f, at, "type", "Field type")
 		o := wire.Members(nil).Str("name", clean.Text(name, 200)).Str("type", clean.Text(typ, 200)).Bool("required", c.flag(f, at, "required", false))

@@ -88,6 +88,31 @@ var isoDate = pattern.Later(`^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?:
 // characters in an adapter's description.
 const shortDescription, longDescription = 10, 200
 
+var adapterBlock = block{top, "", []key{
+	{"name", "string", must, "The adapter's name: 2–64 characters of a-z, 0-9 and -, beginning with a letter, not ending with -. The file is called `NAME-adapter.md`."},
+	{"type", "adapter", must, "The word adapter."},
+	{"version", "string", must, "The version of the file, as MAJOR.MINOR.PATCH, in quotes."},
+	{"description", "string", must, "What the API is for, in 10–200 characters. The model reads it."},
+	{"target", "map", must, "Where the API is."},
+	{"operations", "map", must, "What clients can call."},
+	{"auth", "map", "", "Where the credentials of the API are. Without it, requests carry none."},
+	{"trust", "map", "", "How far the file is trusted."},
+	{"rate_limits", "map", "", "How often the API may be called."},
+	{"breaker", "map", "", "When an API that fails is not called for a while. Without it, never."},
+	{"error_mapping", "list of maps", "", "What answers of the API mean, for all operations."},
+	{"transform", "map", "", "How results of the operations are shortened: the keys of a [rule](configuration.md#transformrules), without `match`. It applies where no rule of the configuration names the operation."},
+	{"types", "list of maps", "", "Types for `response.type`, which introspection shows."},
+	{"presets", "map", "", "Names for lists of dotted paths, which calls of operations with `supports_fields` may select by `preset`."},
+	{"author", "string", "", "Who wrote the file. Introspection shows this and the next three keys."},
+	{"tags", "list of strings", "", "Words under which introspection and searches list the operations."},
+	{"triggers", "list of strings", "", "Further words about the API."},
+	{"created", "string", "", "The date or time, in ISO 8601."},
+	{"modified", "string", "", ""},
+}}
+
+// laterKeys are keys of the specification that this runtime does not support.
+var laterKeys = block{keys: []key{{name: "error_codes"}, {name: "shared_parameters"}}}
+
 // adapter checks and compiles the whole front matter.
 func (c *checker) adapter(root *node) *Adapter {
 	if root.kind != wire.Object {
@@ -95,10 +120,8 @@ func (c *checker) adapter(root *node) *Adapter {
 		return nil
 	}
 	a := &Adapter{File: c.file, Index: map[string]*Operation{}}
-	keys := append([]string{"name", "type", "version", "description", "target", "auth", "operations", "author", "tags", "triggers",
-		"created", "modified", "trust", "rate_limits", "breaker", "transform", "types", "presets", "error_mapping", "error_codes", "shared_parameters"}, elsewhere...)
-	c.misspelt(root, "", keys, []string{"trust"})
-	c.later(root, "", "error_codes", "shared_parameters")
+	c.misspelt(root, "", []string{"trust"}, &adapterBlock, &laterKeys, &elsewhere)
+	c.later(root, "", names([]*block{&laterKeys})...)
 	a.errors = c.errorRules(root, "")
 	c.secrets(root, "")
 

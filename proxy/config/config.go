@@ -61,7 +61,7 @@ type Config struct {
 	Session  Session           `yaml:"session"`
 	Bridge   Bridge            `yaml:"bridge"`
 	Store    Store             `yaml:"store"`
-	// Transform makes results fit for the model; nil leaves them alone.
+	// Transform makes results fit for the model. Without it they are left alone.
 	Transform *transform.Config `yaml:"transform"`
 	Footprint Footprint         `yaml:"footprint"`
 	Limits    Limits            `yaml:"limits"`

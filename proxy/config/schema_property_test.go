@@ -62,7 +62,7 @@ func TestDocumentedConfigurationsValidate(t *testing.T) {
 			ours = ours || is
 		}
 		auth, _ := settings["auth"].(map[string]any)
-		if !ours || settings["target"] != nil || auth["type"] != nil {
+		if !ours || settings["target"] != nil || settings["maps_to"] != nil || auth["type"] != nil {
 			return // a part of an adapter
 		}
 		found[filepath.Base(file)]++
