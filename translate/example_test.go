@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A client of 2024-11-05 lists the tools of a server of 2025-06-18.
+// ExampleTable_NewAdapter: a client of 2024-11-05 lists the tools of a server of 2025-06-18.
 func ExampleTable_NewAdapter() {
 	table, err := translate.NewTable(translate.Options{})
 	if err != nil {
@@ -30,6 +30,7 @@ func ExampleTable_NewAdapter() {
 	// WARN C01 result.tools[0].title
 }
 
+// ExampleProtocolError reads what an error says.
 func ExampleProtocolError() {
 	table, err := translate.NewTable(translate.Options{ResourceContentsName: "strict"})
 	if err != nil {
@@ -58,7 +59,7 @@ func (a noPings) TranslateRequest(request []byte) (translate.Translated, error) 
 	return a.ProtocolAdapter.TranslateRequest(request)
 }
 
-// An adapter of another package.
+// ExampleProtocolAdapter is an adapter of another package.
 func ExampleProtocolAdapter() {
 	table, err := translate.NewTable(translate.Options{})
 	if err != nil {
