@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
 	"github.com/dragoman-proxy/dragoman/adapterrt/plaintext"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -214,7 +215,7 @@ func (c *checker) headers(n *node, path string) []Header {
 		case !IsHeaderValue(f.val.text):
 			c.wrong(SchemaInvalidValue, path, "header value must not hold control characters", "no CR, LF or NUL", f.val, 0)
 		default:
-			if holdsCredential(f.key) {
+			if secret.Named(f.key) {
 				c.mind(SchemaEmbeddedCredential, path, "a header of this name is for auth; the file must not hold its value", f.line)
 			}
 			out = append(out, Header{f.key, strings.TrimSpace(f.val.text)})
