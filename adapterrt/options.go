@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
@@ -29,7 +30,12 @@ type Shown struct {
 	// Grants are what callers may use, by Request.Grant. The callers without a grant, "", may
 	// use everything.
 	Grants map[string]Grant
+	// Words are the operator's, for the instructions: text of one line, at most 500 bytes.
+	Words string
 }
+
+// maxWords is the greatest length of Shown.Words in bytes.
+const maxWords = 500
 
 // Options are the operator's choices. The zero value is ready to use.
 type Options struct {
@@ -119,6 +125,12 @@ func (o *Options) setDefaults() error {
 		if err := g.Validate(); err != nil {
 			bad("tokens.%s.%w", name, err)
 		}
+	}
+	switch {
+	case len(o.Words) > maxWords:
+		bad("instructions_text has %d bytes, and may have %d", len(o.Words), maxWords)
+	case clean.Text(o.Words, maxWords) != o.Words:
+		bad("instructions_text has hidden characters")
 	}
 	if o.ToolPrefix != "" && !present.IsToolPrefix(o.ToolPrefix) {
 		bad("tool prefix %q must be of a-z, 0-9 and _ and end with _", o.ToolPrefix)

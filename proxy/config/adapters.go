@@ -33,8 +33,10 @@ type Adapters struct {
 	// refuses the session. Prefix avoids the collision.
 	OnClash string `yaml:"on_clash"`
 	// Instructions places the adapters' instructions beside the server's: append, prepend, replace, or
-	// off.
+	// off. With append, their first line comes first where the server's text would push it behind 512 characters.
 	Instructions string `yaml:"instructions"`
+	// InstructionsText is a sentence or two of the operator's for the adapters' instructions, at most 500 bytes.
+	InstructionsText string `yaml:"instructions_text"`
 	// Introspection is extended, which names parameters under both of their keys; compact,
 	// under params alone; or strict, the closed form of details.
 	Introspection string `yaml:"introspection"`
@@ -214,7 +216,7 @@ func (a *Adapters) Shown() (adapterrt.Shown, error) {
 	if err != nil {
 		return adapterrt.Shown{}, fmt.Errorf("adapters.mode: %w", err)
 	}
-	s := adapterrt.Shown{Mode: mode, Pin: a.Pin}
+	s := adapterrt.Shown{Mode: mode, Pin: a.Pin, Words: strings.Join(strings.Fields(a.InstructionsText), " ")}
 	for name, g := range a.Tokens {
 		if s.Grants == nil {
 			s.Grants = map[string]adapterrt.Grant{}
