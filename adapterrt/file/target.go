@@ -207,7 +207,7 @@ func (c *checker) headers(n *node, path string) []Header {
 		case !IsToken(f.key):
 			c.wrong(SchemaInvalidValue, path, "header name is not valid", "RFC 9110 token", f.val, 0)
 		case strings.EqualFold(f.key, "authorization") || strings.HasPrefix(strings.ToLower(f.key), "proxy-auth"):
-			c.wrong(AuthConfigInvalid, path, "credentials belong to auth", "auth block", &node{kind: wire.Object, line: f.line}, 0)
+			c.wrong(AuthConfigInvalid, path, "credentials belong to auth", "auth block", f.val.hidden(), 0)
 		case IsForbiddenHeader(f.key):
 			c.wrong(SchemaInvalidValue, path, "header must not be set", "any header but those of the connection", f.val, 0)
 		case f.val.kind != wire.String && f.val.kind != wire.Number && f.val.kind != wire.Boolean:

@@ -211,6 +211,11 @@ var parameters = map[string]bool{
 	"x-amz-signature": true, "x-goog-signature": true,
 }
 
+// InQuery reports whether a parameter of a URL is a secret: by its name, or by a name that says less and the form of its value.
+func InQuery(name, value string) bool {
+	return ClassOf(name, value) == Hidden || parameters[strings.ToLower(name)] && isRandom(value)
+}
+
 // weak are names that only a value of the form of a key makes those of secrets, outside of URLs.
 var weak = map[string]bool{"key": true, "sig": true, "signature": true, "jwt": true}
 
