@@ -13,6 +13,7 @@ const (
 	minKey       = 16 // bytes of a key
 	maxGap       = 32 // bytes between a name and its value
 	maxQuoted    = 4 << 10
+	maxOpen      = 256        // bytes of what may be a value, and is read again if it is none
 	handleOpen   = "[handle " // of what stands in the place of a handle
 	confirmStart = "conf_"    // of the tokens that confirm a call
 	pemStart     = "-----BEGIN "
@@ -262,8 +263,8 @@ func (s *scan) assigned(from, end int) int {
 			}
 		}
 	}
-	to := at + s.extent(at, quote)
-	if sep == '=' && quote == "" && (from == 0 || inQuery || strings.HasPrefix(rest, "]") || strings.HasPrefix(rest, "%5")) {
+	to := at + s.extent(at, quote, isWeak)
+	if sep == '=' && quote == "" && !isWeak && (from == 0 || inQuery || strings.HasPrefix(rest, "]") || strings.HasPrefix(rest, "%5")) {
 		to = at + formValue(s.in[at:])
 	}
 	text := s.in[at:to]
@@ -276,6 +277,8 @@ func (s *scan) assigned(from, end int) int {
 		return 0
 	case isWeak && !isRandom(text):
 		return 0
+	case isWeak:
+		return s.strike(at, at+s.extent(at, quote, false), Struck)
 	case c == Handle:
 		return s.strike(at, to, s.handle(text))
 	case (quote != "" || isHeader(name)) && IsAdvice(text):
@@ -339,7 +342,7 @@ func (s *scan) container(from, end, at int) int {
 	quoted := from > 0 && s.in[from-1] == '"' && s.in[end] == '"' || from > 1 && s.in[from-2] == '\\'
 	most := len(s.in)
 	if !quoted {
-		most = min(most, at+maxQuoted)
+		most = min(most, at+maxOpen)
 	}
 	depth, inText, to := 0, false, 0
 	for i := at; i < most && to == 0; i++ {
@@ -480,9 +483,13 @@ func separator(rest string) (sep byte, quote string, gap int) {
 	return sep, "", from
 }
 
-// extent returns the length of the value at an index. If its quote does not end, it is the rest of the line.
-func (s *scan) extent(at int, quote string) int {
+// extent returns the length of the value at an index. If its quote does not end, it is the rest of the line. Of a value that
+// may be none it reads only as much as a key has.
+func (s *scan) extent(at int, quote string, isWeak bool) int {
 	text := s.in[at:]
+	if isWeak {
+		text = text[:min(len(text), maxOpen)]
+	}
 	if quote == "" {
 		return value(text)
 	}
