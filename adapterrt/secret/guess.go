@@ -206,15 +206,15 @@ func isReference(value string) bool {
 	return inner != "" && strings.Trim(inner, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
-// parameters are names of secrets in the query of a URL, beside those of [ClassOf].
+// parameters are names of secrets in the query of a URL, beside those of [ClassOf] and in the same form.
 var parameters = map[string]bool{
 	"key": true, "code": true, "sig": true, "signature": true, "auth": true, "jwt": true, "sid": true, "session": true,
-	"x-amz-signature": true, "x-goog-signature": true,
+	"xamzsignature": true, "xgoogsignature": true,
 }
 
 // InQuery reports whether a parameter of a URL is a secret: by its name, or by a name that says less and the form of its value.
 func InQuery(name, value string) bool {
-	return ClassOf(name, value) == Hidden || parameters[strings.ToLower(name)] && isRandom(value)
+	return ClassOf(name, value) == Hidden || parameters[string(appendFolded(nil, name))] && isRandom(value)
 }
 
 // weak are names that only a value of the form of a key makes those of secrets, outside of URLs.
@@ -227,16 +227,18 @@ func (s *scan) assigned(from, end int) int {
 	c := ClassOf(strings.TrimLeft(name, "-"), "")
 	inQuery := from > 0 && strings.IndexByte("?&#", s.in[from-1]) >= 0
 	isWeak := false
-	switch lower := strings.ToLower(name); {
+	switch {
 	case c == Handle && s.handle == nil:
 		return 0
-	case c != Plain:
-	case inQuery && parameters[lower]:
+	case c == Plain:
+		var buf [64]byte
+		folded := appendFolded(buf[:0], name)
+		if isWeak = weak[string(folded)]; inQuery && parameters[string(folded)] {
+			isWeak = false
+		} else if !isWeak {
+			return 0
+		}
 		c = Hidden
-	case weak[lower]:
-		c, isWeak = Hidden, true
-	default:
-		return 0
 	}
 	if at := s.element(from, end, isWeak); at > 0 {
 		return at
