@@ -273,6 +273,8 @@ func (s *scan) assigned(from, end int) int {
 	switch {
 	case isReference(text) || text == "" || text == "null" || text == "true" || text == "false":
 		return 0
+	case isHeader(name) && isReference(behind(s.in[to:])): // of a scheme, as advice has it
+		return 0
 	case strings.HasPrefix(Struck, text) && len(text) >= len(Struck)-1:
 		return 0
 	case ClassOf(name, text) == Plain && isCount(text):
@@ -505,6 +507,15 @@ func (s *scan) extent(at int, quote string, isWeak bool) int {
 		}
 	}
 	return line(text)
+}
+
+// behind returns the value that comes behind blanks, or "" if there are none.
+func behind(text string) string {
+	at := blanks(text)
+	if at == 0 {
+		return ""
+	}
+	return text[at : at+value(text[at:])]
 }
 
 // line returns the length of the first line of text.

@@ -118,7 +118,7 @@ func (b *Beside) Of(member string) Class {
 
 // The words of sentences about what is wrong with a value: those that say it alone, those that say it with others, and the rest.
 const (
-	alone = `required missing invalid incorrect wrong bad empty blank null undefined none expired revoked denied refused rejected
+	alone = `absent unset required missing invalid incorrect wrong bad empty blank null undefined none expired revoked denied refused rejected
 unknown unauthorized forbidden unsupported disabled inactive malformed mismatch mismatched`
 	saying = `is are was were be been has have had must should shall can cannot can't could may might not no already too need needs
 needed does do did doesn't don't isn't aren't wasn't match matches contain contains include includes please use try enter check`
