@@ -117,13 +117,22 @@ func TestChecksAgreeWithServe(t *testing.T) {
 	} {
 		config := file("c.yaml", c.settings)
 		const server = "http://127.0.0.1:1/mcp"
-		for _, args := range [][]string{
+		listens := strings.Contains(c.settings, "listen")
+		commands := [][]string{
 			{"serve", "--config", config, server},
 			{"config", "check", config},
 			{"doctor", "--config", config, server},
 			{"doctor", "--config", config},
-		} {
-			if args[0] != "config" && !strings.Contains(c.settings, "listen") {
+		}
+		if !listens {
+			commands = append(commands, []string{"stdio", "--config", config, server})
+		}
+		if !listens && !strings.Contains(c.settings, filepath.ToSlash(dir)) && !strings.Contains(c.settings, "inspect") { // no file, and nothing that only serving makes
+			commands = append(commands, []string{"translate", "--config", config, "--from", "2025-06-18", "--to", "2025-11-25"},
+				[]string{"transform", "--config", config}, []string{"config", "print", "--config", config}, []string{"probe", "--config", config, server})
+		}
+		for _, args := range commands {
+			if (args[0] == "serve" || args[0] == "doctor") && !listens {
 				args = append(args, "--listen", "127.0.0.1:0")
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -58,7 +58,11 @@ func canStart(e *exam) bool { return e.Start != nil }
 func start(_ context.Context, e *exam) {
 	err := e.Start(e.cfg)
 	if err == nil {
-		e.ok("serve starts with it", "")
+		what := "serve starts with it"
+		if !hasServer(e) && !hasAdapters(e) {
+			what += " and with a server, which it does not name"
+		}
+		e.ok(what, "")
 		return
 	}
 	var all setting.Mistakes
