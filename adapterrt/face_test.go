@@ -339,7 +339,7 @@ func TestNoLiteralLooksLikeALeak(t *testing.T) {
 	for _, file := range files {
 		if slices.Contains([]string{
 			"file/operation.go", "file/target.go", "file/trust.go", "file/types.go", "clean/sanitize.go",
-			"present/starter.go", "rehearse.go", "present/gentypes.go", "present/instructions.go", "present/search.go", "find/words.go",
+			"present/starter.go", "rehearse.go", "present/gentypes.go", "present/instructions.go", "present/search.go", "find/words.go", "secret/names.go",
 		}, file) || strings.HasPrefix(file, "openapi/") {
 			continue // these files contain patterns, and texts that are in no failure; openapi is for the command
 		}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
@@ -434,6 +436,53 @@ func TestSearchMode(t *testing.T) {
 	}
 	if lines := strings.Count(called(t, rt, "search_operations", `{"query":"list","limit":99}`), "\n"); lines != present.MostHits {
 		t.Error(lines)
+	}
+}
+
+// TestFailuresOfOneOperationToolsAreErrors: a tool for one operation says with isError that it failed, as MCP wants it, also
+// where an agent can correct the request; the tools of MCP-AQL say so with success alone, as its runner wants it.
+func TestFailuresOfOneOperationToolsAreErrors(t *testing.T) {
+	ops := `read:
+- {name: get_item, maps_to: "GET /items/{id}", description: Get, params: {id: {type: integer, required: true}}}
+delete:
+- {name: drop_item, maps_to: "DELETE /items/{id}", description: Drop, danger_level: destructive, requires_confirmation: true, params: {id: {type: integer, required: true}}}`
+	base := api(t, say(404, "application/json", `{"message":"no such item"}`)).URL
+	const aql = `{"operation":"get_item","params":{"id":%s}}`
+	for _, c := range []struct {
+		mode      Mode
+		tool      string
+		arguments string
+		code      string
+		isError   bool
+	}{
+		{Discrete, "get_item", `{"id":1}`, "NOT_FOUND_RESOURCE", true},
+		{Discrete, "get_item", `{}`, "VALIDATION_MISSING_PARAM", true},
+		{Discrete, "get_item", `{"id":"x"}`, "VALIDATION_INVALID_TYPE", true},
+		{Discrete, "get_item", `[]`, "VALIDATION_INVALID_TYPE", true},
+		{Discrete, "drop_item", `{"id":1}`, "CONFIRMATION_REQUIRED", true},
+		{Semantic, "get_item", `{"id":1}`, "NOT_FOUND_RESOURCE", true}, // it is pinned
+		{Search, "get_item", `{"id":1}`, "NOT_FOUND_RESOURCE", true},
+		{Semantic, "mcp_aql_read", fmt.Sprintf(aql, "1"), "NOT_FOUND_RESOURCE", false},
+		{Semantic, "mcp_aql_read", fmt.Sprintf(aql, `"x"`), "VALIDATION_INVALID_TYPE", false},
+		{Single, "mcp_aql", fmt.Sprintf(aql, "1"), "NOT_FOUND_RESOURCE", false},
+		{Search, "call_read", fmt.Sprintf(aql, "1"), "NOT_FOUND_RESOURCE", false},
+		{Search, "search_operations", `{}`, "VALIDATION_MISSING_PARAM", false},
+	} {
+		rt := one(t, Options{Shown: Shown{Mode: c.mode, Pin: []string{"get_item"}}}, base, ops)
+		r, ok := rt.CallTool(context.Background(), c.tool, &Request{Body: []byte(c.arguments), Session: "s"})
+		if !ok {
+			t.Fatalf("%v: no tool %s", c.mode, c.tool)
+		}
+		out := string(rt.AppendToolResult(nil, &r))
+		code := gjson.Get(gjson.Get(out, "content.0.text").Str, "error.code").Str
+		if code != c.code || gjson.Get(out, "isError").Bool() != c.isError || r.IsError() != c.isError {
+			t.Errorf("%v %s %s: %s", c.mode, c.tool, c.arguments, out)
+		}
+	}
+	// Neither the plain endpoints nor their status change.
+	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, base, ops)
+	if r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: fmt.Appendf(nil, aql, "1")}); r.IsError() || r.HTTPStatus() != 404 {
+		t.Errorf("the endpoint: %v %d", r.IsError(), r.HTTPStatus())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
@@ -29,7 +30,12 @@ type Shown struct {
 	// Grants are what callers may use, by Request.Grant. The callers without a grant, "", may
 	// use everything.
 	Grants map[string]Grant
+	// Words are the operator's, for the instructions: text of one line, at most 500 bytes.
+	Words string
 }
+
+// maxWords is the greatest length of Shown.Words in bytes.
+const maxWords = 500
 
 // Options are the operator's choices. The zero value is ready to use.
 type Options struct {
@@ -79,6 +85,9 @@ type Options struct {
 	UserAgent string
 }
 
+// Validate returns what [New] finds wrong with o.
+func (o Options) Validate() error { return o.setDefaults() }
+
 func (o *Options) setDefaults() error {
 	o.HTTPPrefix, o.UserAgent = cmp.Or(o.HTTPPrefix, "/adapters"), cmp.Or(o.UserAgent, "dragoman")
 	o.MaxRequestBytes, o.MaxResponseBytes = cmp.Or(o.MaxRequestBytes, 1<<20), cmp.Or(o.MaxResponseBytes, 10<<20)
@@ -93,35 +102,43 @@ func (o *Options) setDefaults() error {
 		rand.Read(o.CursorKey)
 	}
 	var errs []error
-	bad := func(format string, v ...any) { errs = append(errs, fmt.Errorf("adapters: "+format, v...)) }
+	bad := func(setting, format string, v ...any) {
+		errs = append(errs, fmt.Errorf("adapters."+setting+": "+format, v...))
+	}
 	if o.MaxRequestBytes < 64<<10 || o.MaxRequestBytes > 10<<20 {
-		bad("request limit %d is not within 64 KiB–10 MiB", o.MaxRequestBytes)
+		bad("max_request", "%d is not within 64KiB and 10MiB", o.MaxRequestBytes)
 	}
 	if o.MaxResponseBytes < 1<<20 || o.MaxResponseBytes > 100<<20 {
-		bad("response limit %d is not within 1–100 MiB", o.MaxResponseBytes)
+		bad("max_response", "%d is not within 1MiB and 100MiB", o.MaxResponseBytes)
 	}
 	if err := o.policy().Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	if len(o.CursorKey) < 16 {
-		bad("cursor key needs 16 bytes, not %d", len(o.CursorKey))
+		bad("cursor_key", "needs 16 bytes, not %d", len(o.CursorKey))
 	}
 	if !strings.HasPrefix(o.HTTPPrefix, "/") || strings.HasSuffix(o.HTTPPrefix, "/") {
-		bad("HTTP prefix %q must start with a slash and not end with one", o.HTTPPrefix)
+		bad("http_prefix", "%q must begin with / and not end with it", o.HTTPPrefix)
 	}
 	for _, name := range sortedKeys(o.Callers) {
 		if err := o.Callers[name].Validate(); err != nil {
-			bad("callers.%s: %w", name, err)
+			bad("callers."+name, "%w", err)
 		}
 	}
 	for _, name := range sortedKeys(o.Grants) {
 		g := o.Grants[name]
 		if err := g.Validate(); err != nil {
-			bad("tokens.%s.%w", name, err)
+			errs = append(errs, fmt.Errorf("adapters.tokens.%s.%w", name, err))
 		}
 	}
+	switch {
+	case len(o.Words) > maxWords:
+		bad("instructions_text", "has %d bytes, and may have %d", len(o.Words), maxWords)
+	case clean.Text(o.Words, maxWords) != o.Words:
+		bad("instructions_text", "has hidden characters")
+	}
 	if o.ToolPrefix != "" && !present.IsToolPrefix(o.ToolPrefix) {
-		bad("tool prefix %q must be of a-z, 0-9 and _ and end with _", o.ToolPrefix)
+		bad("prefix", "%q must be of a-z, 0-9 and _ and end with _", o.ToolPrefix)
 	}
 	return errors.Join(errs...)
 }

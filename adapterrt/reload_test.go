@@ -191,6 +191,55 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
+// TestFirstLineOfInstructions: in each mode, what some clients show alone says how to use the tools.
+func TestFirstLineOfInstructions(t *testing.T) {
+	files := map[string]string{}
+	for _, name := range []string{"one", "two", "three"} {
+		files[name+"-adapter.md"] = strings.Replace(front("https://api.example.com", status), "name: test-api", "name: "+name, 1)
+	}
+	for _, mode := range []Mode{Semantic, Single, All, Discrete, Search, Auto} {
+		for _, words := range []string{"", "Use workspace acme; write titles in French.", strings.Repeat("x", 500)} {
+			o := Options{Shown: Shown{Mode: mode, Words: words}}
+			for _, rt := range []*Runtime{one(t, o, "https://api.example.com", status), start(t, o, files)} {
+				s := rt.Instructions("")
+				line, _, _ := strings.Cut(s, "\n")
+				first, isThere := strings.CutSuffix(line, " "+words)
+				if words == "" {
+					first, isThere = line, true
+				}
+				if !isThere || len(first) > 512 || !strings.HasSuffix(first, ".") || len(s) > 2048 {
+					t.Errorf("%v: %d bytes, %d in the first line: %q", mode, len(s), len(first), line)
+				}
+				for _, word := range []string{"Schema first", "connection_id", "ilters", "typed", "page with first and after", "narrow with fields"} {
+					if !strings.Contains(first, word) {
+						t.Errorf("%v: no %q in %q", mode, word, first)
+					}
+				}
+				for _, word := range []string{"what this client may use", "subscribe to events", "Adapters: "} {
+					if !strings.Contains(s, word) {
+						t.Errorf("%v: no %q in %q", mode, word, s)
+					}
+				}
+				for _, word := range []string{"owner", "control-plane", "bearer", "admin"} {
+					if strings.Contains(strings.ToLower(s), word) {
+						t.Errorf("%v: %q in %q", mode, word, s)
+					}
+				}
+			}
+		}
+	}
+	for words, want := range map[string]string{strings.Repeat("x", 501): "501 bytes", "a\u200bb": "hidden", "a\nb": "hidden"} {
+		if _, err := New(Options{Shown: Shown{Words: words}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", words, err)
+		}
+	}
+	// They change while the runtime is in use.
+	rt := one(t, Options{}, "https://api.example.com", status)
+	if changed, err := rt.Show(Shown{Words: "Be brief."}); !changed || err != nil || !strings.Contains(rt.Instructions(""), " Be brief.\n") {
+		t.Error(changed, err, rt.Instructions(""))
+	}
+}
+
 func TestTheTraceIsForwardedAndNothingElse(t *testing.T) {
 	var seen http.Header
 	s := api(t, func(_ http.ResponseWriter, r *http.Request) { seen = r.Header })

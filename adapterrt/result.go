@@ -32,6 +32,7 @@ type Result struct {
 	plain      []byte // a text that stands for Data, which is nil then; nil for none
 	text       []byte // what a tool result says in place of Data
 	structured bool   // a tool result also has structuredContent
+	alone      bool   // of a tool for one operation: each failure is an error, as MCP wants it
 }
 
 // Record holds what logs and metrics may contain about a call. It holds no value of a
@@ -152,9 +153,11 @@ func (r *Result) RetryAfter() string {
 	return strconv.FormatInt(int64((max(r.Failure.RetryAfter, time.Second)+time.Second-1)/time.Second), 10)
 }
 
-// IsError returns the isError of the tool result. It is false for a failure from which
-// an agent can recover.
-func (r *Result) IsError() bool { return r.Failure != nil && !r.Failure.Recoverable() }
+// IsError returns the isError of the tool result. For a tool that calls several operations, whose
+// results MCP-AQL describes, it is false for a failure from which an agent can recover.
+func (r *Result) IsError() bool {
+	return r.Failure != nil && (r.alone || !r.Failure.Recoverable())
+}
 
 // ToolSize returns the length of what AppendToolResult appends, or a little more.
 func (r *Result) ToolSize() int {

@@ -293,13 +293,14 @@ func (rt *Runtime) Stored(ctx context.Context, name string) (credential.Stored, 
 func (rt *Runtime) EndSession(id string) { rt.confirmations.EndSession(id) }
 
 // Instructions returns what a model should know about all the tools together, for the
-// result of initialize. Its first 512 characters can be read alone. It is ASCII and at
-// most 2,048 bytes long. It is "" if the grant has no operations.
+// result of initialize. Its first line can be read alone: it has at most 512 characters and then the operator's
+// words. All of it has at most 2,048 bytes. It is "" if the grant has no operations.
 func (rt *Runtime) Instructions(grant string) string {
-	v := rt.live.Load().view(grant)
+	live := rt.live.Load()
+	v := live.view(grant)
 	var names []string
 	for _, a := range v.adapters {
 		names = append(names, a.Name)
 	}
-	return present.Instructions(v.mode, names)
+	return present.Instructions(v.mode, names, live.shown.Words)
 }

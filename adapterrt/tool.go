@@ -32,7 +32,7 @@ func (rt *Runtime) CallTool(ctx context.Context, name string, req *Request) (Res
 		return rt.Dispatch(ctx, at, req), true
 	}
 	if f := rt.opt.limits().check(req.Body); f != nil { // so that they cannot end the request below
-		r := Result{Failure: f, Call: Record{RequestID: req.ID, Adapter: at.Adapter, Operation: u.operation[len(at.Adapter)+1:]}}
+		r := Result{Failure: f, alone: true, Call: Record{RequestID: req.ID, Adapter: at.Adapter, Operation: u.operation[len(at.Adapter)+1:]}}
 		rt.finish(&r, req, rt.opt.Now())
 		return r, true
 	}
@@ -40,6 +40,7 @@ func (rt *Runtime) CallTool(ctx context.Context, name string, req *Request) (Res
 	inner.Body = wire.Members(make([]byte, 0, len(req.Body)+len(u.operation)+32)).Str("operation", u.operation).Raw("params", req.Body).End()
 	at.single = true
 	r := rt.Dispatch(ctx, at, &inner)
+	r.alone = true
 	if one, _ := v.scopes[at.Adapter].find([]byte(u.operation[len(at.Adapter)+1:])); one.op != nil {
 		r.structured = one.op.Schema != nil
 	}

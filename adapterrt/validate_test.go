@@ -2,6 +2,7 @@ package adapterrt
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -248,5 +249,100 @@ func TestNamesThatLookLikeCredentialsAreAccepted(t *testing.T) {
 	ops := "read:\n- {name: secret_scanning_list_alerts, maps_to: GET /orgs/secret_scanning_alerts, description: Alerts of secret_scanning_for_orgs, params: {q: {type: string, enum: [secret_scanning_alert, lin_api_keys_all]}}}"
 	if a, problems := Parse("test-api-adapter.md", []byte(front("https://api.example.com", ops)), &Options{}); a == nil || len(problems) > 0 {
 		t.Error(problems)
+	}
+}
+
+// TestWhatWasReceived: a problem says the type of a wrong value and, if it is no secret, the value, which is cut if it is long.
+func TestWhatWasReceived(t *testing.T) {
+	good := front("https://api.example.com/v1", goodOps, "# extra")
+	opt := fromEnv("SET", "x")
+	for _, c := range []struct{ old, new, path, received string }{
+		{"name: test-api\n", "name: 7\n", "name", "integer 7"},
+		{"name: test-api\n", "name: 7.5\n", "name", "number 7.5"},
+		{"name: test-api\n", "name: [a, 1]\n", "name", `array ["a",1]`},
+		{"name: test-api\n", "name: []\n", "name", `array []`},
+		{"name: test-api\n", "name: {}\n", "name", `object {}`},
+		{"name: test-api\n", "name: {first: x, n: {y: [true, null]}}\n", "name", `object {"first":"x","n":{"y":[true,null]}}`},
+		{"name: test-api\n", "name: {password: hunter2, a: {api_key: 17}}\n", "name", `object {"password":"[redacted]","a":{"api_key":"[redacted]"}}`},
+		{"name: test-api\n", "name: [" + strings.Repeat("a long word, ", 20) + "]\n", "name", `array ["a long word","a long word","a long word","a long word","a long word","a long word","a long word","…`},
+		{"name: test-api\n", "name: Test\n", "name", `string "Test"`},
+		{"name: test-api\n", "name: " + strings.Repeat("x", 200) + "\n", "name", `string "` + strings.Repeat("x", 100) + `…"`},
+		{"name: test-api\n", "", "name", "undefined"},
+		{"name: test-api\n", "name: ~\n", "name", "null"},
+		{"name: get_item\n", "name: true\n", "operations.read[0].name", "boolean true"},
+		{"id: {type: string, required: true}", "id: {type: object, required: true}", "operations.read[0].maps_to", `string "object"`},
+		{"maps_to: GET /items/{id}", "maps_to: GET /items/{other}", "operations.read[0].maps_to", `undefined`},
+		{"n: {type: integer}", "n: {type: integer, in: header, wire_name: Cookie}", "operations.read[0].params.n", `string "Cookie"`},
+		{"n: {type: integer}", "n: {type: integer}, m: {type: string, wire_name: n}", "operations.read[0].params.m", `string "n"`},
+		{"n: {type: integer}", "5n: {type: integer}", "operations.read[0].params.5n", `string "5n"`},
+		{"n: {type: integer}", "_n: {type: integer}", "operations.read[0].params._n", `string "_n"`},
+		{"n: {type: integer}", "n: {type: integer, in: path, wire_path: a}", "operations.read[0].params.n.in", `string "path"`},
+		{"n: {type: integer}", "n: 5", "operations.read[0].params.n", "integer 5"},
+		{"n: {type: integer}", "n: {type: integer, default: many}", "operations.read[0].params.n.default", `string "many"`},
+		// secrets, by their form, by their names and by what the file says of them
+		{"n: {type: integer}", "n: {type: integer, default: ghp_abcdefghijklmnop1234}", "operations.read[0].params.n.default", `string "[redacted]"`},
+		{"n: {type: integer}", "password: {type: integer, default: hunter}", "operations.read[0].params.password.default", "string [redacted]"},
+		{"n: {type: integer}", "api_token: {type: integer, enum: [1, zq]}", "operations.read[0].params.api_token.enum[1]", "string [redacted]"},
+		{"n: {type: integer}", "n: {type: integer, sensitive: true, default: hunter}", "operations.read[0].params.n.default", "string [redacted]"},
+		{"n: {type: integer}", "n: {type: integer, sensitive: true, enum: [1, hunter]}", "operations.read[0].params.n.enum[1]", "string [redacted]"},
+		{"n: {type: integer}", "secret: {type: integr}", "operations.read[0].params.secret.type", `string "integr"`},
+		{"# extra", "auth: {type: bearer, token_env: MY-TOKEN}", "auth.token_env", "string [redacted]"},
+		{"# extra", "auth: {type: bearer, token_env: 17}", "auth.token_env", "integer [redacted]"},
+		{"# extra", "auth: {type: magic}", "auth.type", `string "magic"`},
+		{"serialization: json", "serialization: json, headers: {Authorization: x}", "target.headers.Authorization", "string [redacted]"},
+		{"serialization: json", "serialization: json, headers: {X-Api-Key: [x]}", "target.headers.X-Api-Key", "array [redacted]"},
+		{"https://api.example.com/v1", "https://u:p@api.example.com", "target.base_url", "string [redacted]"},
+		{"maps_to: GET /items/{id}", "maps_to: GET items?api_key=zq", "operations.read[0].maps_to", `string "GET items?api_key=[redacted]"`},
+	} {
+		text := strings.Replace(good, c.old, c.new, 1)
+		_, problems := Parse("test-api-adapter.md", []byte(text), &opt)
+		i := slices.IndexFunc(problems, func(p file.Problem) bool { return p.Path == c.path && p.Received != "" })
+		if i < 0 || problems[i].Received != c.received {
+			t.Errorf("%q\n got  %v\n want %s received %s", c.new, problems, c.path, c.received)
+		}
+	}
+}
+
+// TestCredentialsInMappings: maps_to that holds a credential is a warning, which names no part of it, and an error for strict files.
+func TestCredentialsInMappings(t *testing.T) {
+	for mapsTo, warned := range map[string]bool{
+		"GET /items/{id}?api_key=zq1":                             true,
+		"GET /items/{id}?a=b&Client-Secret=zq":                    true,
+		"GET /items/{id}?access_token=zq{id}":                     true,
+		"GET /items/{id}?key=zqzqzqzqzqzq1234":                    true,
+		"GET /items/{id}?x=ghp_zqzqzqzqzqzqzqzqzqzq1234":          true,
+		"GET /ghp_zqzqzqzqzqzqzqzqzqzq1234/{id}":                  true,
+		"GET /items/{id}?sig=zqzqzqzqzqzq1234":                    true,
+		"GET /items/{id}?api_key={id}":                            false,
+		"GET /items/{id}?api_key=":                                false,
+		"GET /items/{id}?api_key":                                 false,
+		"GET /items/{id}?token_type=bearer&key=name&max_tokens=5": false,
+		"GET /tokens/{id}/secret":                                 false,
+	} {
+		text := strings.Replace(front("https://api.example.com/v1", goodOps), "maps_to: GET /items/{id}", `maps_to: "`+mapsTo+`"`, 1)
+		a, problems := Parse("test-api-adapter.md", []byte(text), &Options{})
+		i := slices.IndexFunc(problems, func(p file.Problem) bool { return p.Code == file.SchemaEmbeddedCredential })
+		if (i >= 0) != warned || a == nil {
+			t.Errorf("%s: %v", mapsTo, problems)
+			continue
+		}
+		if !warned {
+			continue
+		}
+		if p := problems[i]; p.Path != "operations.read[0].maps_to" || p.Severity != file.Warning || p.Line == 0 || strings.Contains(fmt.Sprint(problems), "zq") {
+			t.Errorf("%s: %v", mapsTo, problems)
+		}
+		if a, problems := Parse("test-api-adapter.md", []byte(text), &Options{StrictFiles: true}); a != nil {
+			t.Errorf("%s: strict files: %v", mapsTo, problems)
+		}
+	}
+	for param, warned := range map[string]bool{"api_key: {type: string, default: zq}": true, "api_key: {type: string}": false, "n: {type: string, default: zq}": false} {
+		text := strings.Replace(front("https://api.example.com/v1", goodOps), "n: {type: integer}", param, 1)
+		_, problems := Parse("test-api-adapter.md", []byte(text), &Options{})
+		if got := slices.ContainsFunc(problems, func(p file.Problem) bool {
+			return p.Code == file.SchemaEmbeddedCredential && strings.HasSuffix(p.Path, ".default") && p.Severity == file.Warning
+		}); got != warned || strings.Contains(fmt.Sprint(problems), "zq") {
+			t.Errorf("%s: %v", param, problems)
+		}
 	}
 }

@@ -373,3 +373,44 @@ func reaching(t *testing.T, cfg config.Config, o *origin.Origin) (srv *Server) {
 	}
 	return srv
 }
+
+// TestFirstCharactersOfInstructions: whatever the server says, what all clients show says how to use the adapters' tools, in
+// each mode and to the clients of each era.
+func TestFirstCharactersOfInstructions(t *testing.T) {
+	_, change := withAdapters(t)
+	long := strings.Repeat("Read the manual of this server. ", 200)
+	for _, mode := range []string{"semantic", "single", "all", "discrete", "search", "auto"} {
+		legacy := newFake(replies(func(m string) ([]string, error) {
+			id := gjson.Get(m, "id").Raw
+			if gjson.Get(m, "method").Str == "tools/list" {
+				return one(result(id, `"tools":[]`))
+			}
+			return one(result(id, `"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"},"instructions":"`+long+`"`))
+		}))
+		modern := modernServer(false, `"capabilities":{"tools":{}},"instructions":"`+long+`",`+identity, nil)
+		modern.asked = true
+		for name, o := range map[string]origin.Origin{"legacy server": legacy.origin(), "modern server": modern.origin()} {
+			srv := frontWith(t, o, nil, change, func(cfg *config.Config) {
+				cfg.Adapters.Mode, cfg.Adapters.InstructionsText = mode, "Write titles\nin French."
+			})
+			for client, answer := range map[string]string{
+				"2024-11-05": srv.post("", initialize("2024-11-05", `{}`)).body,
+				"2025-11-25": srv.post("", initialize("2025-11-25", `{}`)).body,
+				"2026-07-28": srv.modernly(modernRequestOf("1", "server/discover", meta(`{}`))).body,
+			} {
+				text := gjson.Get(answer, "result.instructions").Str
+				first := text[:min(len(text), 512)]
+				for _, word := range []string{"Schema first", "connection_id", "typed", "page with first and after", "narrow with fields"} {
+					if !strings.Contains(first, word) {
+						t.Errorf("%s, %s, client of %s: no %q in %q of %s", mode, name, client, word, first, answer)
+					}
+				}
+				for _, word := range []string{long, "Write titles in French.", "what this client may use", "subscribe to events"} {
+					if !strings.Contains(text, word) {
+						t.Errorf("%s, %s, client of %s: no %q in %q", mode, name, client, word, text)
+					}
+				}
+			}
+		}
+	}
+}

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -26,6 +28,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
@@ -38,6 +41,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storeconfig"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -53,6 +57,40 @@ func New(cfg config.Config, log *zap.Logger) (*Server, error) {
 		o.Close()
 	}
 	return srv, err
+}
+
+// Check returns the error with which dragoman would refuse cfg at its start, which must be valid: it makes what serving needs, and
+// ends it. It connects to nothing, listens at no address and makes no file. Where cfg names neither a server nor adapters, which the command line
+// may do, all else is checked.
+func Check(cfg config.Config) error {
+	log := zap.NewNop()
+	o, err := origin.None(), error(nil)
+	if cfg.Upstream.URL != "" || len(cfg.Upstream.Command) > 0 {
+		o, err = origin.Of(cfg, log)
+	}
+	if err != nil {
+		return err
+	}
+	srv, err := newServer(cfg, log, o)
+	if err != nil {
+		if o.Close != nil {
+			o.Close()
+		}
+		return err
+	}
+	defer srv.close()
+	if at, err := net.ResolveTCPAddr("tcp", cfg.Listen); err == nil && !unixsocket.Is(cfg.Listen) {
+		if err := srv.Now().MayServe(at); err != nil {
+			return err
+		}
+	}
+	if cfg.Record.File == "" {
+		return nil
+	}
+	if err := recording.MayCreate(recording.Name(cfg.Record.File)); err != nil {
+		return fmt.Errorf("record.file: %w", err)
+	}
+	return nil
 }
 
 // NewDemo is like [New], but instead of cfg.Upstream it uses a small server of the oldest revision in this

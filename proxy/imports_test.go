@@ -142,7 +142,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/oauthrelay":          configured + " proxy/quota proxy/downstream",
 		"proxy/gate":                configured + " proxy/config",
 		"proxy/filter":              configured + " proxy/config proxy/failures proxy/redact proxy/observe proxy/observe/recording",
-		"proxy/doctor":              hosted + seen + " proxy/quota proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect proxy/memo proxy/replicas proxy/store/redisstore proxy/store/storeconfig",
+		"proxy/doctor":              hosted + seen + " proxy/quota proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect proxy/memo proxy/replicas proxy/store/redisstore proxy/store/storeconfig proxy/adapters proxy/owntools proxy/principal proxy/shape",
 		"proxy/demo":                carried + " proxy/mcp proxy/quota proxy/downstream translate",
 		"proxy/memo":                "translate translate/wire",
 		"proxy/toolindex":           "transform translate translate/wire proxy/mcp proxy/sse proxy/envelope proxy/inbuf " + parts,

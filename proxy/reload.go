@@ -199,7 +199,7 @@ func lasting(path string) bool {
 		"upstream.url", "upstream.command", "upstream.dir", "credentials", "credential_store",
 		"limits.client_message", "limits.in_hand":
 		return true
-	case "adapters.mode", "adapters.pin", "adapters.tokens":
+	case "adapters.mode", "adapters.pin", "adapters.tokens", "adapters.instructions_text":
 		return false
 	}
 	return strings.HasPrefix(path, "adapters.") || strings.HasPrefix(path, "record.") || strings.HasPrefix(path, "store.") || path == "inspect.enabled" || path == "inspect.token" || path == "inspect.keep"

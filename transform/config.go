@@ -113,7 +113,8 @@ type Rule struct {
 	// MaxChars bounds the code points of all texts together; 0 is unlimited.
 	MaxChars int `yaml:"max_chars"`
 	// TruncationMarker stands where something was cut; a %d in it becomes the number of
-	// code points that were cut. "" is "... [truncated]".
+	// code points that were cut. "" is "... [truncated]". JSON that max_chars cuts stays JSON: the marker ends the
+	// text that was cut, or is the last entry of the document, "…" in an object.
 	TruncationMarker string `yaml:"truncation_marker"`
 	// Truncate bounds texts by the name of their member, or their path.
 	Truncate map[string]Truncate `yaml:"truncate"`

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -19,7 +20,11 @@ func configure(t *testing.T, text string) (*Engine, error) {
 	if file.Transform == nil {
 		t.Fatalf("no transform in %s", text)
 	}
-	return New(*file.Transform, Options{})
+	e, err := New(*file.Transform, Options{})
+	if said := file.Transform.Validate(); fmt.Sprint(said) != fmt.Sprint(err) {
+		t.Errorf("%s\n Validate says %v\n New says      %v", text, said, err)
+	}
+	return e, err
 }
 
 func TestBadConfigurationIsRefusedWithItsPath(t *testing.T) {
@@ -36,6 +41,10 @@ func TestBadConfigurationIsRefusedWithItsPath(t *testing.T) {
 		{"adapters: {capper: {tables: both}}", "transform.adapters.capper.tables", "rows, columns"},
 		{"adapters: {nobody: {}}", "transform.adapters.nobody", "unknown adapter"},
 		{"adapters: {fields: {x: 1}}", "transform.adapters.fields", "no such option"},
+		{"adapters: {jira: {enabled: false}}", "transform.adapters.jira", "fields, linear, notion"},
+		{"adapters: {notion: {output_format: banana}}", "transform.adapters.notion", "banana"},
+		{"adapters: {linear: {include_commentz: true}}", "transform.adapters.linear", "include_commentz"},
+		{"rules: [{adapter: linear, options: {include_comments: maybe}}]", "transform.rules[0].options", "include_comments"},
 		{"store: {ttl: 0s}", "transform.store.ttl", "1s to 24h"},
 		{"store: {max_bytes: -1}", "transform.store.max_bytes", "below 0"},
 		{"more_tool: {enabled: maybe}", "transform.more_tool.enabled", "auto, on, off"},
@@ -72,8 +81,8 @@ func TestBadConfigurationIsRefusedWithItsPath(t *testing.T) {
 }
 
 func TestEveryFaultIsReported(t *testing.T) {
-	_, err := configure(t, "transform: {default_max_tokens: 5, rules: [{max_depth: 11, page_size: -1}]}")
-	for _, path := range []string{"default_max_tokens", "rules[0].max_depth", "rules[0].page_size"} {
+	_, err := configure(t, "transform: {default_max_tokens: 5, adapters: {jira: {}, notion: {output_format: x}}, rules: [{max_depth: 11, page_size: -1}, {adapter: nobody}]}")
+	for _, path := range []string{"default_max_tokens", "adapters.jira", "adapters.notion", "rules[0].max_depth", "rules[0].page_size", "rules[1].adapter"} {
 		if err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s is not in %v", path, err)
 		}

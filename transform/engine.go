@@ -1,8 +1,10 @@
 package transform
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
@@ -47,6 +49,7 @@ type Engine struct {
 	served   []served // tools that a source serves
 	detect   []served // sources that recognize results by their shape
 	store    *Store
+	sources  map[string]Source
 }
 
 // served is a source and the tools that it is for.
@@ -60,18 +63,13 @@ func (s *served) serves(tool string) bool {
 	return slices.ContainsFunc(s.tools, func(pattern string) bool { return glob(pattern, tool) })
 }
 
-// New makes an engine. The error is, or joins, [*ConfigError]s.
+// New makes an engine. The error is, or joins, [*ConfigError]s: those of [Config.Validate], and those of opt.
 func New(cfg Config, opt Options) (*Engine, error) {
-	if err := cfg.Validate(); err != nil {
+	e, err := prepare(cfg, opt.Sources)
+	if err != nil {
 		return nil, err
 	}
-	e := &Engine{config: cfg, special: make(map[Match]*rule), given: make(map[Match]*rule), store: opt.Store}
-	var err error
-	e.encoding, e.exact, err = tokens.ForModel(cfg.Adapters.Capper.Model, cfg.Adapters.Capper.SafetyFactor)
-	if err != nil {
-		return nil, &ConfigError{Path: "adapters.capper", Err: err}
-	}
-	if e.store == nil {
+	if e.store = opt.Store; e.store == nil {
 		if e.store, err = NewStore(cfg.Store, opt.Keys, opt.Now); err != nil {
 			return nil, &ConfigError{Path: "store", Err: err}
 		}
@@ -79,24 +77,50 @@ func New(cfg Config, opt Options) (*Engine, error) {
 			e.store.shelf = &shelf{replicas: opt.Replicas, run: opt.Beside}
 		}
 	}
+	for i := range opt.Given {
+		g := &opt.Given[i]
+		r, err := compile(&cfg, e.sources, "", g)
+		if err != nil {
+			return nil, fmt.Errorf("%s of %s: %w", g.Match.Tool, g.Match.Server, err)
+		}
+		e.given[g.Match] = r
+	}
+	return e, nil
+}
 
-	sources := make(map[string]Source)
-	for _, s := range append(Builtin(), opt.Sources...) {
-		sources[s.Name()] = s
+// Validate reports every invalid setting, each as a [*ConfigError]. [New] takes what it accepts with the same sources, which
+// are those of [Builtin] and these.
+func (c *Config) Validate(sources ...Source) error {
+	_, err := prepare(*c, sources)
+	return err
+}
+
+// prepare makes an engine without a store. Its error joins a [*ConfigError] for each invalid setting.
+func prepare(cfg Config, more []Source) (*Engine, error) {
+	e := &Engine{config: cfg, special: make(map[Match]*rule), given: make(map[Match]*rule), sources: make(map[string]Source)}
+	var v faults
+	v.check(&cfg)
+	var err error
+	if e.encoding, e.exact, err = tokens.ForModel(cfg.Adapters.Capper.Model, cfg.Adapters.Capper.SafetyFactor); err != nil && len(v.all) == 0 {
+		v.add("adapters.capper", err)
+	}
+	for _, s := range append(Builtin(), more...) {
+		e.sources[s.Name()] = s
 	}
 	for _, name := range sortedKeys(cfg.Adapters.Sources) {
-		if sources[name] == nil {
-			return nil, &ConfigError{Path: "adapters." + name, Err: fmt.Errorf("unknown adapter")}
+		if e.sources[name] == nil {
+			v.addf("adapters."+name, "unknown adapter; there are %s", strings.Join(sortedKeys(e.sources), ", "))
 		}
 	}
-	for _, name := range sortedKeys(sources) {
-		s, settings := sources[name], cfg.Adapters.Sources[name]
+	for _, name := range sortedKeys(e.sources) {
+		s, settings := e.sources[name], cfg.Adapters.Sources[name]
 		if _, set := cfg.Adapters.Sources[name]; set && !settings.Enabled {
 			continue
 		}
 		values, err := ResolveOptions(s, settings.Options)
 		if err != nil {
-			return nil, &ConfigError{Path: "adapters." + name, Err: err}
+			v.add("adapters."+name, err)
+			continue
 		}
 		if len(settings.Tools) > 0 {
 			e.served = append(e.served, served{s, values, settings.Tools})
@@ -105,30 +129,24 @@ func New(cfg Config, opt Options) (*Engine, error) {
 			e.detect = append(e.detect, served{s, values, nil})
 		}
 	}
-
-	if e.rest, err = compile(&cfg, sources, "", &Rule{}); err != nil {
-		return nil, err
+	if e.rest, err = compile(&cfg, e.sources, "", &Rule{}); err != nil {
+		v.all = append(v.all, err)
 	}
-	for i := range cfg.Rules {
-		r, err := compile(&cfg, sources, fmt.Sprintf("rules[%d].", i), &cfg.Rules[i])
-		if err != nil {
-			return nil, err
+	for i := range cfg.Rules[:min(len(cfg.Rules), maxRules)] {
+		path, before := fmt.Sprintf("rules[%d].", i), len(v.all)
+		if v.rule(path, &cfg.Rules[i]); len(v.all) > before {
+			continue
 		}
-		if key, ok := cfg.Rules[i].Match.special(); !ok {
+		r, err := compile(&cfg, e.sources, path, &cfg.Rules[i])
+		if err != nil {
+			v.all = append(v.all, err)
+		} else if key, ok := cfg.Rules[i].Match.special(); !ok {
 			e.globs = append(e.globs, r)
 		} else if e.special[key] == nil {
 			e.special[key] = r
 		}
 	}
-	for i := range opt.Given {
-		g := &opt.Given[i]
-		r, err := compile(&cfg, sources, "", g)
-		if err != nil {
-			return nil, fmt.Errorf("%s of %s: %w", g.Match.Tool, g.Match.Server, err)
-		}
-		e.given[g.Match] = r
-	}
-	return e, nil
+	return e, errors.Join(v.all...)
 }
 
 // Load loads the tokenizer's tables if they are not loaded yet. Call it beside

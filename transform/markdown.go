@@ -2,6 +2,7 @@ package transform
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -12,15 +13,19 @@ import (
 // of Markdown misses least.
 
 // beginning returns the longest beginning of a text that has at most most code points, the
-// marker included, or nil if there is none.
+// marker included, or nil if there is none. A %d in the marker becomes the number of code points that are left out.
 func beginning(text []byte, most int, marker string) (best []byte) {
-	marker = strings.TrimSpace(strings.Replace(marker, "%d", "", 1))
+	marker = strings.TrimSpace(marker)
 	low, high := 0, min(most, len(text))+1 // low fits, or is 0; high does not fit
 	for low+1 < high {
 		n := (low + high) / 2
 		end, closing := proseEnd(text, runeIndex(text, n))
 		out := append(append(bytes.Clone(text[:end]), closing...), '\n')
-		if out = append(out, marker...); end > 0 && utf8.RuneCount(out) <= most {
+		said := marker
+		if strings.Contains(marker, "%d") {
+			said = strings.Replace(marker, "%d", strconv.Itoa(utf8.RuneCount(text[end:])), 1)
+		}
+		if out = append(out, said...); end > 0 && utf8.RuneCount(out) <= most {
 			low, best = n, out
 		} else {
 			high = n

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -299,18 +300,83 @@ func (r *run) shortened(text []byte, most int) []byte {
 		if out := beginning(text, most, r.marker); out != nil {
 			return out
 		}
-		if marker := []byte(strings.TrimSpace(strings.Replace(r.marker, "%d", "", 1))); utf8.RuneCount(marker) <= most {
+		if marker := []byte(strings.TrimSpace(strings.Replace(r.marker, "%d", strconv.Itoa(utf8.RuneCount(text)), 1))); utf8.RuneCount(marker) <= most {
 			return marker
 		}
 		return nil
 	}
-	plan := fit.New([]fit.Part{{Text: text}}, fit.Options{Most: most})
-	parts, n := plan.Fit(most, 1, func(parts [][]byte) int { return utf8.RuneCount(parts[0]) })
-	if n > most {
+	marker := strings.Replace(r.marker, "%d", strconv.Itoa(utf8.RuneCount(text)), 1)
+	reserve := utf8.RuneCount(wire.AppendQuoted([]byte(`,{"…":}`), marker)) // for the longest form of the marker
+	var plan *fit.Plan
+	within := func(room int) []byte {
+		plan = fit.New([]fit.Part{{Text: text}}, fit.Options{Most: most, Marker: r.marker})
+		parts, n := plan.Fit(room, 1, func(parts [][]byte) int { return utf8.RuneCount(parts[0]) })
+		if n > room {
+			return nil
+		}
+		return parts[0]
+	}
+	out := within(most)
+	if out == nil {
 		return nil
+	}
+	if whole := plan; !isMarked(out, text, r.marker) {
+		if less := within(most - reserve); less != nil && (hollow(out) || !hollow(less)) {
+			out = marked(less, text, r.marker)
+		} else {
+			plan = whole // there is no room for the marker beside anything
+		}
 	}
 	for _, c := range plan.Cuts(maxNoted) {
 		r.cut.add(cuts{arrays: []ArrayCut{{pathOf(c.Path), c.Kept, c.Total, c.What}}})
 	}
-	return parts[0]
+	return out
+}
+
+// hollow reports whether a document has no values.
+func hollow(doc []byte) bool { return len(bytes.Trim(doc, "[]{} ")) == 0 }
+
+// isMarked reports whether a document that was cut from was has a text that ends with the marker.
+func isMarked(doc, was []byte, marker string) bool {
+	begin, end, _ := strings.Cut(marker, "%d")
+	for _, part := range []string{begin, end} {
+		if quoted := wire.AppendQuotedInner(nil, part); part != "" && bytes.Count(doc, quoted) > bytes.Count(was, quoted) {
+			return true
+		}
+	}
+	return false
+}
+
+// marked returns a document that was cut from was with the marker in a last entry, which is of the kind of the entry before it.
+func marked(doc, was []byte, marker string) []byte {
+	if isMarked(doc, was, marker) {
+		return doc
+	}
+	marker = strings.Replace(marker, "%d", strconv.Itoa(utf8.RuneCount(was)-utf8.RuneCount(doc)), 1)
+	inner := wire.AppendQuotedInner(nil, marker)
+	object, list := doc[0] == '{', doc[0] == '['
+	var last, value []byte // the last entry, and its value
+	if object {
+		wire.EachMember(doc, func(member, v []byte) bool { last, value = member, v; return true })
+	} else {
+		wire.Each(doc, func(_, v []byte) bool { last, value = v, v; return true })
+	}
+	out := doc[: len(doc)-1 : len(doc)-1]
+	switch {
+	case object && bytes.HasPrefix(last, []byte(`"…"`)) && value[0] == '"': // it says how many members are missing
+		return slices.Concat(out[:len(out)-1], []byte(", "), inner, []byte(`"}`))
+	case last != nil:
+		out = append(out, ',')
+	}
+	switch {
+	case object:
+		out = append(append(append(out, `"…":"`...), inner...), '"')
+	case list && value != nil && value[0] == '{':
+		out = append(append(append(out, `{"…":"`...), inner...), `"}`...)
+	case list && value != nil && value[0] == '[':
+		out = append(append(append(out, `["`...), inner...), `"]`...)
+	default:
+		out = append(append(append(out, '"'), inner...), '"')
+	}
+	return append(out, doc[len(doc)-1])
 }

@@ -2,10 +2,15 @@ package transform
 
 import (
 	"bytes"
+	"fmt"
+	"math/rand/v2"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // cursors replaces the handles in a text, which are different each time.
@@ -37,7 +42,14 @@ func TestRulesShapeDocuments(t *testing.T) {
 		{"nothing of it is here", "include_fields: [x]", `{"a":1,"b":2}`, `{}`},
 		{"nothing of it is here, in a list", "include_fields: [x]", `[{"a":1}]`, `[]`},
 		{"all texts together", "max_chars: 40", strings.Repeat("0123456789", 10), "012345678901234567890123\n... [truncated]"},
-		{"a document for all texts", "max_chars: 60", `{"a":[` + strings.Repeat(`"0123456789",`, 20) + `"x"]}`, `{"a":["0123456789","0123456789","0123456789","…3–19","x"]}`},
+		{"with the number of what is missing", `max_chars: 40, truncation_marker: "[%d more]"`, strings.Repeat("0123456789", 10), "012345678901234567890123456789\n[70 more]"},
+		{"a document for all texts", "max_chars: 90", `{"a":[` + strings.Repeat(`"0123456789",`, 20) + `"x"]}`, `{"a":["0123456789","0123456789","0123456789","…3–19","x"],"…":"... [truncated]"}`},
+		{"with a marker of its own", `max_chars: 80, truncation_marker: "(%d less)"`, `{"a":[` + strings.Repeat(`"0123456789",`, 20) + `"x"]}`, `{"a":["0123456789","0123456789","0123456789","…3–19","x"],"…":"(213 less)"}`},
+		{"a list of objects", "max_chars: 60", `[` + strings.Repeat(`{"n":"0123456789"},`, 20) + `{"n":"x"}]`, `[{"n":"0123456789"},{"…":"... [truncated]"}]`},
+		{"a list of lists", "max_chars: 60", `[` + strings.Repeat(`["0123456789"],`, 20) + `["x"]]`, `[["0123456789"],["0123456789"],["... [truncated]"]]`},
+		{"a list of texts", "max_chars: 60", `[` + strings.Repeat(`"0123456789",`, 20) + `"x"]`, `["0123456789","0123456789","…2–20","... [truncated]"]`},
+		{"a text in a document", "max_chars: 60", `{"id":1,"text":"` + strings.Repeat(`word `, 30) + `"}`, `{"id":1,"text":"word word word word word... [truncated]"}`},
+		{"less than the marker", "max_chars: 20", `{"id":1,"text":"` + strings.Repeat(`word `, 30) + `"}`, `{"id":1}`},
 	} {
 		e := engine(t, "transform: {rules: [{"+c.rule+"}]}")
 		in := textResult(c.in)
@@ -125,6 +137,71 @@ func TestProseIsCutAtParagraphsAndSentences(t *testing.T) {
 		got := beginning([]byte(c.in), c.max, "[cut]")
 		if string(got) != c.want || utf8.RuneCount(got) > c.max {
 			t.Errorf("%s\n got  %q\n want %q", c.claim, got, c.want)
+		}
+	}
+}
+
+// TestMarkedDocumentsStayValid: whatever a document is and wherever max_chars cuts it, it stays a document of its kind within its size, and has
+// the marker if there is room for it beside a value.
+func TestMarkedDocumentsStayValid(t *testing.T) {
+	random := rand.New(rand.NewPCG(11, 41))
+	var value func(depth int) string
+	list := func(depth int, open, end string, entry func(i int) string) string {
+		var all []string
+		for i := range random.IntN(12) {
+			all = append(all, entry(i))
+		}
+		return open + strings.Join(all, ",") + end
+	}
+	value = func(depth int) string {
+		switch kind := random.IntN(8); {
+		case kind < 2 && depth > 0:
+			return list(depth, "{", "}", func(i int) string { return fmt.Sprintf(`"k%d":%s`, i, value(depth-1)) })
+		case kind < 4 && depth > 0:
+			one := value(depth - 1)
+			return list(depth, "[", "]", func(int) string { return one })
+		case kind < 6:
+			return string(quoted(strings.Repeat("wörd \"x\" ", random.IntN(30))))
+		case kind == 6:
+			return strconv.Itoa(random.IntN(100_000))
+		}
+		return "true"
+	}
+	for _, marker := range []string{defaultMarker, `"[%d \t gone]"`, "…"} {
+		e := engine(t, "transform: {rules: ["+strings.Join(func() (rules []string) {
+			for most := 40; most <= 600; most += 7 {
+				rules = append(rules, fmt.Sprintf("{match: {tool: t%d}, max_chars: %d, truncation_marker: %s}", most, most, quoted(marker)))
+			}
+			return rules
+		}(), ", ")+"]}")
+		begin, end, _ := strings.Cut(marker, "%d")
+		begin, end = strings.Trim(string(quoted(begin)), `"`), strings.Trim(string(quoted(end)), `"`)
+		cut := 0
+		for range 400 {
+			in := "{" + `"first":` + value(4) + `,"second":` + value(4) + "}"
+			if random.IntN(2) == 0 {
+				in = "[" + value(4) + "," + value(3) + "," + value(3) + "]"
+			}
+			most := 40 + 7*random.IntN(80)
+			if utf8.RuneCountInString(in) <= most {
+				continue
+			}
+			out, r := e.Apply(nil, textResult(in), &Call{Tool: fmt.Sprintf("t%d", most), Schemas: None})
+			texts, _ := seen(t, out)
+			got := texts[0]
+			if r.Err != nil || !wire.Valid([]byte(got)) || got[0] != in[0] {
+				t.Fatalf("%v: %s\nbecame %s", r.Err, in, got)
+			}
+			if n := utf8.RuneCountInString(got); n > most {
+				t.Fatalf("%d code points of %d: %s", n, most, got)
+			}
+			if most > 100 && !(strings.Contains(got, begin) && strings.Contains(got, end)) {
+				t.Fatalf("no marker in %s\nof %s", got, in)
+			}
+			cut++
+		}
+		if cut < 100 {
+			t.Errorf("only %d documents were cut", cut)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,10 +37,8 @@ const (
 	maxToolName   = 64
 )
 
-// Validate reports every invalid setting, each as a [*ConfigError]. [New]
-// checks what only the sources know.
-func (c *Config) Validate() error {
-	var v faults
+// check looks at all settings but those of sources and rules.
+func (v *faults) check(c *Config) {
 	v.atLeast("default_max_tokens", c.DefaultMaxTokens)
 	v.oneOf("auto_detect", c.AutoDetect, "auto", "true", "false")
 	capper := &c.Adapters.Capper
@@ -79,10 +76,6 @@ func (c *Config) Validate() error {
 	if len(c.Rules) > maxRules {
 		v.addf("rules", "are more than %d", maxRules)
 	}
-	for i := range c.Rules {
-		v.rule(fmt.Sprintf("rules[%d].", i), &c.Rules[i])
-	}
-	return errors.Join(v.all...)
 }
 
 const (

@@ -8,7 +8,7 @@ import (
 // TestPatterns: all of them compile, which a program finds out only when it needs them.
 func TestPatterns(t *testing.T) {
 	all := []func() *regexp.Regexp{
-		connections, filePaths, innerHosts, passwords, plainWords, privateNets, programErrors, secretPairs, secretShapes, sqlGoesOn,
+		connections, filePaths, innerHosts, plainWords, privateNets, programErrors, secretShapes, sqlGoesOn,
 		sqlIsOpen, sqlVerb, stackLines, userInfo,
 	}
 	for _, f := range sqlForms {

@@ -25,9 +25,6 @@ var (
 		`|\b(?:AKIA|ASIA)[A-Z0-9]{12,}` +
 		`|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?` +
 		`|-----BEGIN [A-Z ]+-----(?s:.*?)(?:-----END [A-Z ]+-----|\z)`)
-	// secretPairs match a token after its name, and any text after the name of a password.
-	secretPairs = pattern.Later(`(?i)\b((?:api[_-]?|access[_-]?|client[_-]?|refresh[_-]?|auth[_-]?)?(?:key|token|secret|password|passwd|pwd|signature|authorization))("?\s*[=:]\s*"?)[A-Za-z0-9._~+/=-]{16,}`)
-	passwords   = pattern.Later(`(?i)((?:password|passwd|pwd|secret)"?[=:]\s*"?)[^\s"'&,;}]+`)
 	connections = pattern.Later(`(?i)\b(?:postgres(?:ql)?|mysql|mongodb(?:\+srv)?|rediss?|amqps?)://\S+`)
 	userInfo    = pattern.Later(`(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@]+@`)
 	// filePaths match paths that only a file system has. Where an API may have routes or pointers
@@ -82,14 +79,13 @@ func IsSecret(s string) bool {
 	return false
 }
 
-// MaskSecrets masks what looks like a credential: known shapes, pairs of a name and a
-// value, and user information in URLs.
+// MaskSecrets masks what looks like a credential: known shapes, the values of names of secrets, see
+// [secret.Guess], and user information in URLs.
 func MaskSecrets(s string) string {
 	s = connections().ReplaceAllString(s, masked)
 	s = userInfo().ReplaceAllString(s, "${1}")
 	s = secretShapes().ReplaceAllString(s, masked)
-	s = secretPairs().ReplaceAllString(s, "${1}${2}"+masked)
-	return passwords().ReplaceAllString(s, "${1}"+masked)
+	return secret.Guess(s, nil)
 }
 
 // MaskKnown masks the credentials in known, however they are spelled. It does not mask credentials

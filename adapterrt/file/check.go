@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/near"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -35,7 +36,7 @@ func (c *checker) add(sev Severity, code, path, msg string, line int) *Problem {
 // wrong adds an error about a value. The error's line is that of n, or line if n is nil.
 func (c *checker) wrong(code, path, msg, expected string, n *node, line int) {
 	p := c.add(Error, code, path, msg, n.lineOr(line))
-	p.Expected, p.Received = expected, received(n)
+	p.Expected, p.Received = expected, received(n, path)
 }
 
 func (c *checker) warn(code, path, msg string, line int) {
@@ -51,29 +52,102 @@ func (c *checker) mind(code, path, msg string, line int) {
 	c.add(sev, code, path, msg, line)
 }
 
-// received returns a value as problems show it, with secrets masked.
-func received(n *node) string {
-	if n == nil {
-		return "undefined"
-	}
-	switch n.kind {
-	case wire.Null:
-		return "null"
-	case wire.Array:
-		return fmt.Sprintf("array of %d", len(n.list))
-	case wire.Object:
-		return fmt.Sprintf("object of %d", len(n.fields))
-	}
-	t := "boolean"
+const (
+	maxReceived = 100  // runes of a value in a problem
+	maxMasked   = 4000 // bytes of it that are looked through for secrets
+)
+
+// received returns the type of the value at path and, unless the value is a secret, what it is, cut if it is long.
+func received(n *node, path string) string {
 	switch {
-	case n.kind == wire.Number && n.integer:
-		t = "integer"
-	case n.kind == wire.Number:
-		t = "number"
-	case n.kind == wire.String:
-		return "string " + strconv.Quote(clean.FirstRunes(clean.MaskSecrets(n.text), 100))
+	case n == nil:
+		return "undefined"
+	case n.kind == wire.Null:
+		return "null"
+	case n.secret || holdsSecret(path):
+		return n.typeName() + " " + secret.Struck
 	}
-	return t + " " + clean.FirstRunes(n.text, 100)
+	text := string(n.appendShown(nil))
+	if n.kind == wire.String {
+		text = clean.Beginning([]byte(n.text), maxMasked)
+	}
+	text = clean.MaskSecrets(text)
+	if short := clean.FirstRunes(text, maxReceived); short != text {
+		text = short + "…"
+	}
+	if n.kind == wire.String {
+		text = strconv.Quote(text)
+	}
+	return n.typeName() + " " + text
+}
+
+// typeName returns the type of a value as files name types.
+func (n *node) typeName() string {
+	if n.kind == wire.Number && n.integer {
+		return "integer"
+	}
+	return n.kind.String()
+}
+
+// appendShown appends the beginning of a value, without the values of members that are secrets.
+func (n *node) appendShown(dst []byte) []byte {
+	switch {
+	case len(dst) > maxMasked:
+		return dst
+	case n.kind < wire.String:
+		return append(dst, clean.FirstRunes(string(n.JSON(nil)), maxReceived)...)
+	case n.kind == wire.String:
+		return wire.AppendQuoted(dst, clean.Beginning([]byte(n.text), maxMasked))
+	}
+	open := byte('{')
+	if n.kind == wire.Array {
+		open = '['
+	}
+	dst = append(dst, open)
+	for i, v := range n.list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst = v.appendShown(dst); len(dst) > maxMasked {
+			return dst
+		}
+	}
+	for i, f := range n.fields {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(wire.AppendQuoted(dst, clean.FirstRunes(f.key, maxReceived)), ':')
+		if isSecretKey(f.key) {
+			dst = wire.AppendQuoted(dst, secret.Struck)
+		} else {
+			dst = f.val.appendShown(dst)
+		}
+		if len(dst) > maxMasked {
+			return dst
+		}
+	}
+	return append(dst, open+2) // in ASCII, ] is [ + 2 and } is { + 2
+}
+
+// isSecretKey reports whether the member of that key holds a secret, and not only something about one.
+func isSecretKey(key string) bool {
+	return secret.Named(key) && !slices.ContainsFunc([]string{"_url", "_uri", "_endpoint", "_method", "_type", "_file", "_name", "_path"}, func(s string) bool { return strings.HasSuffix(key, s) })
+}
+
+// holdsSecret reports whether path is that of a secret, or of a value that a parameter for a secret may have.
+func holdsSecret(path string) bool {
+	last := func() (key string) {
+		at := strings.LastIndexByte(path, '.')
+		path, key = path[:max(at, 0)], path[at+1:]
+		key, _, _ = strings.Cut(key, "[")
+		return key
+	}
+	switch key := last(); key {
+	case "default", "enum", "example", "examples", "const":
+		return isSecretKey(last())
+	default:
+		return isSecretKey(key)
+	}
 }
 
 func join(path, key string) string {
@@ -100,8 +174,13 @@ func (c *checker) maps(list *node, path, what string) iter.Seq2[string, *node] {
 	}
 }
 
-// hidden returns a value to name in a problem in place of n, whose text may be a secret.
-func (n *node) hidden() *node { return &node{kind: wire.Object, line: n.line} }
+// hidden returns a value to name in a problem in place of n, which may be a secret.
+func (n *node) hidden() *node {
+	return &node{kind: n.kind, integer: n.integer, line: n.line, secret: true}
+}
+
+// textAt returns the string of a name, which a problem is about.
+func textAt(s string, line int) *node { return &node{kind: wire.String, text: s, line: line} }
 
 // lineOr returns the line of a value, or line if it is absent.
 func (n *node) lineOr(line int) int {

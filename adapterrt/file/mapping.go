@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 )
 
 // Mapping is a compiled maps_to.
@@ -137,6 +138,27 @@ func (m *Mapping) parts(s string) (Segment, error) {
 		}
 		s = after
 	}
+}
+
+// holdsSecret reports whether a literal of the mapping looks like a credential, by its form or by its name in the query.
+func (m *Mapping) holdsSecret() bool {
+	literal := func(seg Segment) (text string) {
+		for _, p := range seg {
+			text += p.Literal
+		}
+		return text
+	}
+	for _, seg := range m.Segments {
+		if clean.IsSecret(literal(seg)) {
+			return true
+		}
+	}
+	for _, q := range m.Query {
+		if value := literal(q.Value); value != "" && (clean.IsSecret(value) || secret.InQuery(strings.TrimSuffix(q.Key, "="), value)) {
+			return true
+		}
+	}
+	return false
 }
 
 // shared returns b as a string. If s is equal, it returns s, which needs no new memory.

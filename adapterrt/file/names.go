@@ -70,12 +70,6 @@ func IsHeaderValue[T string | []byte](v T) bool {
 	return true
 }
 
-// holdsCredential reports whether name looks like the name of a header for a secret.
-func holdsCredential(name string) bool {
-	name = strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
-	return slices.ContainsFunc([]string{"apikey", "token", "secret", "password"}, func(s string) bool { return strings.Contains(name, s) })
-}
-
 func isHost(h string) bool {
 	if strings.Contains(h, ":") {
 		a, err := netip.ParseAddr(h)

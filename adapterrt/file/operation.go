@@ -194,6 +194,9 @@ func (c *checker) mapping(s string, v *node, path string, params *node, op *Oper
 		return
 	}
 	op.Mapping = m
+	if m.holdsSecret() {
+		c.mind(SchemaEmbeddedCredential, path+".maps_to", "this holds what looks like a credential; keep it in an environment variable, and send it with auth", v.line)
+	}
 	bind := func(seg Segment) {
 		for i := range seg {
 			if seg[i].Name != "" {
@@ -220,7 +223,7 @@ func (c *checker) mapping(s string, v *node, path string, params *node, op *Oper
 		}
 		p := op.Params[k]
 		if p.Type == TypeObject {
-			c.wrong(ProtocolInvalidMapping, path+".maps_to", "placeholder {"+name+"} is of type object", "any other type", nil, v.line)
+			c.wrong(ProtocolInvalidMapping, path+".maps_to", "placeholder {"+name+"} is of type object", "any other type", textAt("object", v.line), 0)
 		}
 		if !p.Required && p.Fallback == nil {
 			c.warn(ProtocolInvalidMapping, path+".params."+name, "a placeholder's parameter is always required", v.line)
@@ -277,17 +280,17 @@ func (c *checker) placement(path string, n *node, op *Operation, inBody map[int]
 			p.inBody()
 		}
 		if p.Body != nil && p.Body.Path != nil && p.Place != InBody && p.Place != InQuery {
-			c.wrong(SchemaInvalidValue, path+".params."+p.Name+".wire_path", "wire_path is for bodies and queries", "wire_name", nil, line)
+			c.wrong(SchemaInvalidValue, path+".params."+p.Name+".wire_path", "wire_path is for bodies and queries", "wire_name", said.get("wire_path"), line)
 		}
 		if p.Place == InHeader {
 			if !IsToken(p.Wire) || IsForbiddenHeader(p.Wire) || op.Adapter.Auth.sets(p.Wire, "") {
-				c.wrong(SchemaInvalidValue, path+".params."+p.Name, "parameter cannot be this header", "a header name that is not the connection's or auth's", nil, line)
+				c.wrong(SchemaInvalidValue, path+".params."+p.Name, "parameter cannot be this header", "a header name that is not the connection's or auth's", textAt(p.Wire, line), 0)
 			}
 		}
 		if p.Place != InPath && p.Place != InFileName {
 			s := slot{p.Place, p.Wire}
 			if taken[s] {
-				c.wrong(SchemaDuplicateName, path+".params."+p.Name, "two parameters are sent as "+strconv.Quote(clean.FirstRunes(p.Wire, 60)), "a wire_name of its own", nil, line)
+				c.wrong(SchemaDuplicateName, path+".params."+p.Name, "two parameters are sent as "+strconv.Quote(clean.FirstRunes(p.Wire, 60)), "a wire_name of its own", textAt(p.Wire, line), 0)
 			}
 			taken[s] = true
 			op.Placed[p.Place] = append(op.Placed[p.Place], i)

@@ -123,9 +123,9 @@ func (c *checker) param(f field, path string) *Param {
 	p := &Param{Name: f.key, Wire: f.key}
 	switch {
 	case strings.HasPrefix(f.key, "_"):
-		c.wrong(SchemaInvalidName, path, "a leading underscore is reserved for metadata", "another name", nil, f.line)
+		c.wrong(SchemaInvalidName, path, "a leading underscore is reserved for metadata", "another name", textAt(f.key, f.line), 0)
 	case !isParamName(f.key) || len(f.key) > 128:
-		c.wrong(SchemaInvalidName, path, "Parameter name is not valid", "letters, digits, _ and -, starting with a letter", nil, f.line)
+		c.wrong(SchemaInvalidName, path, "Parameter name is not valid", "letters, digits, _ and -, starting with a letter", textAt(f.key, f.line), 0)
 	case !IsSnake(f.key):
 		c.warn(SchemaInvalidName, path, "parameter name should be snake_case", f.line)
 	}
@@ -144,9 +144,11 @@ func (c *checker) param(f field, path string) *Param {
 	if d := n.get("default"); d != nil && d.kind != wire.Null {
 		raw := clean.EscapeHidden(d.JSON(nil))
 		if m := p.mismatch(raw); m != nil {
-			c.wrong(SchemaInvalidValue, path+".default", "default does not fit its parameter: "+m.Text, p.Type.String(), d, 0)
+			c.wrong(SchemaInvalidValue, path+".default", "default does not fit its parameter: "+m.Text, p.Type.String(), shownUnless(p.Sensitive, d), 0)
 		} else {
-			p.Fallback = raw
+			if p.Fallback = raw; d.kind == wire.String && d.text != "" && isSecretKey(f.key) {
+				c.mind(SchemaEmbeddedCredential, path+".default", "a parameter of this name is for a secret; the file must not hold its value", d.line)
+			}
 			if p.Required {
 				c.warn(SchemaInvalidValue, path+".default", "default of a required parameter is never used", d.line)
 			}
@@ -304,7 +306,7 @@ func (c *checker) properties(n *node, path string, depth int, d *Definition) {
 			continue
 		}
 		if len(f.key) > 128 || clean.Text(f.key, 128) != f.key {
-			c.wrong(SchemaInvalidName, at, "property name is not valid", "up to 128 visible characters", nil, f.line)
+			c.wrong(SchemaInvalidName, at, "property name is not valid", "up to 128 visible characters", textAt(f.key, f.line), 0)
 			continue
 		}
 		c.misspelt(f.val, at, shapeKeys, &propertyBlock, &valueBlock)
@@ -353,18 +355,18 @@ func (c *checker) enum(n *node, path string, d *Definition) {
 	var words []string
 	var values []EnumValue // not in d yet, so that mismatch does not compare the values with it
 	for i, v := range e.list {
-		raw := clean.EscapeHidden(v.JSON(nil))
+		raw, said := clean.EscapeHidden(v.JSON(nil)), shownUnless(d.Sensitive, v)
 		if v.kind >= wire.Array || d.Type >= TypeArray {
-			c.wrong(SchemaInvalidType, index(path, i), "enum values must be scalars", d.Type.String(), v, 0)
+			c.wrong(SchemaInvalidType, index(path, i), "enum values must be scalars", d.Type.String(), said, 0)
 			continue
 		}
 		if m := d.mismatch(raw); m != nil {
-			c.wrong(SchemaInvalidType, index(path, i), "enum value does not fit its parameter", d.Type.String(), v, 0)
+			c.wrong(SchemaInvalidType, index(path, i), "enum value does not fit its parameter", d.Type.String(), said, 0)
 			continue
 		}
 		for _, o := range values {
 			if o.equal(raw) {
-				c.wrong(SchemaInvalidValue, index(path, i), "enum value is given twice", "distinct values", v, 0)
+				c.wrong(SchemaInvalidValue, index(path, i), "enum value is given twice", "distinct values", said, 0)
 			}
 		}
 		values = append(values, EnumValue{raw, v.text})
@@ -374,6 +376,14 @@ func (c *checker) enum(n *node, path string, d *Definition) {
 		words = append(words[:20], "…")
 	}
 	d.enumText = strings.Join(words, ", ")
+}
+
+// shownUnless returns a value for a problem, which hides it if it is sensitive.
+func shownUnless(sensitive bool, n *node) *node {
+	if sensitive {
+		return n.hidden()
+	}
+	return n
 }
 
 // filePart reads how a parameter is sent as a file.

@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
 	"github.com/dragoman-proxy/dragoman/adapterrt/plaintext"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -221,7 +222,7 @@ func (c *checker) headers(n *node, path string) []Header {
 		case !IsToken(f.key):
 			c.wrong(SchemaInvalidValue, path, "header name is not valid", "RFC 9110 token", f.val, 0)
 		case strings.EqualFold(f.key, "authorization") || strings.HasPrefix(strings.ToLower(f.key), "proxy-auth"):
-			c.wrong(AuthConfigInvalid, path, "credentials belong to auth", "auth block", &node{kind: wire.Object, line: f.line}, 0)
+			c.wrong(AuthConfigInvalid, path, "credentials belong to auth", "auth block", f.val.hidden(), 0)
 		case IsForbiddenHeader(f.key):
 			c.wrong(SchemaInvalidValue, path, "header must not be set", "any header but those of the connection", f.val, 0)
 		case f.val.kind != wire.String && f.val.kind != wire.Number && f.val.kind != wire.Boolean:
@@ -229,7 +230,7 @@ func (c *checker) headers(n *node, path string) []Header {
 		case !IsHeaderValue(f.val.text):
 			c.wrong(SchemaInvalidValue, path, "header value must not hold control characters", "no CR, LF or NUL", f.val, 0)
 		default:
-			if holdsCredential(f.key) {
+			if secret.Named(f.key) {
 				c.mind(SchemaEmbeddedCredential, path, "a header of this name is for auth; the file must not hold its value", f.line)
 			}
 			out = append(out, Header{f.key, strings.TrimSpace(f.val.text)})

@@ -28,6 +28,7 @@ type node struct {
 	line    int            // in the file
 	text    string
 	integer bool    // number: written as an integer
+	secret  bool    // no problem shows it
 	list    []*node // array
 	fields  []field // object, in the order of the file
 }

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
@@ -59,12 +60,12 @@ var matrix = [...][5]Verdict{
 func (p *Policy) Validate() error {
 	if p.MaxSelfDeclared != "" {
 		if _, ok := file.ParseTrust(p.MaxSelfDeclared); !ok {
-			return fmt.Errorf("adapters: unknown trust level %q", p.MaxSelfDeclared)
+			return fmt.Errorf("adapters.trust.max_self_declared: unknown trust level %q", p.MaxSelfDeclared)
 		}
 	}
-	for name, word := range p.Overrides {
-		if _, ok := file.ParseTrust(word); !ok {
-			return fmt.Errorf("adapters: unknown trust level %q of %s", word, name)
+	for _, name := range slices.Sorted(maps.Keys(p.Overrides)) {
+		if _, ok := file.ParseTrust(p.Overrides[name]); !ok {
+			return fmt.Errorf("adapters.trust.overrides.%s: unknown trust level %q", name, p.Overrides[name])
 		}
 	}
 	return nil

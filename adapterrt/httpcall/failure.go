@@ -8,6 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/near"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -61,7 +62,7 @@ func unfit(p *file.Param, m *file.Mismatch, raw []byte) *failure.Failure {
 	} else {
 		d = d.Raw(m.Key, m.Limit)
 	}
-	if k := wire.KindOf(raw); m.Where == "" && !p.Sensitive && k < wire.Array && len(raw) <= 200 && !(k == wire.String && clean.MayHaveSecret(string(raw))) {
+	if k := wire.KindOf(raw); m.Where == "" && !p.Sensitive && !secret.Named(p.Name) && k < wire.Array && len(raw) <= 200 && !(k == wire.String && clean.MayHaveSecret(string(raw))) {
 		d = d.Raw("value", raw)
 	}
 	f.Details = d.End()

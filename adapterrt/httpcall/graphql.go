@@ -1,6 +1,7 @@
 package httpcall
 
 import (
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -61,7 +62,7 @@ func (c *Call) graph(body []byte, how Reading) ([]byte, *failure.Failure) {
 		return data, nil
 	}
 	z := how.sanitizer(c.Op)
-	said := z.Clean(joinedErrors(errs), messageRunes, c.Out.Secrets)
+	said := z.Clean(joinedErrors(clean.Members(errs)), messageRunes, c.Out.Secrets)
 	details := wire.Members(nil).Str("upstream_error", said).Str("operation", c.Op.Name)
 	if there {
 		c.Warn(failure.Notice{Code: "UPSTREAM_PARTIAL_ERROR", Message: "The answer is not complete", Details: details.End(), Severity: "high"})

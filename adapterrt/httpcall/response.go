@@ -90,7 +90,10 @@ func (c *Call) refusedInText(r *Reply, body []byte, z clean.Sanitizer, how Readi
 // refused returns the failure for an answer that is an error by its status or by an error rule
 // of the adapter. body is valid JSON or nil.
 func (c *Call) refused(r *Reply, body []byte, z clean.Sanitizer, how Reading) *failure.Failure {
-	op, secrets := c.Op, c.Out.Secrets
+	op, secrets, told := c.Op, c.Out.Secrets, body // rules look at what the API said
+	if len(body) > 0 {
+		body = clean.Members(body)
+	}
 	words := errorMessage(body, r.Status)
 	said := z.Clean(words, messageRunes, secrets)
 	row := MapStatus(r.Status, r.Header)
@@ -102,7 +105,7 @@ func (c *Call) refused(r *Reply, body []byte, z clean.Sanitizer, how Reading) *f
 	}
 	f := &failure.Failure{Code: row.Code, Message: row.Prefix + said}
 	hint := ""
-	if i := c.mapped(r.Status, body); i >= 0 {
+	if i := c.mapped(r.Status, told); i >= 0 {
 		rule := &op.Errors[i]
 		hint = rule.Hint
 		if rule.Code != "" {

@@ -41,7 +41,7 @@ func doctorCommand() *cobra.Command {
 		s.taken = len(args) - len(server)
 		o := doctor.Options{
 			Version: version(), Program: ownName(), Sources: s.sources(server), Tool: *tool, Arguments: arguments,
-			Probe: probeQuietly, Serve: serveQuietly,
+			Start: proxy.Check, Probe: probeQuietly, Serve: serveQuietly,
 		}
 		return examine(cmd, *asJSON, o, doctor.Run)
 	}
@@ -53,8 +53,8 @@ func configCheckCommand() *cobra.Command {
 		Use:   "check [FILE]",
 		Short: "Check a configuration file, the DRAGOMAN_ variables, and the files that they name",
 		Long: "Report every mistake in a configuration file and in the DRAGOMAN_ variables, with its place: unknown and removed\n" +
-			"settings, values of the wrong form, ${NAME} without a variable, and files with secrets that are missing or can be read\n" +
-			"by others. The exit code is 0, or 2 if there are mistakes.",
+			"settings, values of the wrong form, ${NAME} without a variable, files with secrets that are missing or can be read\n" +
+			"by others, and whatever else serve would refuse to start with. The exit code is 0, or 2 if there are mistakes.",
 		Example: "  dragoman config check dragoman.yaml",
 		Args:    cobra.MaximumNArgs(1),
 	}
@@ -64,7 +64,7 @@ func configCheckCommand() *cobra.Command {
 		if len(args) == 1 {
 			s.file = args[0]
 		}
-		return examine(cmd, *asJSON, doctor.Options{Sources: s.sources(nil)}, doctor.CheckConfiguration)
+		return examine(cmd, *asJSON, doctor.Options{Sources: s.sources(nil), Start: proxy.Check}, doctor.CheckConfiguration)
 	}
 	return cmd
 }

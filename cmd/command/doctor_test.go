@@ -1,11 +1,14 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/doctor"
 )
@@ -69,5 +72,87 @@ func TestDoctorCallsATool(t *testing.T) {
 	out, _, err = run(t.Context(), "", "doctor", "--listen", "127.0.0.1:0", "--call", "a", `{"x": 1}`, "--", "sh", "-c", "exit 3")
 	if exitCode(err) != doctor.ExitServer || !strings.Contains(out, "sh -c exit 3: it ended after ") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestChecksAgreeWithServe: a configuration that serve or stdio would refuse is no configuration that a check calls fine.
+func TestChecksAgreeWithServe(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.ToSlash(filepath.Join(dir, name))
+		write(t, path, text)
+		return path
+	}
+	adapter := adapterFile("https://api.example.com", "")
+	good, same := file("notes-adapter.md", adapter), file("again-adapter.md", adapter)
+	broken := file("broken-adapter.md", strings.Replace(adapter, "maps_to: \"POST", "maps_to: \"POTS", 1))
+	long := file("transform-adapter.md", strings.Replace(adapter, "      description: \"Add a note\"", "      description: \"Add a note\"\n      transform: {max_chars: -1}", 1))
+	empty := file("empty.txt", "")
+	recorded := file("recorded.jsonl", "")
+	for _, c := range []struct{ settings, want string }{
+		{"transform: {adapters: {notion: {output_format: banana}}}", "banana"},
+		{"transform: {adapters: {linear: {include_commentz: true}}}", "include_commentz"},
+		{"transform: {adapters: {jira: {}}}", "transform.adapters.jira"},
+		{"transform: {rules: [{adapter: jira}]}", "rules[0].adapter"},
+		{"transform: {rules: [{options: {a: 1}}]}", "rules[0].options"},
+		{"transform: {adapters: {capper: {model: o300k_base}}}", "capper.model"},
+		{"adapters: {prefix: Bad-Prefix}", "adapters.prefix"},
+		{"adapters: {trust: {overrides: {a: b}}}", "adapters.trust.overrides.a"},
+		{"adapters: {trust: {max_self_declared: very}}", "adapters.trust.max_self_declared"},
+		{"adapters: {introspection: all}", "adapters.introspection"},
+		{"adapters: {callers: {a: {Host: X-A}}}", "adapters.callers.a"},
+		{"adapters: {instructions_text: '" + strings.Repeat("x", 501) + "'}", "adapters.instructions_text"},
+		{"adapters: {sources: [" + broken + "]}", "maps_to"},
+		{"adapters: {sources: [" + good + ", " + same + "]}", "Duplicate adapter name"},
+		{"adapters: {sources: [" + long + "]}", "max_chars"},
+		{"adapters: {sources: [" + good + "], tools: per_adapter, mode: search, prefix: " + strings.Repeat("p", 50) + "_}", "longer than 64"},
+		{"adapters: {sources: [" + good + "], network: {ca_file: " + empty + "}}", "adapters.network.ca_file"},
+		{"{adapters: {sources: [" + good + "]}, footprint: {enforce: true, max_bytes: 100}}", "footprint.enforce"},
+		{"auth: {token_file: " + empty + "}", "auth.token_file"},
+		{"session: {key_file: " + empty + "}", "session.key_file"},
+		{"tls: {cert: " + empty + ", key: " + empty + "}", "tls"},
+		{"record: {file: " + recorded + "}", "recorded.jsonl exists"},
+		{"{upstream: {headers: {X-Key: k}}, listen: '0.0.0.0:0', admin: {listen: ''}}", "not a loopback address"},
+		{"inspect: {redact: {a: ['b..c']}}", "inspect.redact"},
+	} {
+		config := file("c.yaml", c.settings)
+		const server = "http://127.0.0.1:1/mcp"
+		listens := strings.Contains(c.settings, "listen")
+		commands := [][]string{
+			{"serve", "--config", config, server},
+			{"config", "check", config},
+			{"doctor", "--config", config, server},
+			{"doctor", "--config", config},
+		}
+		if !listens {
+			commands = append(commands, []string{"stdio", "--config", config, server})
+		}
+		if !listens && !strings.Contains(c.settings, filepath.ToSlash(dir)) && !strings.Contains(c.settings, "inspect") { // no file, and nothing that only serving makes
+			commands = append(commands, []string{"translate", "--config", config, "--from", "2025-06-18", "--to", "2025-11-25"},
+				[]string{"transform", "--config", config}, []string{"config", "print", "--config", config}, []string{"probe", "--config", config, server})
+		}
+		for _, args := range commands {
+			if (args[0] == "serve" || args[0] == "doctor") && !listens {
+				args = append(args, "--listen", "127.0.0.1:0")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			out, errs, err := run(ctx, "", args...)
+			if ctx.Err() != nil {
+				t.Errorf("%s: %s %s went on", c.settings, args[0], args[1])
+			}
+			cancel()
+			said := strings.ReplaceAll(out+errs, "\n", " ") + fmt.Sprint(err)
+			if exitCode(err) != exitUsage || !strings.Contains(said, c.want) && !strings.Contains(said, "without a token") {
+				t.Errorf("%s: %s %s: exit code %d, want %d and %q in\n%s%s%v", c.settings, args[0], args[1], exitCode(err), exitUsage, c.want, out, errs, err)
+			}
+		}
+	}
+	// What the checks call fine starts.
+	for _, settings := range []string{"{}", "adapters: {sources: [" + good + "]}", "transform: {adapters: {notion: {output_format: markdown}, linear: {include_comments: false}}}"} {
+		config := file("c.yaml", settings)
+		out, _, err := run(t.Context(), "", "config", "check", config)
+		if err != nil || !strings.Contains(out, "serve starts with it") {
+			t.Errorf("%s: %v\n%s", settings, err, out)
+		}
 	}
 }

@@ -12,41 +12,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
-// Options converts a to the options of the adapter runtime. Environment variables of the
+// Options converts a to the options of the adapter runtime, with the files that a names. Environment variables of the
 // adapter protocol take precedence over a. getenv looks up these variables and the credentials.
 func Options(a *config.Adapters, getenv func(string) (string, bool)) (adapterrt.Options, error) {
-	shown, err := a.Shown()
+	o, err := a.Options()
 	if err != nil {
-		return adapterrt.Options{}, err
+		return o, err
 	}
-	form, err := adapterrt.ParseIntrospection(a.Introspection)
-	if err != nil {
-		return adapterrt.Options{}, fmt.Errorf("adapters.introspection: %w", err)
-	}
-	o := adapterrt.Options{
-		Shown: shown, Callers: a.CallerRules(), PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix,
-		HTTPPrefix:    a.HTTPPrefix,
-		SkipInvalid:   a.SkipInvalid,
-		InsecureHosts: a.Network.InsecureHosts, PublicOnly: a.Network.PublicOnly, SameOriginRedirects: a.Network.Redirects,
-		TrustOverrides: a.Trust.Overrides, MaxSelfDeclared: a.Trust.MaxSelfDeclared,
-		ConfirmDestructive: a.Confirm.Destructive,
-		DevErrors:          a.Errors.Dev, KeepAddresses: a.Errors.Addresses == "keep", NoErrorBody: !a.Errors.Body, Introspection: form,
-		MaxResponseBytes: int(a.MaxResponse),
-		TokenCommands:    a.TokenCommands,
-		Getenv:           getenv, UserAgent: "dragoman/" + strings.Trim(mcp.Version(), "()"), // a token in User-Agent must not contain parentheses
-	}
-	switch a.Confirm.Via {
-	case "token":
-		o.ConfirmVia = adapterrt.ConfirmToken
-	case "elicitation":
-		o.ConfirmVia = adapterrt.ConfirmUser
-	}
-	switch a.Trust.Enforce {
-	case "strict":
-		o.TrustEnforcement = adapterrt.TrustStrict
-	case "off":
-		o.TrustEnforcement = adapterrt.TrustOff
-	}
+	o.Getenv, o.UserAgent = getenv, "dragoman/"+strings.Trim(mcp.Version(), "()") // a token in User-Agent must not contain parentheses
 	if a.Network.WebProxy {
 		o.Proxy = webProxyOf
 	}

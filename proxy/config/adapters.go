@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy/setting"
 )
 
 // Adapters sets which adapters are served, and how.
@@ -33,8 +34,10 @@ type Adapters struct {
 	// refuses the session. Prefix avoids the collision.
 	OnClash string `yaml:"on_clash"`
 	// Instructions places the adapters' instructions beside the server's: append, prepend, replace, or
-	// off.
+	// off. With append, their first line comes first where the server's text would push it behind 512 characters.
 	Instructions string `yaml:"instructions"`
+	// InstructionsText is a sentence or two of the operator's for the adapters' instructions, at most 500 bytes.
+	InstructionsText string `yaml:"instructions_text"`
 	// Introspection is extended, which names parameters under both of their keys; compact,
 	// under params alone; or strict, the closed form of details.
 	Introspection string `yaml:"introspection"`
@@ -157,12 +160,9 @@ func (a *Adapters) List() []adapterrt.Source {
 	return all
 }
 
-// validate returns an error for the first invalid setting. taken has the URL paths that are in use
+// validate checks the settings, those of the adapter runtime as the runtime itself does. taken has the URL paths that are in use
 // already.
-func (a *Adapters) validate(taken []string) error {
-	if _, err := adapterrt.ParseMode(a.Mode); err != nil {
-		return fmt.Errorf("adapters.mode: %w", err)
-	}
+func (a *Adapters) validate(all *setting.Mistakes, taken []string) {
 	for _, word := range []struct {
 		path, value string
 		of          []string
@@ -170,29 +170,32 @@ func (a *Adapters) validate(taken []string) error {
 		{"tools", a.Tools, []string{"shared", "per_adapter"}},
 		{"on_clash", a.OnClash, []string{ClashShadow, ClashFail}},
 		{"instructions", a.Instructions, []string{"append", "prepend", "replace", "off"}},
-		{"introspection", a.Introspection, []string{"extended", "compact", "strict"}},
 		{"errors.addresses", a.Errors.Addresses, []string{"mask", "keep"}},
 		{"confirm.via", a.Confirm.Via, []string{"auto", "token", "elicitation"}},
 		{"trust.enforce", a.Trust.Enforce, []string{"declared", "strict", "off"}},
 	} {
 		if !slices.Contains(word.of, word.value) {
-			return fmt.Errorf("adapters.%s: %q is not one of %s", word.path, word.value, strings.Join(word.of, ", "))
+			all.Addf("adapters."+word.path, "%q is not one of %s", word.value, strings.Join(word.of, ", "))
 		}
 	}
-	if a.MaxResponse < 1<<20 || a.MaxResponse > 100<<20 {
-		return fmt.Errorf("adapters.max_response: %d is not within 1MiB and 100MiB", a.MaxResponse)
+	if a.MaxResponse == 0 { // for which the runtime has a default
+		all.Addf("adapters.max_response", "must be greater than 0")
 	}
 	for i, path := range a.Sources {
 		if path == "" {
-			return fmt.Errorf("adapters.sources[%d]: is empty", i)
+			all.Addf(fmt.Sprintf("adapters.sources[%d]", i), "is empty")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.TokenCommands)) {
 		if command := a.TokenCommands[name]; len(command) == 0 || command[0] == "" {
-			return fmt.Errorf("adapters.token_commands.%s: is empty; it must name a program", name)
+			all.Addf("adapters.token_commands."+name, "is empty; it must name a program")
 		}
 	}
-	return a.validatePrefix(taken)
+	o, err := a.Options()
+	if all.Add(err); err == nil {
+		all.Add(o.Validate())
+	}
+	all.Add(a.validatePrefix(taken))
 }
 
 // PassesAuthorization reports whether an API gets the clients' Authorization, and names the first
@@ -214,7 +217,7 @@ func (a *Adapters) Shown() (adapterrt.Shown, error) {
 	if err != nil {
 		return adapterrt.Shown{}, fmt.Errorf("adapters.mode: %w", err)
 	}
-	s := adapterrt.Shown{Mode: mode, Pin: a.Pin}
+	s := adapterrt.Shown{Mode: mode, Pin: a.Pin, Words: strings.Join(strings.Fields(a.InstructionsText), " ")}
 	for name, g := range a.Tokens {
 		if s.Grants == nil {
 			s.Grants = map[string]adapterrt.Grant{}
@@ -222,6 +225,42 @@ func (a *Adapters) Shown() (adapterrt.Shown, error) {
 		s.Grants[name] = adapterrt.Grant(g)
 	}
 	return s, nil
+}
+
+// Options returns the options of the adapter runtime that follow from the values of a alone.
+func (a *Adapters) Options() (adapterrt.Options, error) {
+	shown, err := a.Shown()
+	if err != nil {
+		return adapterrt.Options{}, err
+	}
+	form, err := adapterrt.ParseIntrospection(a.Introspection)
+	if err != nil {
+		return adapterrt.Options{}, fmt.Errorf("adapters.introspection: %w", err)
+	}
+	o := adapterrt.Options{
+		Shown: shown, Callers: a.CallerRules(), PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix,
+		HTTPPrefix:    a.HTTPPrefix,
+		SkipInvalid:   a.SkipInvalid,
+		InsecureHosts: a.Network.InsecureHosts, PublicOnly: a.Network.PublicOnly, SameOriginRedirects: a.Network.Redirects,
+		TrustOverrides: a.Trust.Overrides, MaxSelfDeclared: a.Trust.MaxSelfDeclared,
+		ConfirmDestructive: a.Confirm.Destructive,
+		DevErrors:          a.Errors.Dev, KeepAddresses: a.Errors.Addresses == "keep", NoErrorBody: !a.Errors.Body, Introspection: form,
+		MaxResponseBytes: int(a.MaxResponse),
+		TokenCommands:    a.TokenCommands,
+	}
+	switch a.Confirm.Via {
+	case "token":
+		o.ConfirmVia = adapterrt.ConfirmToken
+	case "elicitation":
+		o.ConfirmVia = adapterrt.ConfirmUser
+	}
+	switch a.Trust.Enforce {
+	case "strict":
+		o.TrustEnforcement = adapterrt.TrustStrict
+	case "off":
+		o.TrustEnforcement = adapterrt.TrustOff
+	}
+	return o, nil
 }
 
 // CallerRules returns which APIs get the credentials of clients.
@@ -253,8 +292,6 @@ func (a *Adapters) validatePrefix(taken []string) error {
 	switch {
 	case p == "":
 		return nil
-	case !strings.HasPrefix(p, "/") || strings.HasSuffix(p, "/"):
-		return fmt.Errorf("adapters.http_prefix: %q must begin with / and not end with it", p)
 	case strings.HasPrefix(p, "/.well-known"):
 		return fmt.Errorf("adapters.http_prefix: %q is a path of dragoman itself; choose another", p)
 	}

@@ -6,21 +6,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 )
 
-// validateClients checks what the settings of adapters say of clients, also against the listener's.
+// validateClients checks what the settings of adapters say of clients against the listener's.
 func (c *Config) validateClients(all *setting.Mistakes) {
 	a := &c.Adapters
 	for i, name := range a.Pin {
 		if name == "" {
 			all.Addf(fmt.Sprintf("adapters.pin[%d]", i), "is empty; it must name an operation")
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(a.Callers)) {
-		if err := (adapterrt.Callers{Headers: a.Callers[name].Headers}).Validate(); err != nil {
-			all.Addf("adapters.callers."+name, "%s", err)
 		}
 	}
 	if adapter, passes := a.PassesAuthorization(); passes && c.Upstream.URL != "" && !c.Upstream.Auth.Lends() && !c.Upstream.setsAuthorization() {
@@ -33,9 +27,6 @@ func (c *Config) validateClients(all *setting.Mistakes) {
 		}
 		if g.Allow != nil && len(g.Allow) == 0 {
 			all.Addf(path+".allow", `is empty; leave it out to allow everything, or set deny: ["*"] to allow nothing`)
-		}
-		if err := (*adapterrt.Grant)(&g).Validate(); err != nil {
-			all.Add(fmt.Errorf("%s.%w", path, err))
 		}
 	}
 	c.validateNamedTokens(all)

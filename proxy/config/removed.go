@@ -15,7 +15,7 @@ var removed = map[string]string{
 	"adapters.loose_params":             "unknown parameters are refused, with the names that exist",
 	"adapters.max_request":              "it is always 1MiB",
 	"adapters.errors.shape":             "it is always object",
-	"adapters.errors.is_error":          "it is always aql",
+	"adapters.errors.is_error":          "tools for one operation (adapters.mode: discrete, adapters.pin) say isError for every failure, the others as MCP-AQL has it",
 	"adapters.confirm.never":            "adapters.trust.overrides says which files need no confirmation",
 	"contract.strip_mode":               "it is always strict",
 	"contract.keep_meta":                "it is always off",

@@ -65,7 +65,7 @@ func (c *Config) Validate() error {
 	all.Add(c.Upstream.validate())
 	all.Add(c.OAuth.validate(&c.Upstream))
 	all.Add(c.validateCORS())
-	all.Add(c.Adapters.validate(taken))
+	c.Adapters.validate(&all, taken)
 	c.validateClients(&all)
 	if kinds := oauth.Kinds(); !slices.Contains(kinds, oauth.Kind(c.CredentialStore)) {
 		fault("credential_store", "%q is not one of %v", c.CredentialStore, kinds)

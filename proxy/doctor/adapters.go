@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy/adapters"
 )
 
 func hasAdapters(e *exam) bool { return len(e.cfg.Adapters.Sources) > 0 }
@@ -16,15 +17,13 @@ func hasAdapters(e *exam) bool { return len(e.cfg.Adapters.Sources) > 0 }
 // adapterFiles checks the adapter files, and what the configuration says of their operations and callers.
 func adapterFiles(_ context.Context, e *exam) {
 	a := &e.cfg.Adapters
-	shown, err := a.Shown()
+	opt, err := adapters.Options(a, os.LookupEnv)
 	if err != nil {
-		e.fail(err.Error(), "adapters.mode", "")
+		e.fail(err.Error(), "adapters", "")
 		return
 	}
-	rt, err := adapterrt.New(adapterrt.Options{
-		Shown: shown, PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix, Callers: a.CallerRules(),
-		InsecureHosts: a.Network.InsecureHosts, SkipInvalid: true, Getenv: os.LookupEnv,
-	})
+	opt.SkipInvalid = true // so that all files are looked at
+	rt, err := adapterrt.New(opt)
 	if err != nil {
 		e.fail(err.Error(), "adapters", "")
 		return

@@ -13,6 +13,7 @@ func checks() []check {
 		{name: "environment", code: ExitConfiguration, needs: []string{"configuration"}, run: environment},
 		{name: "listeners", code: ExitConfiguration, needs: []string{"configuration"}, run: listeners},
 		{name: "adapters", code: ExitConfiguration, needs: []string{"configuration"}, applies: hasAdapters, run: adapterFiles},
+		{name: "start", code: ExitConfiguration, needs: []string{"configuration", "listeners", "adapters"}, applies: canStart, run: start},
 		{name: "network", code: ExitServer, needs: []string{"configuration"}, applies: hasURL, run: network},
 		{name: "command", code: ExitServer, needs: []string{"configuration"}, applies: hasCommand, run: command},
 		{name: "http", code: ExitServer, needs: []string{"network"}, applies: hasURL, run: overHTTP},
@@ -30,9 +31,9 @@ func checks() []check {
 // Run examines what o names.
 func Run(ctx context.Context, o Options) *Report { return newExam(o).run(ctx, checks()) }
 
-// CheckConfiguration examines only the configuration.
+// CheckConfiguration examines only the configuration, and what serve makes of it.
 func CheckConfiguration(ctx context.Context, o Options) *Report {
 	e := newExam(o)
 	e.alone = true
-	return e.run(ctx, slices.DeleteFunc(checks(), func(c check) bool { return c.name != "configuration" }))
+	return e.run(ctx, slices.DeleteFunc(checks(), func(c check) bool { return !slices.Contains([]string{"configuration", "adapters", "start"}, c.name) }))
 }

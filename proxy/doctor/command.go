@@ -162,13 +162,13 @@ func (e *exam) reportWithheld() {
 	if len(names) == 0 {
 		return
 	}
-	keysFirst := append(likeKeys(names), slices.DeleteFunc(names, keyName().MatchString)...)
+	keysFirst := append(likeKeys(names), slices.DeleteFunc(names, namesKey)...)
 	e.info("it did not get the variables "+few(keysFirst, 6), "upstream.pass_env", "--pass-env NAME, or --pass-env '*' for all; dragoman stdio passes all")
 }
 
 func likeKeys(names []string) (keys []string) {
 	for _, n := range names {
-		if keyName().MatchString(n) {
+		if namesKey(n) {
 			keys = append(keys, n)
 		}
 	}

@@ -52,6 +52,24 @@ func configuration(_ context.Context, e *exam) {
 	e.ok("no mistakes", e.Sources.File)
 }
 
+func canStart(e *exam) bool { return e.Start != nil }
+
+// start makes what serve makes of the configuration, so that what the checks before do not find is found here and not by serve.
+func start(_ context.Context, e *exam) {
+	err := e.Start(e.cfg)
+	if err == nil {
+		what := "serve starts with it"
+		if !hasServer(e) && !hasAdapters(e) {
+			what += " and with a server, which it does not name"
+		}
+		e.ok(what, "")
+		return
+	}
+	var all setting.Mistakes
+	all.Add(err)
+	e.mistakes(all)
+}
+
 // mistakes writes a line for each mistake.
 func (e *exam) mistakes(err error) {
 	all, are := errors.AsType[setting.Mistakes](err)

@@ -59,6 +59,8 @@ type Options struct {
 
 	// Probe reports what clients of each revision get of the server; nil for no report.
 	Probe func(ctx context.Context, cfg config.Config) (*probe.Report, error)
+	// Start returns the error with which serve would refuse a configuration; nil for no such check.
+	Start func(cfg config.Config) error
 	// Serve serves clients at ln until ctx ends; nil for no comparison.
 	Serve func(ctx context.Context, cfg config.Config, ln net.Listener) error
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -98,7 +99,7 @@ func refusal(err error) []byte {
 func (e *exam) lent() string {
 	u := &e.cfg.Upstream
 	for name := range u.Headers {
-		if strings.EqualFold(name, "Authorization") || keyName().MatchString(name) || strings.Contains(strings.ToLower(name), "key") {
+		if strings.EqualFold(name, "Authorization") || secret.Named(name) || strings.Contains(strings.ToLower(name), "key") {
 			return "upstream.headers." + name
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 )
 
 // plural returns a number with its noun.
@@ -17,8 +17,11 @@ func plural(n int, noun string) string {
 	return grouped(n) + " " + noun + "s"
 }
 
-// keyName matches names of variables that servers need to log in somewhere.
-var keyName = pattern.Later(`(?i)(token|secret|passw|credential|_key|apikey|_pat)\b`)
+// namesKey reports whether a variable has the name of what servers need to log in somewhere.
+func namesKey(variable string) bool {
+	upper := strings.ToUpper(variable)
+	return secret.Named(variable) || strings.HasSuffix(upper, "_KEY") || strings.HasSuffix(upper, "_PAT")
+}
 
 // namesOf returns the names and addresses that a certificate is for.
 func namesOf(c *x509.Certificate) string {

@@ -101,16 +101,19 @@ func TestSecretsOfAnEnvironment(t *testing.T) {
 func TestNamesOfSecrets(t *testing.T) {
 	for _, name := range []string{
 		"TOKEN", "my_Token_1", "clientSecret", "PASSWD", "password", "PassPhrase", "AWS_CREDENTIALS", "HTTP_AUTHORIZATION", "Cookies", "api_key", "ApiKey",
-		"AWS_ACCESS_KEY_ID", "accesskey", "PRIVATE_KEY_FILE", "privateKey",
+		"AWS_ACCESS_KEY_ID", "accesskey", "PRIVATE_KEY_FILE", "privateKey", "API-KEY", "API__KEY", "PASS", "DB_PASS", "SIGNING_KEY",
 	} {
-		if !namesSecret(name) {
+		if !namesSecret(name, "") {
 			t.Errorf("%s is none", name)
 		}
 	}
-	for _, name := range []string{"", "PATH", "KEY", "TOKE", "API-KEY", "API__KEY", "PASS", "SSH_AUTH_SOCK"} {
-		if namesSecret(name) {
+	for _, name := range []string{"", "PATH", "KEY", "TOKE", "COMPASS", "SSH_AUTH_SOCK", "PWD", "OLDPWD"} {
+		if namesSecret(name, "") {
 			t.Errorf("%s is one", name)
 		}
+	}
+	if namesSecret("MAX_TOKENS", "100000") {
+		t.Error("a number of tokens is one")
 	}
 }
 

@@ -105,23 +105,16 @@ func Redacted(text string, secrets ...*secret.Set) string {
 	})
 }
 
-// secretNames are the words in the names of variables whose values are secrets.
-var secretNames = [...]string{
-	"token", "secret", "passw", "passphrase", "credential", "authorization", "cookie", "api_key", "apikey", "access_key", "accesskey",
-	"private_key", "privatekey",
-}
-
 // namesSecret reports whether the value of the variable is a secret.
-func namesSecret(variable string) bool {
-	variable = strings.ToLower(variable)
-	return strings.HasSuffix(variable, "_pass") || slices.ContainsFunc(secretNames[:], func(word string) bool { return strings.Contains(variable, word) })
+func namesSecret(variable, value string) bool {
+	return strings.HasSuffix(strings.ToLower(variable), "_pass") || secret.ClassOf(variable, value) == secret.Hidden
 }
 
 // Secrets returns the values of those environment variables ("NAME=value") whose names look
 // like names of secrets, longest first.
 func Secrets(env []string) (values []string) {
 	for _, entry := range env {
-		if name, value, ok := strings.Cut(entry, "="); ok && len(value) >= secret.Shortest && namesSecret(name) {
+		if name, value, ok := strings.Cut(entry, "="); ok && len(value) >= secret.Shortest && namesSecret(name, value) {
 			values = append(values, value)
 		}
 	}

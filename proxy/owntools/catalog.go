@@ -37,7 +37,7 @@ type Source interface {
 	// Call answers a call of one of the tools: it appends a CallToolResult to what [Call.Begin] returns. It
 	// returns soon after ctx ends because the client has left or cancelled. An error is the answer in place of a result.
 	Call(ctx context.Context, c *Call) ([]byte, error)
-	// Instructions returns what a model should know of the tools of a grant, or "".
+	// Instructions returns what a model should know of the tools of a grant, or "". The first line can be read alone.
 	Instructions(grant string) string
 	// EndSession releases what was kept for a session.
 	EndSession(session string)
@@ -369,8 +369,12 @@ func (c *Catalog) hide(list wire.Node, hidden func(name string)) {
 	}
 }
 
+// shownFirst is how many bytes of instructions some clients show.
+const shownFirst = 512
+
 // Introduce adds the own tools to the server's response to initialize: the capability
-// tools.listChanged, and the instructions.
+// tools.listChanged, and the instructions. If these are to follow the server's, and their first line would not be within
+// what all clients show, that line comes first.
 func (c *Catalog) Introduce(answer []byte) ([]byte, error) {
 	if c == nil {
 		return answer, nil
@@ -383,7 +387,12 @@ func (c *Catalog) Introduce(answer []byte) ([]byte, error) {
 	if said := gjson.GetBytes(answer, "result.instructions").Str; said != "" {
 		switch c.place {
 		case "append":
-			text = said + "\n\n" + text
+			first, rest, _ := strings.Cut(text, "\n")
+			if len(said)+len("\n\n")+len(first) <= shownFirst {
+				text = said + "\n\n" + text
+			} else if text = first + "\n\n" + said; rest != "" {
+				text += "\n\n" + rest
+			}
 		case "prepend":
 			text += "\n\n" + said
 		}

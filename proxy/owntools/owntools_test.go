@@ -85,3 +85,32 @@ func FuzzExtend(f *testing.F) {
 		}
 	})
 }
+
+// worded is named with instructions.
+type worded struct{ named }
+
+func (worded) Instructions(string) string { return "Ours first.\nOur rest." }
+
+// TestPlaceOfInstructions: what all clients show begins with the server's words only if ours fit behind them.
+func TestPlaceOfInstructions(t *testing.T) {
+	table, _ := translate.NewTable(translate.Options{})
+	fits := string(bytes.Repeat([]byte("s"), shownFirst-len("\n\nOurs first.")))
+	for _, c := range []struct{ place, theirs, want string }{
+		{"append", "", "Ours first.\nOur rest."},
+		{"append", "Theirs.", "Theirs.\n\nOurs first.\nOur rest."},
+		{"append", fits, fits + "\n\nOurs first.\nOur rest."},
+		{"append", fits + "s", "Ours first.\n\n" + fits + "s\n\nOur rest."},
+		{"prepend", fits + "s", "Ours first.\nOur rest.\n\n" + fits + "s"},
+		{"replace", "Theirs.", "Ours first.\nOur rest."},
+		{"off", fits + "s", fits + "s"},
+	} {
+		own, err := New(table, []Source{worded{named{"ours"}}}, c.place, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := own.Introduce(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"result":{"capabilities":{},"instructions":%q}}`, c.theirs))
+		if got := gjson.GetBytes(out, "result.instructions").Str; got != c.want || err != nil {
+			t.Errorf("%s behind %d bytes: %q, %v", c.place, len(c.theirs), got, err)
+		}
+	}
+}

@@ -35,6 +35,7 @@ func TestTimeIsLinear(t *testing.T) {
 		"word ", "token", "token ", "token=", `token="`, `token=\"`, "token:'", "cursor=", "cursor:", `"cursor":"`, "a://", "a://b", "a:b@", "://@",
 		"-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "-----END ", "Bearer ", "bearer.", "bearer $A", "eyJ.", "eyJhbGciOiJIUzI1NiJ9.", "sk-1", "{", `\`, `\\"`, "a", "password: ", "cookie: a ",
 		"Authorization:\n", "?sig=", "&key", "--token ", "%3D", "token%3D", "token \t ", "conf_0123456789abcdef", "[handle ", "token=$A",
+		"token: {", "token: [", `"token":[`, `\"token\":{\"`, "token:\n", "token: |\n", "token: |\n ", "\n token:\n  a", "- token:\n", "<token>", "<token>a</", "a[token]=b", "token: is too ", "key=", "key=a", "key='", "&key=&", "sig: ",
 	} {
 		inputs[part] = text(part)
 	}

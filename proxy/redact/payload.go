@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -29,7 +30,7 @@ type walk struct {
 
 // state is what is known of a value from those around it.
 type state struct {
-	class  class
+	class  secret.Class
 	whole  bool // the class is that of the configuration: true and false are secrets as well
 	schema schemaPart
 	about  bool // the schema is that of a member that holds a secret
@@ -71,7 +72,7 @@ func (w *walk) comma(between *bool) {
 
 func (w *walk) object(v tree.Value, s state) {
 	w.out = append(w.out, '{')
-	named := namedValue(v)
+	beside := besideOf(v)
 	between := false
 	for m := range v.All() {
 		w.comma(&between)
@@ -79,9 +80,7 @@ func (w *walk) object(v tree.Value, s state) {
 		w.key(key)
 		w.names = append(w.names, strings.ToLower(key))
 		inner := w.inner(s, key, m)
-		if named != plain && key == "value" {
-			inner.class = max(inner.class, named)
-		}
+		inner.class = max(inner.class, beside.Of(key))
 		w.value(m, inner)
 		w.names = w.names[:len(w.names)-1]
 	}
@@ -99,18 +98,18 @@ func (w *walk) key(key string) {
 func (w *walk) inner(s state, key string, m tree.Value) state {
 	switch {
 	case w.isListed():
-		return state{class: hidden, whole: true}
-	case s.class == hidden:
+		return state{class: secret.Hidden, whole: true}
+	case s.class == secret.Hidden:
 		return s
 	case s.schema == schemaMap:
-		return state{schema: schema, about: classify(key, "") == hidden}
+		return state{schema: schema, about: secret.ClassOf(key, "") == secret.Hidden}
 	case s.schema == schema:
 		switch key {
 		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
 			return state{schema: schemaMap}
 		case "default", "const", "enum", "examples", "example":
 			if s.about {
-				return state{class: hidden}
+				return state{class: secret.Hidden}
 			}
 			return state{}
 		case "required":
@@ -122,14 +121,14 @@ func (w *walk) inner(s state, key string, m tree.Value) state {
 	case key == "requestedSchema", w.method != "tools/call" && (key == "inputSchema" || key == "outputSchema"):
 		return state{schema: schema}
 	case key == "mark" && len(w.names) > 1 && w.names[len(w.names)-2] == "dragoman/transform":
-		return state{class: handle}
+		return state{class: secret.Handle}
 	}
-	c := classify(key, m.Scalar())
-	if c == hidden && key == "token" && len(w.names) > 1 && w.names[len(w.names)-2] == "confirmation" {
-		c = handle
+	c := secret.ClassOf(key, m.Scalar())
+	if c == secret.Hidden && key == "token" && len(w.names) > 1 && w.names[len(w.names)-2] == "confirmation" {
+		c = secret.Handle
 	}
-	if c == handle && !m.Is(tree.String) {
-		c = plain
+	if c == secret.Handle && !m.Is(tree.String) {
+		c = secret.Plain
 	}
 	return state{class: c}
 }
@@ -144,21 +143,18 @@ func (w *walk) isListed() bool {
 	return false
 }
 
-// namedValue returns the class of the member "value" of an object that says in another member what its name is.
-func namedValue(v tree.Value) class {
-	found, name := false, ""
+// besideOf returns what the members of an object say of each other.
+func besideOf(v tree.Value) (b secret.Beside) {
 	for m := range v.All() {
-		switch m.Key() {
-		case "value":
-			found = true
-		case "name", "key", "header":
-			name = m.Text()
+		if !m.Is(tree.Array) {
+			b.Note(m.Key(), m.Text())
+			continue
+		}
+		for step := range m.All() { // of a path
+			b.Note(m.Key(), step.Text())
 		}
 	}
-	if !found {
-		return plain
-	}
-	return classify(name, "")
+	return b
 }
 
 // text writes a string.
@@ -167,9 +163,9 @@ func (w *walk) text(v tree.Value, s state) {
 	var safe string
 	switch {
 	case text == "":
-	case s.class == hidden:
+	case s.class == secret.Hidden:
 		safe = Struck
-	case s.class == handle:
+	case s.class == secret.Handle:
 		safe = handled(text)
 	case w.isEncoded(text):
 		safe = Struck
@@ -221,7 +217,7 @@ func (w *walk) isEncoded(text string) bool {
 // scalar writes a number, true, false or null.
 func (w *walk) scalar(v tree.Value, s state) {
 	raw := v.Raw()
-	isSecret := v.Is(tree.Number) && s.class == hidden || s.whole && !v.Is(tree.Null)
+	isSecret := v.Is(tree.Number) && s.class == secret.Hidden || s.whole && !v.Is(tree.Null)
 	if !isSecret && v.Is(tree.Number) && len(raw) >= minSecret {
 		isSecret = w.r.Text(string(raw)) != string(raw)
 	}

@@ -140,7 +140,7 @@ func (r *Redactor) Header(name, value string) (string, bool) {
 		return "", false
 	case strings.HasPrefix(name, paramHeader) && r.none:
 		return fmt.Sprintf("[string, %d bytes]", len(value)), true
-	case strings.HasPrefix(name, paramHeader) && classify(name[len(paramHeader):], value) != plain:
+	case strings.HasPrefix(name, paramHeader) && secret.ClassOf(name[len(paramHeader):], value) != secret.Plain:
 		return Struck, true
 	}
 	if inner, ok := strings.CutPrefix(value, "=?base64?"); ok {
@@ -166,7 +166,7 @@ func (r *Redactor) Text(text string) string {
 	if r.asIs {
 		return text
 	}
-	return shapes(r.secrets.Strike(text))
+	return secret.Guess(r.secrets.Strike(text), handled)
 }
 
 // Cut is Payload for the beginning of a message that was cut. What was cut in the middle is left out, since nothing tells what it was; of a

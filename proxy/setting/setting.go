@@ -7,6 +7,7 @@ package setting
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -53,7 +54,7 @@ func (m *Mistakes) Addf(path, format string, a ...any) {
 // pathFirst matches an error that begins with the path of a setting.
 var pathFirst = pattern.Later(`(?s)^([a-z0-9_]+(?:\.[^\s.:]+|\[\d+\])*): (.*)$`)
 
-// Add notes an error, which may be Mistakes or begin with the path of a setting. It ignores
+// Add notes an error, which may be Mistakes, join several errors, or begin with the path of a setting. It ignores
 // nil.
 func (m *Mistakes) Add(err error) {
 	switch e := err.(type) {
@@ -63,6 +64,12 @@ func (m *Mistakes) Add(err error) {
 	case Mistake:
 		*m = append(*m, e)
 	default:
+		if several, ok := err.(interface{ Unwrap() []error }); ok && errors.Join(several.Unwrap()...).Error() == err.Error() {
+			for _, one := range several.Unwrap() {
+				m.Add(one)
+			}
+			return
+		}
 		if at := pathFirst().FindStringSubmatch(err.Error()); at != nil {
 			m.Addf(at[1], "%s", at[2])
 			return

@@ -141,6 +141,7 @@ type Options struct {
 	KeepEmpty  bool     // empty members are kept as long as others
 	Columns    bool     // lists of objects with the same members may be tables
 	Most       int      // how many units are ranked; there cannot be room for more
+	Marker     string   // stands at the end of a JSON string that is cut, in place of "…"; a %d in it becomes the number of characters left out
 
 	Name func(part int) []string // the first steps of paths into a part; nil if there are none
 }

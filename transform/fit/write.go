@@ -2,9 +2,11 @@ package fit
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/transform/grapheme"
@@ -65,9 +67,9 @@ func (w *writer) node(n uint32) {
 		w.children(n)
 	case at.is&unit == 0:
 	case w.clip.node == n && at.kind == quoted:
-		w.quoted(w.clipped(wire.AppendUnescaped(nil, raw[1:len(raw)-1])))
+		w.quoted(w.clipped(wire.AppendUnescaped(nil, raw[1:len(raw)-1]), w.Marker))
 	case w.clip.node == n:
-		w.out = append(w.out, w.clipped(raw)...)
+		w.out = append(w.out, w.clipped(raw, "")...)
 	case at.kind == object, at.kind == list:
 		w.out = wire.AppendCompact(w.out, raw)
 	default:
@@ -76,10 +78,13 @@ func (w *writer) node(n uint32) {
 }
 
 // clipped returns the beginning of the last unit: at most w.clip.bytes of text,
-// and "…".
-func (w *writer) clipped(text []byte) []byte {
-	text = text[:grapheme.Floor(text, min(w.clip.bytes, len(text)))]
-	return slices.Concat(bytes.TrimRight(text, " \r\n"), []byte("…"))
+// and the marker, or "…" if that is "".
+func (w *writer) clipped(text []byte, marker string) []byte {
+	kept := bytes.TrimRight(text[:grapheme.Floor(text, min(w.clip.bytes, len(text)))], " \r\n")
+	if strings.Contains(marker, "%d") {
+		marker = strings.Replace(marker, "%d", strconv.Itoa(utf8.RuneCount(text)-utf8.RuneCount(kept)), 1)
+	}
+	return slices.Concat(kept, []byte(cmp.Or(marker, "…")))
 }
 
 func (w *writer) quoted(text []byte) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -63,6 +64,20 @@ func Create(o Options) (*Writer, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// MayCreate returns the error with which [Create] would refuse the file. It makes none.
+func MayCreate(file string) error {
+	for _, name := range [...]string{aside(file), file} {
+		if _, err := os.Lstat(name); err == nil {
+			return &ExistsError{name}
+		}
+	}
+	folder, err := os.Stat(filepath.Dir(file))
+	if err == nil && !folder.IsDir() {
+		err = fmt.Errorf("%s is no folder", filepath.Dir(file))
+	}
+	return err
 }
 
 // Name returns the name of a file, with {time} replaced by the time.
