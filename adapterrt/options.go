@@ -72,7 +72,9 @@ type Options struct {
 	// It is nil if this process decides alone. The other replicas must have the same CursorKey.
 	Replicas guard.Replicas
 	Getenv   func(string) (string, bool) // looks up credentials; nil if there are none
-	Tokens   credential.Store            // keeps OAuth tokens; nil to keep them in this process only
+	// CheckTransform checks a transform block of a file, which is JSON. nil lets any pass.
+	CheckTransform func(block []byte) error
+	Tokens         credential.Store // keeps OAuth tokens; nil to keep them in this process only
 	// Listen opens the address to which a browser returns from a login. It is nil if there
 	// is no such address.
 	Listen credential.Listen
@@ -165,7 +167,7 @@ func (o *Options) LoadEnv(getenv func(string) (string, bool)) error {
 
 // files returns the options for reading files.
 func (o *Options) files() *file.Options {
-	return &file.Options{Strict: o.StrictFiles, InsecureHosts: o.InsecureHosts, Getenv: o.Getenv}
+	return &file.Options{Strict: o.StrictFiles, InsecureHosts: o.InsecureHosts, Getenv: o.Getenv, Transform: o.CheckTransform}
 }
 
 func (o *Options) policy() *guard.Policy {

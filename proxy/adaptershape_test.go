@@ -211,7 +211,7 @@ func TestRulesInAdapterFilesFollowTheirFiles(t *testing.T) {
 	cfg := config.Default()
 	cfg.Adapters.Sources = []string{dir}
 	_, err := newServer(cfg, zap.NewNop(), origin.None())
-	if err == nil || !strings.Contains(err.Error(), "adapter items-api, operation get_item: transform: transform.max_depth: 99 is not 1 to 10") {
+	if err == nil || !strings.Contains(err.Error(), "error: transform: max_depth: 99 is not 1 to 10") {
 		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -104,6 +105,28 @@ func GivenRule(match Match, block []byte) (Rule, error) {
 	var v faults
 	v.rule("", &r)
 	return r, errors.Join(v.all...)
+}
+
+// CheckGiven checks a rule that came with a tool, as [GivenRule] reads it and [New] uses it. Its error names the keys of block.
+func CheckGiven(block []byte) error {
+	r, err := GivenRule(Match{}, block)
+	if err == nil {
+		c := DefaultConfig()
+		c.Rules = []Rule{r}
+		err = c.Validate()
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	var all []error
+	for _, err := range joined.Unwrap() {
+		if c, ok := errors.AsType[*ConfigError](err); ok {
+			err = fmt.Errorf("%s: %w", strings.TrimPrefix(c.Path, "rules[0]."), c.Err)
+		}
+		all = append(all, err)
+	}
+	return errors.Join(all...)
 }
 
 // clearLines removes line numbers, because the rule was not read from a file.

@@ -19,6 +19,7 @@ type Options struct {
 	Strict        bool                        // some warnings are errors, such as those for unknown fields
 	InsecureHosts []string                    // host names that may be called over http
 	Getenv        func(string) (string, bool) // reads base_url_env, and finds credentials that are not set; may be nil
+	Transform     func(block []byte) error    // checks a transform block, which is JSON; nil lets any pass
 }
 
 // checker collects the problems of one file.
@@ -188,6 +189,21 @@ func (n *node) lineOr(line int) int {
 		return n.line
 	}
 	return line
+}
+
+// transform returns the transform block of n as JSON, or nil.
+func (c *checker) transform(n *node, path string) []byte {
+	t := c.get(n, path, "transform", wire.Object)
+	if t == nil {
+		return nil
+	}
+	block := t.JSON(nil)
+	if c.opt.Transform != nil {
+		if err := c.opt.Transform(block); err != nil {
+			c.add(Error, SchemaInvalidValue, join(path, "transform"), err.Error(), t.line)
+		}
+	}
+	return block
 }
 
 // get returns the member of that key. It returns nil if the member is absent or null. If the

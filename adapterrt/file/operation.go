@@ -178,9 +178,7 @@ func (c *checker) about(n *node, path string, op *Operation) {
 		c.known(l, path+".lifecycle", &lifecycleBlock)
 		op.Lifecycle = l.shown()
 	}
-	if t := c.get(n, path, "transform", wire.Object); t != nil {
-		op.Transform = t.JSON(nil)
-	} else {
+	if op.Transform = c.transform(n, path); op.Transform == nil {
 		op.Transform = op.Adapter.transform
 	}
 }

@@ -170,9 +170,7 @@ func (c *checker) adapter(root *node) *Adapter {
 	a.Trust = c.trust(root)
 	a.Presets = c.presets(root)
 	a.Declared = c.types(root)
-	if t := c.get(root, "", "transform", wire.Object); t != nil {
-		a.transform = t.JSON(nil)
-	}
+	a.transform = c.transform(root, "")
 	c.operations(root, a)
 	if c.notOurs(root, "") {
 		a.DeclaresDanger = true

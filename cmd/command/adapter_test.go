@@ -131,6 +131,18 @@ DIR/other-api-adapter.md:7: warning: operations: adapter has no operations [SCHE
 			t.Errorf("%s: %d %s", args, code, out)
 		}
 	}
+	shaped := filepath.Join(t.TempDir(), "notes-api-adapter.md")
+	for block, want := range map[string]string{
+		"{max_tokns: 5}":                         "error: transform: unknown key max_tokns",
+		"{max_depth: 99}":                        "error: transform: max_depth: 99 is not 1 to 10",
+		"{adapter: nobody}":                      `error: transform: adapter: there is no "nobody"`,
+		"{adapter: linear, options: {pages: 1}}": "error: transform: options: option pages of linear",
+	} {
+		write(t, shaped, strings.Replace(adapterFile("https://notes.example.com/v1", ""), "operations:", "transform: "+block+"\noperations:", 1))
+		if out, _, code := adapter(t, dir, "validate", shaped); !strings.Contains(out, want) || code != exitUsage {
+			t.Errorf("%s: %d %s", block, code, out)
+		}
+	}
 	// A file name that is not that of the adapter is a warning, and an error with --strict.
 	odd := filepath.Join(dir, "odd-adapter.md")
 	write(t, odd, adapterFile("https://notes.example.com/v1", ""))

@@ -91,13 +91,7 @@ func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.S
 	}
 	a.logUnused()
 	a.logCallers(&cfg)
-	if err := a.readRules(); err != nil {
-		if !cfg.SkipInvalid {
-			return nil, err
-		}
-		log.Error("cannot read the transform rules of adapter files: they are not applied", zap.Error(err))
-	}
-	return a, nil
+	return a, a.readRules()
 }
 
 // CallerHeaders returns the names of the clients' headers with credentials for APIs. a may be nil.

@@ -1,9 +1,7 @@
 package adapters
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -25,26 +23,18 @@ import (
 // operation, with the adapter as the server; it is in the configuration, or in the transform block
 // of the adapter file. After that only the token budget of the complete result is enforced.
 
-// readRules reads the transform rules of the adapter files. An invalid rule is reported in the
-// error, and its last valid version stays in use.
+// readRules reads the transform rules of the adapter files, which were checked with the files.
 func (a *Adapters) readRules() error {
 	var given []transform.Rule
-	var wrong []error
 	for _, t := range a.runtime.Transforms() {
-		at := transform.Match{Server: t.Adapter, Tool: t.Operation}
-		r, err := transform.GivenRule(at, t.JSON)
+		r, err := transform.GivenRule(transform.Match{Server: t.Adapter, Tool: t.Operation}, t.JSON)
 		if err != nil {
-			wrong = append(wrong, fmt.Errorf("adapter %s, operation %s: transform: %w", t.Adapter, t.Operation, err))
-			i := slices.IndexFunc(a.given, func(r transform.Rule) bool { return r.Match == at })
-			if i < 0 {
-				continue
-			}
-			r = a.given[i]
+			return fmt.Errorf("adapter %s, operation %s: transform: %w", t.Adapter, t.Operation, err)
 		}
 		given = append(given, r)
 	}
 	a.given = given
-	return errors.Join(wrong...)
+	return nil
 }
 
 // Rules returns the transform rules of the adapter files. a may be nil.

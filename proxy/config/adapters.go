@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/transform"
 )
 
 // Adapters sets which adapters are served, and how.
@@ -247,6 +248,7 @@ func (a *Adapters) Options() (adapterrt.Options, error) {
 		DevErrors:          a.Errors.Dev, KeepAddresses: a.Errors.Addresses == "keep", NoErrorBody: !a.Errors.Body, Introspection: form,
 		MaxResponseBytes: int(a.MaxResponse),
 		TokenCommands:    a.TokenCommands,
+		CheckTransform:   transform.CheckGiven,
 	}
 	switch a.Confirm.Via {
 	case "token":
