@@ -154,7 +154,7 @@ func (h *HTTP) hold(b *body, n int64) *refusal {
 // owner returns the name of the client whose share of the limits a request uses: its token of the listener, with the header that tells
 // principals apart, or its address if it has neither.
 func (c *conn) owner(header *fasthttp.RequestHeader) string {
-	name := c.cfg.Once()
+	name := c.cfg.Principal()
 	if name == "" && !c.known {
 		return c.peer
 	}
