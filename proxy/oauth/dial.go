@@ -186,15 +186,14 @@ func (w *web) check(ctx context.Context, text string) (*url.URL, error) {
 	return u, nil
 }
 
-// read reads a metadata document. found is false if there is none at this URL.
-func (w *web) read(ctx context.Context, at string, into any) (found bool, err error) {
-	u, err := w.check(ctx, at)
-	if err != nil {
-		return false, err
+// read reads a metadata document. The error is a [noDocument] if there is none at this URL.
+func (w *web) read(ctx context.Context, at string, into any) error {
+	if _, err := w.check(ctx, at); err != nil {
+		return err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
-		return false, err
+		return err
 	}
 	r.Header.Set("Accept", "application/json")
 	if w.revision != "" { // some servers of 2025-03-26 choose their metadata by it
@@ -202,25 +201,25 @@ func (w *web) read(ctx context.Context, at string, into any) (found bool, err er
 	}
 	resp, err := w.documents.Do(r)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", u.Host, oauthclient.WithoutURL(err))
+		return oauthclient.WithoutURL(err)
 	}
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode >= 500:
-		return false, fmt.Errorf("%s answered %d", at, resp.StatusCode)
+		return fmt.Errorf("answered %d", resp.StatusCode)
 	case resp.StatusCode != http.StatusOK:
-		return false, nil
+		return noDocument(fmt.Sprintf("answered %d", resp.StatusCode))
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("%s: %w", at, oauthclient.WithoutURL(err))
+		return oauthclient.WithoutURL(err)
 	case len(body) > maxDocument:
-		return false, fmt.Errorf("%s: the document is larger than %d bytes", at, maxDocument)
+		return fmt.Errorf("is larger than %d bytes", maxDocument)
 	case json.Unmarshal(body, into) != nil:
-		return false, nil // an HTML page
+		return noDocument("is no JSON object") // an HTML page
 	}
-	return true, nil
+	return nil
 }
 
 const maxQuoted = 200 // characters
