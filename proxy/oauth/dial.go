@@ -192,6 +192,14 @@ func (w *web) read(ctx context.Context, at string, into any) error {
 	return nil
 }
 
+// noDocument is the error for a URL where there is no metadata, as the text says.
+type noDocument string
+
+func (e noDocument) Error() string { return string(e) }
+
+// errOther says that a JSON object is not the metadata that is looked for.
+const errOther noDocument = "is not metadata"
+
 const maxQuoted = 200 // characters
 
 // quoted returns a text from the network for people to read: bounded, on one line, and

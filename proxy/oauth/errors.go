@@ -57,14 +57,6 @@ func (e *lateCodeError) Error() string {
 	return text
 }
 
-// noDocument is the error for a URL where there is no metadata, as the text says.
-type noDocument string
-
-func (e noDocument) Error() string { return string(e) }
-
-// errOther says that a JSON object is not the metadata that is looked for.
-const errOther noDocument = "is not metadata"
-
 // unreadError says that the metadata of a server is at none of the places where it was looked for.
 type unreadError struct {
 	of    string // the URL of the MCP server, or AS and its issuer

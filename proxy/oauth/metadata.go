@@ -292,6 +292,37 @@ func NewMetadataReader(server *url.URL, allowHTTP bool, config *tls.Config) *Met
 	return &MetadataReader{newWeb(server, allowHTTP, config)}
 }
 
+// Resource returns the metadata of the server's protected resource as it is, and where that is, or nil if the server says that it has
+// none. named is what the server's challenge names, "" for nothing. passed says why that was passed over, "" if it was not.
+func (r *MetadataReader) Resource(ctx context.Context, named string) (document []byte, at, passed string, err error) {
+	ctx, stop := context.WithTimeout(ctx, discoveryTime)
+	defer stop()
+	unread := &unreadError{of: canonical(r.web.server)}
+	for _, at := range resourcePlaces(r.web.server, named) {
+		var document json.RawMessage
+		var said oauthex.ProtectedResourceMetadata
+		err := r.web.read(ctx, at, &document)
+		switch {
+		case err != nil:
+		case json.Unmarshal(document, &said) != nil:
+			err = noDocument("is no JSON object")
+		case said.Resource == "":
+			err = errOther
+		default:
+			return document, at, passed, nil
+		}
+		p := place{at: at, err: err}
+		if at == named {
+			passed = plainWord(at) + ": " + p.why()
+		}
+		unread.tried = append(unread.tried, p)
+	}
+	if unread.tried[0].strange = passed != "" && !slices.Contains(resourcePlaces(r.web.server, ""), named); unread.nothing() {
+		return nil, "", passed, nil
+	}
+	return nil, "", passed, unread
+}
+
 // AuthorizationServer returns the metadata of an issuer as it is, or nil if there is none.
 func (r *MetadataReader) AuthorizationServer(ctx context.Context, issuer string) (document []byte, err error) {
 	ctx, stop := context.WithTimeout(ctx, discoveryTime)
