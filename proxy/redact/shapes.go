@@ -2,6 +2,8 @@ package redact
 
 import (
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 )
 
 // keyBeginnings are the beginnings of well-known kinds of keys.
@@ -16,8 +18,6 @@ const (
 	maxGap       = 32 // bytes between a name and its value
 	maxQuoted    = 4 << 10
 	confirmStart = "conf_" // of the tokens that confirm a call
-	pemStart     = "-----BEGIN "
-	pemEnd       = "-----END "
 )
 
 // scan goes through a text word by word, and copies what it leaves out of secrets.
@@ -67,11 +67,10 @@ func (s *scan) strike(from, to int, with string) int {
 func (s *scan) word(from, end int) int {
 	word, rest := s.in[from:end], s.in[end:]
 	switch {
-	case strings.HasPrefix(s.in[from:], pemStart):
-		if to := pem(s.in[from:]); to > 0 {
+	case word[0] == '-':
+		if to := secret.KeyLength(s.in[from:]); to > 0 {
 			return s.strike(from, from+to, Struck)
 		}
-		return end
 	case strings.HasPrefix(word, "eyJ") && strings.HasPrefix(rest, "."):
 		if to := end + jwt(rest); to-from > minKey {
 			return s.strike(from, to, Struck)
@@ -126,24 +125,6 @@ func jwt(rest string) (n int) {
 		n++
 	}
 	return n
-}
-
-// pem returns the length of the private key that text begins with, or 0 if it is something else. A key without an end is as
-// long as the text.
-func pem(text string) int {
-	label, _, _ := strings.Cut(text[len(pemStart):min(len(text), len(pemStart)+64)], "-----")
-	if !strings.Contains(label, "PRIVATE KEY") {
-		return 0
-	}
-	at := strings.Index(text, pemEnd)
-	if at < 0 {
-		return len(text)
-	}
-	to := strings.Index(text[at+len(pemEnd):], "-----")
-	if to < 0 {
-		return len(text)
-	}
-	return at + len(pemEnd) + to + len("-----")
 }
 
 // userinfo strikes out the user and password of a URL whose host begins at from or behind these.
@@ -229,6 +210,8 @@ func (s *scan) assigned(from, end int) int {
 	switch {
 	case isReference(text) || text == "" || text == "null" || text == "true" || text == "false":
 		return 0
+	case isHeader(name) && isReference(behind(s.in[to:])): // of a scheme, as advice has it
+		return 0
 	case strings.HasPrefix(Struck, text) && len(text) >= len(Struck)-1, strings.HasPrefix(text, handleOpen[:len(handleOpen)-1]):
 		return 0
 	case classify(name, text) == plain && isCount(text):
@@ -301,6 +284,15 @@ func (s *scan) extent(at int, quote string) int {
 	return line(text)
 }
 
+// behind returns the value that comes behind blanks, or "" if there are none.
+func behind(text string) string {
+	at := blanks(text)
+	if at == 0 {
+		return ""
+	}
+	return text[at : at+value(text[at:])]
+}
+
 // line returns the length of the first line of text.
 func line(text string) int {
 	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
@@ -315,10 +307,17 @@ func isHeader(name string) bool {
 	return strings.HasSuffix(name, "authorization") || strings.HasSuffix(name, "cookie")
 }
 
+// verdicts are the words with which messages say what is wrong with a secret, as in "invalid token: expired".
+var verdicts = map[string]bool{
+	"absent": true, "denied": true, "disabled": true, "empty": true, "expired": true, "forbidden": true, "incorrect": true, "invalid": true, "malformed": true,
+	"mismatch": true, "missing": true, "refused": true, "rejected": true, "required": true, "revoked": true, "unauthorized": true, "undefined": true, "unknown": true,
+	"unset": true, "wrong": true,
+}
+
 // looksSecret reports whether a value behind a colon is one, and not a word of a sentence.
 func (s *scan) looksSecret(at, to int) bool {
 	text := s.in[at:to]
-	if len(text) < 4 {
+	if len(text) < 4 || verdicts[strings.ToLower(strings.TrimRight(text, ".!"))] {
 		return false
 	}
 	for i := 0; i < len(text); i++ {
