@@ -63,7 +63,7 @@ var (
 
 	onlyGet       = &refusal{status: 405, words: "this path accepts GET, which opens a stream of server-sent events"}
 	onlyPost      = &refusal{status: 405, words: "this path accepts POST, at the URI that the stream's endpoint event names"}
-	unnamedPipe   = &refusal{status: 400, words: "the URI names no session: POST to the one that the stream's endpoint event names"}
+	unnamedPipe   = &refusal{status: 400, words: "the URI names no session, or several: POST to the one that the stream's endpoint event names"}
 	noPipe        = &refusal{status: 404, words: "Session not found: its stream has ended"}
 	tooManyPosted = &refusal{status: 503, words: "too many messages wait on this session; try again later"}
 
