@@ -298,7 +298,7 @@ func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestDocumentsAreNotWaitedForLong (S3): one document has 10 seconds, and all that a sign-in reads have 30.
 func TestDocumentsAreNotWaitedForLong(t *testing.T) {
 	withoutKeyring(t)
-	for _, c := range []struct{ each, all time.Duration }{{0, 2 * documentTime}, {documentTime - time.Second/10, discoveryTime}} /* the server's own places are two */ {
+	for _, c := range []struct{ each, all time.Duration }{{0, 2 * documentTime}, {documentTime - time.Second/10, discoveryTime}} { // the server's own places are two
 		synctest.Test(t, func(t *testing.T) {
 			a, err := NewAccount(Config{Server: "https://203.0.113.1/mcp"}, New(t.TempDir(), Auto, zap.NewNop()), zap.NewNop())
 			if err != nil {
