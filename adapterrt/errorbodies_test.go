@@ -1,10 +1,13 @@
 package adapterrt
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 )
 
 // vendors are error bodies of well-known APIs, and the words in them that say what is wrong with the request. Without
@@ -83,5 +86,32 @@ func TestVendorErrorTextsReachTheClient(t *testing.T) {
 				t.Errorf("%d bytes: %s", n, got)
 			}
 		})
+	}
+}
+
+// TestAnErrorHasNoCredentialOfOthers: an API may repeat what it got in another call, of another adapter or client, or from dragoman itself.
+func TestAnErrorHasNoCredentialOfOthers(t *testing.T) {
+	sent := secret.Known{Configured: secret.NewSet("configured-canary"), Sent: new(secret.Kept), Clients: new(secret.Kept)}
+	sent.Sent.Keep("sent-canary-1")
+	sent.Clients.Keep("Bearer client-canary-1")
+	const others = `configured-canary sent-canary-1 client-canary-1 sent%2Dcanary%2D1 c2VudC1jYW5hcnktMQ==`
+	for name, c := range map[string]struct {
+		status     int
+		kind, body string
+	}{
+		"a message":       {400, "application/json", `{"message":"seen ` + others + `"}`},
+		"a text":          {500, "text/plain", "seen " + others},
+		"further members": {422, "application/json", `{"message":"seen","more":{"a":["` + others + `"],"of sent-canary-1":1}}`},
+		"a redirect":      {302, "text/plain", "seen"},
+		"no JSON":         {200, "application/json", `{"seen":"` + others},
+		"a content type":  {200, "text/x-sent-canary-1", "seen"},
+	} {
+		for _, dev := range []bool{false, true} {
+			rt := one(t, Options{Sent: sent, DevErrors: dev}, api(t, say(c.status, c.kind, c.body)).URL, status)
+			r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
+			if got := string(r.JSON()) + r.Call.Original; r.Failure == nil || strings.Contains(got, "canary") || strings.Contains(got, "c2VudC1jYW5") || strings.Contains(got, "canary%2D") {
+				t.Errorf("%s, for developers %v: %s", name, dev, got)
+			}
+		}
 	}
 }

@@ -51,7 +51,7 @@ func New(opt Options) (*Runtime, error) {
 	rt.send = func(ctx context.Context, a *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
 		return a.client.Exchange(ctx, &a.Target, o)
 	}
-	rt.reading = httpcall.Reading{Dev: opt.DevErrors, KeepAddresses: opt.KeepAddresses, NoBody: opt.NoErrorBody, Now: opt.Now}
+	rt.reading = httpcall.Reading{Dev: opt.DevErrors, KeepAddresses: opt.KeepAddresses, NoBody: opt.NoErrorBody, Now: opt.Now, Sent: opt.Sent}
 	rt.sharing = guard.Sharing{Replicas: opt.Replicas, Key: opt.CursorKey}
 	rt.confirmations.Via, rt.confirmations.Replicas = opt.ConfirmVia, opt.Replicas
 	rt.keeper = credential.NewKeeper(opt.Tokens)

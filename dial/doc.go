@@ -6,6 +6,7 @@
 // answered for as long (everywhere). A peer that acknowledges what it gets and does not read it is alive.
 //
 //   - dial.go: names and addresses;
+//   - zone.go: which addresses a peer may make a program call;
 //   - conn.go: a net.Conn that fails when it is dead;
 //   - watch.go: what finds the dead ones; state.go: what the system says of one, in state_linux.go and state_other.go.
 package dial

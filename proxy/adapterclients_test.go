@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -104,6 +105,37 @@ func calledTool(ctx context.Context, client *mcp.ClientSession, tool string) (te
 		return "", errors.New("no content")
 	}
 	return res.Content[0].(*mcp.TextContent).Text, nil
+}
+
+// TestACredentialForAnAPIIsSentOnce: of two, in any order and on any endpoint, neither is used.
+func TestACredentialForAnAPIIsSentOnce(t *testing.T) {
+	cfg := clientsConfig(t)
+	cfg.Adapters.HTTPPrefix = "/api"
+	_, base := serveAdapters(t, cfg, nil)
+	plain := &http.Client{Transport: &http.Transport{}}
+	defer plain.CloseIdleConnections()
+	body := modernRequestOf("1", "tools/call", `"name":"who_am_i","arguments":{},`+meta(`{}`))
+	for _, path := range []string{"/mcp", "/messages?session=x", "/api/who-api/who_am_i"} {
+		for _, keys := range [][]string{{"a", "b"}, {"b", "a"}, {"", "a"}} {
+			header := append(modernHeader(body, "X-Dragoman-Token", "token-of-dev"), "X-Api-Token", keys[0], "X-API-TOKEN", keys[1])
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := 0; i+1 < len(header); i += 2 {
+				r.Header.Add(header[i], header[i+1])
+			}
+			resp, err := plain.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(said), "the X-Api-Token header occurs more than once") {
+				t.Errorf("%s with %q: %d %s", path, keys, resp.StatusCode, said)
+			}
+		}
+	}
 }
 
 // TestClientsSeeAndCallWhatTheyMay goes through every transport with each client's token.

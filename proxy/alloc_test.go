@@ -125,7 +125,6 @@ func dialFrugally(t *testing.T, base, version, message string) *frugal {
 	}
 	if version == modernOnly {
 		names := modernHeader(message)
-		header = "MCP-Protocol-Version: " + version + "\r\n"
 		for i := 0; i < len(names); i += 2 {
 			header += names[i] + ": " + names[i+1] + "\r\n"
 		}

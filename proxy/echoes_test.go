@@ -446,3 +446,46 @@ func TestNothingOfTheEnvironmentIsShown(t *testing.T) {
 		})
 	}
 }
+
+// TestAPrivateKeyOfAProcessIsShownNowhere: a process prints a key on several lines, of which only the first and the last say what they are.
+func TestAPrivateKeyOfAProcessIsShownNowhere(t *testing.T) {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("there is no shell")
+	}
+	body := []string{"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj", "MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu", "Zq9w8v7u=="}
+	said := "it has\n-----BEGIN RSA PRIVATE KEY-----\n" + strings.Join(body, "\n") + "\n-----END RSA PRIVATE KEY-----\nand goes on"
+	leavesNothing(t)
+	cfg := config.Default()
+	cfg.Upstream.Command = []string{shell, "-c", `printf '%s\n' "$1" >&2; printf '%s\n' "$1"; read line; printf '%s\n' "$1" >&2; exit 3`, "sh", said}
+	cfg.Record.File = filepath.Join(t.TempDir(), "r.jsonl")
+	core, logs := observer.New(zap.DebugLevel)
+	srv := newOf(t, cfg, zap.New(core))
+	if err := srv.Record(); err != nil {
+		t.Fatal(err)
+	}
+	base, ended := startServing(t, srv)
+	client := &webClient{t: t, srv: srv, logs: logs, base: base, http: &http.Client{Transport: new(http.Transport), Timeout: 2 * patience}}
+	h := client.initialize()
+	client.http.CloseIdleConnections()
+	_ = ended()
+	text, err := os.ReadFile(cfg.Record.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]string{"the client's error": strings.Join(h.messages, "\n"), "the recording": string(text)}
+	for _, line := range logs.All() {
+		fields, _ := json.Marshal(line.ContextMap())
+		shown["the log"] += line.Message + string(fields) + "\n"
+	}
+	for where, text := range shown {
+		if !strings.Contains(text, "and goes on") {
+			t.Errorf("what follows is not in %s: %s", where, text)
+		}
+		for _, line := range body {
+			if strings.Contains(text, line) {
+				t.Errorf("%q is in %s: %s", line, where, text)
+			}
+		}
+	}
+}

@@ -88,10 +88,10 @@ func TestImportsPointDown(t *testing.T) {
 	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint " +
 		"transform/tape transform/schema transform/grapheme transform/fit"
 	const adapting = "dial oauthclient adapterrt/children adapterrt/pattern adapterrt/plaintext adapterrt/secret adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/find adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present adapterrt/openapi"
-	const carried = "dial adapterrt/children proxy/unpack proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire"
+	const carried = "dial adapterrt/children adapterrt/secret proxy/unpack proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/openfiles proxy/oauth proxy/store proxy/setting adapterrt transform translate " + parts + " " + adapting
 	const rooms = configured + " proxy/observe/instances proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect proxy/observe/page proxy/store proxy/store/redisstore proxy/store/storeconfig"
-	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/quota proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
+	const reporting = configured + " proxy/redact proxy/config proxy/idmap proxy/failures proxy/quota proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
 	const hosted = reporting + " proxy/store proxy/report proxy/losses proxy/host proxy/telemetry"
 	const seen = " proxy/observe"
 	const made = hosted + " proxy/store/storeconfig proxy/store/redisstore proxy/adapters proxy/ended proxy/era proxy/footprint proxy/gate proxy/origin proxy/owntools proxy/principal proxy/quota proxy/redact proxy/restart proxy/results proxy/sealed proxy/shape proxy/share proxy/toolindex"
@@ -125,7 +125,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/rawio":               "",
 		"proxy/unixsocket":          "",
 		"proxy/downstream":          "proxy/quota proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire",
-		"proxy/upstream":            "dial adapterrt/children proxy/unpack proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire",
+		"proxy/upstream":            "dial adapterrt/children adapterrt/secret proxy/unpack proxy/unixsocket proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire",
 		"proxy/upstream/orphans":    "adapterrt/children",
 		"proxy/quota":               "",
 		"proxy/sealed":              configured + " proxy/config proxy/ended",
@@ -135,10 +135,10 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/principal":           configured + " proxy/config proxy/sealed proxy/ended proxy/quota proxy/downstream proxy/results",
 		"proxy/replicas":            configured + " proxy/config proxy/sealed proxy/ended proxy/quota proxy/downstream proxy/store",
 		"proxy/dialect":             "translate/wire",
-		"proxy/server":              configured + " proxy/config proxy/idmap proxy/failures",
+		"proxy/server":              configured + " proxy/config proxy/idmap proxy/failures proxy/redact",
 		"proxy/outbox":              configured + " proxy/quota proxy/downstream",
 		"proxy/mcpheader":           configured + " proxy/toolindex",
-		"proxy/metrics":             configured + " proxy/failures proxy/trace",
+		"proxy/metrics":             configured + " proxy/failures proxy/redact proxy/trace",
 		"proxy/oauthrelay":          configured + " proxy/quota proxy/downstream",
 		"proxy/gate":                configured + " proxy/config",
 		"proxy/filter":              configured + " proxy/config proxy/failures proxy/redact proxy/observe proxy/observe/recording",
@@ -146,11 +146,11 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/demo":                carried + " proxy/mcp proxy/quota proxy/downstream translate",
 		"proxy/memo":                "translate translate/wire",
 		"proxy/toolindex":           "transform translate translate/wire proxy/mcp proxy/sse proxy/envelope proxy/inbuf " + parts,
-		"proxy/failures":            carried + " adapterrt/pattern adapterrt/secret",
+		"proxy/failures":            carried + " adapterrt/pattern transform/tree proxy/redact",
 		"proxy/repeats":             "",
 		"proxy/ended":               "proxy/store",
 		"proxy/requests":            "translate/wire",
-		"proxy/clienterror":         configured + " proxy/config proxy/idmap proxy/failures proxy/quota proxy/downstream proxy/requests proxy/processes proxy/server",
+		"proxy/clienterror":         configured + " proxy/redact proxy/config proxy/idmap proxy/failures proxy/quota proxy/downstream proxy/requests proxy/processes proxy/server",
 		"proxy/report":              reporting,
 		"proxy/host":                reporting + " proxy/report proxy/losses proxy/store",
 		"proxy/bridge":              "proxy/mcp proxy/sse proxy/envelope proxy/inbuf translate translate/wire",

@@ -26,7 +26,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 			r := translate.Lookup(version)
 			return r != nil && r.ErrorWithoutID
 		},
-		Once:         func() string { return principal.Header(srv.Now().Config.Bridge.Principal) },
+		Principal:    func() string { return principal.Header(srv.Now().Config.Bridge.Principal) },
 		Path:         srv.Now().Config.Path,
 		SSEPath:      config.SSEPath,
 		MessagesPath: config.MessagesPath,
@@ -41,6 +41,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Tokens:       srv.Now().Renewable().Tokens,
 		Pages:        srv.Now().Renewable().Pages,
 		PageHeaders:  srv.Now().Renewable().PageHeaders,
+		Once:         srv.Now().Renewable().Once,
 		Beside:       oauthClients{srv},
 		Replicas:     srv.Replicas.Inbox(),
 		ReplicasPath: config.ReplicasPath,

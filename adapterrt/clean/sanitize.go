@@ -132,13 +132,18 @@ type Sanitizer struct {
 	Off           bool   // for developers: only secrets are masked
 	KeepAddresses bool   // private addresses and internal host names stay
 	Host          string // the API's own host, which may stay
+
+	Known secret.Known // credentials of other calls, of clients and of dragoman itself, which an API may have got before
 }
+
+// Mask masks the credentials in known, as [MaskKnown] does, and those that the sanitizer knows.
+func (z Sanitizer) Mask(s string, known []string) string { return z.Known.Strike(MaskKnown(s, known)) }
 
 // Clean returns s sanitised, on one line and cut after limit runes. known are the
 // credentials of the call.
 func (z Sanitizer) Clean(s string, limit int, known []string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	s = MaskKnown(s, known) // not shown even to developers
+	s = z.Mask(s, known) // not shown even to developers
 	s = s[:min(len(s), maxCleaned)]
 	s = MaskSecrets(s)
 	if !z.Off {

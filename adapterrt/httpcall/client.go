@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -133,51 +132,9 @@ var errDenied = errors.New("address not allowed")
 // IsDenied reports whether a request failed because its address is not allowed.
 func IsDenied(err error) bool { return errors.Is(err, errDenied) }
 
-var deniedAddresses = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"), // metadata services
-	netip.MustParseAddr("100.100.100.200"),
-	netip.MustParseAddr("168.63.129.16"),
-	netip.MustParseAddr("192.0.0.192"),
-	netip.MustParseAddr("255.255.255.255"),
-}
-
-var (
-	carrierNAT  = netip.MustParsePrefix("100.64.0.0/10")
-	thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
-	nat64       = netip.MustParsePrefix("64:ff9b::/96")
-	sixToFour   = netip.MustParsePrefix("2002::/16")
-)
-
-// notPublic are addresses that are not on the public internet, in addition to those that netip
-// recognizes:
-// https://www.iana.org/assignments/iana-ipv4-special-registry
-var notPublic = []netip.Prefix{
-	carrierNAT,
-	netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"),
-	netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("fec0::/10"),
-}
-
 // allowedAddress reports whether a sidecar may call an address. It may never call link-local
 // addresses and metadata services. With publicOnly, it may not call private addresses either.
 func allowedAddress(a netip.Addr, publicOnly bool) bool {
-	a = a.Unmap().WithZone("")
-	if a.Is6() {
-		b := a.As16()
-		if nat64.Contains(a) && !allowedAddress(netip.AddrFrom4([4]byte(b[12:16])), publicOnly) {
-			return false
-		}
-		if sixToFour.Contains(a) && !allowedAddress(netip.AddrFrom4([4]byte(b[2:6])), publicOnly) {
-			return false
-		}
-	}
-	if slices.Contains(deniedAddresses, a) {
-		return false
-	}
-	if !a.IsValid() || a.IsUnspecified() || thisNetwork.Contains(a) || a.IsMulticast() || a.IsLinkLocalUnicast() {
-		return false
-	}
-	return !publicOnly || !a.IsPrivate() && !a.IsLoopback() &&
-		!slices.ContainsFunc(notPublic, func(p netip.Prefix) bool { return p.Contains(a) })
+	z := dial.ZoneOf(a)
+	return z == dial.Public || z != dial.Never && !publicOnly
 }

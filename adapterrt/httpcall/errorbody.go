@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -29,11 +30,12 @@ type Reading struct {
 	NoBody        bool // without the API's error body
 	Plain         bool // a text is [Call.Plain], and not data
 	Now           func() time.Time
+	Sent          secret.Known // what no error text may hold, beside the credentials of its call
 }
 
 // sanitizer returns the sanitizer for texts of the API of op.
 func (how Reading) sanitizer(op *file.Operation) clean.Sanitizer {
-	return clean.Sanitizer{Off: how.Dev, KeepAddresses: how.KeepAddresses, Host: op.Adapter.Target.Base.Host}
+	return clean.Sanitizer{Off: how.Dev, KeepAddresses: how.KeepAddresses, Host: op.Adapter.Target.Base.Host, Known: how.Sent}
 }
 
 // errorBody returns the JSON body of an API's error for the details of a failure, with its
@@ -115,7 +117,7 @@ func (w *bodyWriter) value(dst, raw []byte, depth int) (out []byte, whole bool) 
 			dst = append(dst, ',')
 		}
 		if kind == wire.Object {
-			key := clean.MaskSecrets(clean.MaskKnown(clean.Beginning(name, maxSaid), w.secrets))
+			key := clean.MaskSecrets(w.z.Mask(clean.Beginning(name, maxSaid), w.secrets))
 			dst = append(wire.AppendQuoted(dst, clean.Text(key, 100)), ':')
 		}
 		var all bool

@@ -118,7 +118,7 @@ func (c *Call) refused(r *Reply, body []byte, z clean.Sanitizer, how Reading) *f
 			f.Message = rule.Message
 		}
 	}
-	if original := (clean.Sanitizer{Off: true}).Clean(words, loggedRunes, secrets); original != said {
+	if original := (clean.Sanitizer{Off: true, Known: z.Known}).Clean(words, loggedRunes, secrets); original != said {
 		f.Original = original
 	}
 	d := wire.Members(nil).Int("http_status", int64(r.Status)).Str("upstream_error", said).Str("operation", op.Name)

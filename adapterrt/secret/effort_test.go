@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret/secrettest"
 )
 
-// TestTimeIsLinear strikes secrets out of texts that are slow for a search that reads parts of them again and again, and compares the
-// times for sizes that grow tenfold, twice: quadratic time would grow a hundredfold each time.
+// TestTimeIsLinear strikes secrets out of texts that are slow for a search that reads parts of them again and again.
 func TestTimeIsLinear(t *testing.T) {
 	long := strings.Repeat("a", 8<<10)
 	sets := []*Set{NewSet(long+"b", long+"c", "planted-secret/1", strings.Repeat("planted-", 1000)+"end", strings.Repeat("%25", 1000)+"2F", `\u005c\u005c\u005c`), NewSet(secrets...)}
@@ -32,30 +32,20 @@ func TestTimeIsLinear(t *testing.T) {
 		}
 		return b.String()
 	}
-	const small, grow, limit = 4 << 10, 10, 60
-	measure := func(in string) time.Duration {
-		start := time.Now()
-		Strike(in, sets...)
-		return time.Since(start)
+	secrettest.Linear(t, inputs, 60, func(in string) { Strike(in, sets...) })
+}
+
+// TestTimeForKeysIsLinear looks for private keys in lines that begin or end many.
+func TestTimeForKeysIsLinear(t *testing.T) {
+	inputs := map[string]func(n int) string{}
+	for _, part := range []string{keyBegins, keyEnds, keyBegins + keyLabel + dashes, keyBegins + "X" + dashes, keyBegins + keyLabel + dashes + keyEnds + keyLabel + dashes, keyEnds + keyBegins, "-", "A", "A ", strings.Repeat("A", keyRun) + " "} {
+		inputs[part] = func(n int) string { return strings.Repeat(part, n/len(part)) }
 	}
-	for name, make := range inputs {
-		for n, step := small, 0; step < 2; n, step = n*grow, step+1 {
-			less, more := make(n), make(n*grow)
-			short, long := time.Hour, time.Hour
-			for try := range 20 { // other work on the machine makes some of them slow, quadratic time all of them
-				short, long = min(short, measure(less)), min(long, measure(more))
-				if try > 0 && long <= limit*short {
-					break
-				}
-			}
-			if long > limit*max(short, 20*time.Microsecond) {
-				t.Errorf("%.20q: %v for %d bytes, and %v for %d bytes", name, short, n, long, n*grow)
-			}
-			if testing.Verbose() && step == 1 {
-				t.Logf("%.20q: %v for %d bytes, and %v for %d bytes", name, short, n, long, n*grow)
-			}
-		}
-	}
+	secrettest.Linear(t, inputs, 60, func(in string) {
+		var l Lines
+		l.Line(in)
+		l.Line(in)
+	})
 }
 
 // BenchmarkNewSet makes the set of as many tokens as are kept.

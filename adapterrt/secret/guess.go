@@ -16,8 +16,6 @@ const (
 	maxOpen      = 256        // bytes of what may be a value, and is read again if it is none
 	handleOpen   = "[handle " // of what stands in the place of a handle
 	confirmStart = "conf_"    // of the tokens that confirm a call
-	pemStart     = "-----BEGIN "
-	pemEnd       = "-----END "
 )
 
 // scan goes through a text word by word, and copies what it leaves out of secrets.
@@ -75,11 +73,10 @@ func (s *scan) strike(from, to int, with string) int {
 func (s *scan) word(from, end int) int {
 	word, rest := s.in[from:end], s.in[end:]
 	switch {
-	case strings.HasPrefix(s.in[from:], pemStart):
-		if to := pem(s.in[from:]); to > 0 {
+	case word[0] == '-':
+		if to := KeyLength(s.in[from:]); to > 0 {
 			return s.strike(from, from+to, Struck)
 		}
-		return end
 	case strings.HasPrefix(word, "eyJ") && strings.HasPrefix(rest, "."):
 		if to := end + jwt(rest); to-from > minKey {
 			return s.strike(from, to, Struck)
@@ -134,24 +131,6 @@ func jwt(rest string) (n int) {
 		n++
 	}
 	return n
-}
-
-// pem returns the length of the private key that text begins with, or 0 if it is something else. A key without an end is as
-// long as the text.
-func pem(text string) int {
-	label, _, _ := strings.Cut(text[len(pemStart):min(len(text), len(pemStart)+64)], "-----")
-	if !strings.Contains(label, "PRIVATE KEY") {
-		return 0
-	}
-	at := strings.Index(text, pemEnd)
-	if at < 0 {
-		return len(text)
-	}
-	to := strings.Index(text[at+len(pemEnd):], "-----")
-	if to < 0 {
-		return len(text)
-	}
-	return at + len(pemEnd) + to + len("-----")
 }
 
 // userinfo strikes out the user and password of a URL whose host begins at from or behind these.

@@ -132,7 +132,7 @@ func TestProbeOfAServerThatWantsALogin(t *testing.T) {
 		case "/here":
 			fmt.Fprintf(w, `{"resource":"https://other.example/mcp","authorization_servers":[%q]}`, origin)
 		case "/.well-known/oauth-authorization-server":
-			fmt.Fprint(w, `{"registration_endpoint":"x","code_challenge_methods_supported":["S256"]}`)
+			fmt.Fprintf(w, `{"issuer":%q,"registration_endpoint":"x","code_challenge_methods_supported":["S256"]}`, origin)
 		default:
 			http.NotFound(w, r)
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -53,6 +54,9 @@ func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, b *body, owner string) *refusa
 	if stream == nil {
 		return nil
 	}
+	if length < 0 {
+		defer withoutTrailers(&ctx.Request.Header)()
+	}
 	var p *pace // needs none: fasthttp has read a short body
 	if length < 0 || length > prefetched {
 		p = h.newPace(c)
@@ -67,6 +71,21 @@ func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, b *body, owner string) *refusa
 	}
 	c.bodyRead = true
 	return nil
+}
+
+// heads has memory for the heads of requests.
+var heads = sync.Pool{New: func() any { return new(fasthttp.RequestHeader) }}
+
+// withoutTrailers returns a function that makes header what it is now: fasthttp adds to it the fields that come behind a body in chunks,
+// which nothing has checked (https://www.rfc-editor.org/rfc/rfc9110#section-6.5.1).
+func withoutTrailers(header *fasthttp.RequestHeader) func() {
+	head := heads.Get().(*fasthttp.RequestHeader)
+	header.CopyTo(head)
+	return func() {
+		head.CopyTo(header)
+		head.Reset()
+		heads.Put(head)
+	}
 }
 
 // read reads a body of at most most bytes, and takes memory for it as its bytes come. p may be nil.
@@ -154,7 +173,7 @@ func (h *HTTP) hold(b *body, n int64) *refusal {
 // owner returns the name of the client whose share of the limits a request uses: its token of the listener, with the header that tells
 // principals apart, or its address if it has neither.
 func (c *conn) owner(header *fasthttp.RequestHeader) string {
-	name := c.cfg.Once()
+	name := c.cfg.Principal()
 	if name == "" && !c.known {
 		return c.peer
 	}

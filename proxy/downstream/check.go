@@ -2,10 +2,12 @@ package downstream
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -32,10 +34,7 @@ func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
 	default:
 		return badHost.naming(host)
 	}
-	origin := header.Peek(fasthttp.HeaderOrigin)
-	if origins := header.PeekAll(fasthttp.HeaderOrigin); len(origins) > 1 {
-		return saidTwice.with(fasthttp.HeaderOrigin)
-	}
+	origin := header.Peek(fasthttp.HeaderOrigin) // checkOnce refuses a second one
 	switch {
 	case len(origin) == 0 && len(header.PeekAll(fasthttp.HeaderOrigin)) == 0:
 	case string(c.origin) == string(origin) && len(origin) > 0:
@@ -53,22 +52,80 @@ func (c *conn) onSocket() bool {
 	return is
 }
 
-// once are the headers of which the server might read another occurrence than dragoman
-// does. The headers that repeat a message of a revision without sessions are checked
-// together with the message.
-var once = [...]string{fasthttp.HeaderAuthorization, sessionHeader, "Last-Event-Id", fasthttp.HeaderContentEncoding}
+// once are headers on which dragoman acts, with those whose names begin with mcpPrefix and those of the configuration. Readers differ
+// in which of two they take, so that a request with two could be checked by one and served by the other. fasthttp refuses a second
+// Host, Content-Length and Transfer-Encoding.
+var once = [...]string{
+	fasthttp.HeaderAuthorization, sessionHeader, "MCP-Protocol-Version", "Last-Event-ID", tokenHeader,
+	fasthttp.HeaderOrigin, fasthttp.HeaderContentType, fasthttp.HeaderContentEncoding,
+}
 
-// checkOnce refuses a request in which one of these headers occurs twice.
-func (h *HTTP) checkOnce(header *fasthttp.RequestHeader) *refusal {
-	for _, name := range once {
-		if len(header.PeekAll(name)) > 1 {
-			return saidTwice.with(name)
+const mcpPrefix = "Mcp-"
+
+// twice returns the name of a header on which dragoman acts and that occurs twice in a head, or "" if there is none. fields are the
+// lines of the head.
+func (h *HTTP) twice(fields []byte) string {
+	var room [16][]byte
+	var more [8]string
+	further, names := append(append(more[:0], h.cfg.Principal()), h.guests.Load().once...), room[:0]
+	for line := range bytes.Lines(fields) {
+		if name, _, ok := bytes.Cut(line, []byte{':'}); ok && onceName(name, further) != "" {
+			names = append(names, name)
 		}
 	}
-	if name := h.cfg.Once(); name != "" && len(header.PeekAll(name)) > 1 {
+	slices.SortStableFunc(names, compareNames)
+	for i := 1; i < len(names); i++ {
+		if bytes.EqualFold(names[i-1], names[i]) {
+			return onceName(names[i-1], further)
+		}
+	}
+	return ""
+}
+
+// checkOnce refuses a request in which a header occurs twice that may occur only once. If that repeats a part of the message, the
+// handler refuses the request, since the response names the message.
+func (h *HTTP) checkOnce(ctx *fasthttp.RequestCtx, c *conn, path []byte) *refusal {
+	name := h.twice(ctx.Request.Header.RawHeaders())
+	if c.twice = ""; name == "" {
+		return nil
+	}
+	if ofMessage := len(name) > len(mcpPrefix) && strings.EqualFold(name[:len(mcpPrefix)], mcpPrefix) && name != sessionHeader; !ofMessage || !ctx.IsPost() || string(path) != h.cfg.Path {
 		return saidTwice.with(name)
 	}
+	c.twice = name
 	return nil
+}
+
+// onceName returns how to spell the name of a header that may occur only once, or "" if it may occur more often.
+func onceName(name []byte, further []string) string {
+	is := func(s string) bool { return len(s) == len(name) && strings.EqualFold(s, string(name)) }
+	if i := slices.IndexFunc(once[:], is); i >= 0 {
+		return once[i]
+	}
+	if i := slices.IndexFunc(further, is); i >= 0 {
+		return further[i]
+	}
+	if len(name) > len(mcpPrefix) && strings.EqualFold(string(name[:len(mcpPrefix)]), mcpPrefix) {
+		return string(name[:min(len(name), maxShown)])
+	}
+	return ""
+}
+
+// compareNames compares names of headers without case.
+func compareNames(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if c := cmp.Compare(lower(a[i]), lower(b[i])); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
 }
 
 // checkFraming refuses a request for which two readers may find different headers or different ends, and closes the
@@ -238,7 +295,7 @@ func (h *HTTP) unread(err error) *refusal {
 // See https://www.rfc-editor.org/rfc/rfc6750 for both headers.
 func (h *HTTP) checkToken(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	r := h.readToken(&ctx.Request.Header, c)
-	if r != nil {
+	if r == noToken || r == badToken {
 		challenge := "Bearer"
 		if r == badToken {
 			challenge = `Bearer error="invalid_token"`
@@ -249,7 +306,8 @@ func (h *HTTP) checkToken(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 }
 
 // readToken stores the hash of a request's token in c, if one is needed. A token in
-// Authorization is for the listener and not for the server: readToken removes it.
+// Authorization is for the listener and not for the server: readToken removes it. Beside
+// another one it would reach the server, so that readToken refuses it.
 func (h *HTTP) readToken(header *fasthttp.RequestHeader, c *conn) *refusal {
 	tokens := h.guests.Load().tokens
 	c.guest, c.known = [sha256.Size]byte{}, len(tokens) > 0
@@ -257,21 +315,21 @@ func (h *HTTP) readToken(header *fasthttp.RequestHeader, c *conn) *refusal {
 		return nil
 	}
 	var ok bool
+	authorization := header.Peek(fasthttp.HeaderAuthorization)
 	if own := header.PeekAll(tokenHeader); len(own) > 0 {
-		if len(own) == 1 {
-			c.guest, ok = tokens.has(own[0])
-		}
-		if !ok {
+		switch c.guest, ok = tokens.has(own[0]); {
+		case !ok:
 			return badToken
+		case tokens.within(authorization):
+			return tokenTwice
 		}
 		return nil
 	}
-	fields := header.PeekAll(fasthttp.HeaderAuthorization)
-	if len(fields) == 0 {
+	if len(header.PeekAll(fasthttp.HeaderAuthorization)) == 0 {
 		return noToken
 	}
-	scheme, token, _ := bytes.Cut(fields[0], []byte{' '})
-	if c.guest, ok = tokens.has(bytes.TrimSpace(token)); !ok || len(fields) > 1 || !strings.EqualFold(string(scheme), "Bearer") {
+	scheme, token, _ := bytes.Cut(authorization, []byte{' '})
+	if c.guest, ok = tokens.has(bytes.TrimSpace(token)); !ok || !strings.EqualFold(string(scheme), "Bearer") {
 		return badToken
 	}
 	header.Del(fasthttp.HeaderAuthorization)
@@ -288,8 +346,7 @@ func (c *conn) guestName() string {
 
 // dropToken removes a token of the listener from a request.
 func (h *HTTP) dropToken(header *fasthttp.RequestHeader) {
-	_, token, _ := bytes.Cut(header.Peek(fasthttp.HeaderAuthorization), []byte{' '})
-	if _, ours := h.guests.Load().tokens.has(bytes.TrimSpace(token)); ours {
+	if h.guests.Load().tokens.within(header.Peek(fasthttp.HeaderAuthorization)) {
 		header.Del(fasthttp.HeaderAuthorization)
 	}
 }

@@ -58,9 +58,10 @@ type HTTPConfig struct {
 	// get it with the id null. nil means never.
 	WithoutID func(version string) bool
 
-	// Once returns the name of a header that identifies the client and may occur only once, or "" for none. It may be
-	// nil.
-	Once func() string
+	// Principal returns the name of the header that identifies the client, or "" for none. It may be nil. Once are the names of
+	// further headers on which handlers act. A request in which one of these headers occurs twice is refused.
+	Principal func() string
+	Once      []string
 
 	// TLS, if it is set, is the configuration with which Serve wraps its listeners.
 	TLS *tls.Config
@@ -115,11 +116,11 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 	if c.Memory == nil {
 		c.Memory = large.NewMemory(512 << 20)
 	}
+	if c.Principal == nil {
+		c.Principal = func() string { return "" }
+	}
 	if c.Held == nil {
 		c.Held = func(context.Context) {}
-	}
-	if c.Once == nil {
-		c.Once = func() string { return "" }
 	}
 	if c.Refused == nil {
 		c.Refused = func(int, string) {}

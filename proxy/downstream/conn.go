@@ -58,6 +58,7 @@ type serving struct {
 	guests   *guests           // by which host and origin were allowed
 	guest    [sha256.Size]byte // hash of the token of the request under way
 	known    bool              // guest is set
+	twice    string            // see [Request.Twice]
 	// owned is the owner of the last request, which had this token and this user.
 	owned    string
 	token    [sha256.Size]byte

@@ -51,13 +51,15 @@ type Request struct {
 	Await  func(id string)
 	Settle func() (id []byte, begun bool)
 
-	Body         []byte // may be rewritten in place
-	Session      string // Mcp-Session-Id, "" when absent
-	Version      string // MCP-Protocol-Version, "" when absent
-	VersionTwice bool   // the header is there more than once
-	LastEventID  string // Last-Event-ID of a GET, "" when absent
-	// Header returns the value of any other request header, "" when absent. It does not
-	// return a token of the listener, which is not for the server: neither X-Dragoman-Token
+	Body    []byte // may be rewritten in place
+	Session string // Mcp-Session-Id, "" when absent
+	Version string // MCP-Protocol-Version, "" when absent
+	// Twice is the name of a header of a POST that begins with Mcp- and occurs more than once, "" for none. The handler refuses
+	// such a request, as the response names the message.
+	Twice       string
+	LastEventID string // Last-Event-ID of a GET, "" when absent
+	// Header returns the value of any other request header, "" when absent; several fields of
+	// one name are one list. It does not return a token of the listener, which is not for the server: neither X-Dragoman-Token
 	// nor an Authorization that was such a token.
 	Header func(name string) string
 	// Headers calls do for each of those headers whose name begins with prefix. Names and

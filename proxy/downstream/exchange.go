@@ -89,7 +89,7 @@ func (x *exchange) headerOf(name string) string {
 	if strings.EqualFold(name, tokenHeader) {
 		return "" // it is for the listener only
 	}
-	value := x.conn.valueOf(name, x.header.Peek(name))
+	value := x.conn.valueOf(name, valueIn(x.header, name))
 	if x.asked != nil && len(*x.asked) < maxOthers && !strings.EqualFold(name, fasthttp.HeaderContentLength) {
 		*x.asked = append(*x.asked, field{name, value})
 	}
@@ -145,7 +145,6 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 // calledBy is what an exchange takes from the head of a request.
 type calledBy struct {
 	session, version string
-	versionTwice     bool
 	streams          bool
 	asked            *[]field // what handlers have asked for, except Content-Length; nil if no other request is expected to say the same
 }
@@ -158,7 +157,6 @@ func (c *conn) calledBy(header *fasthttp.RequestHeader) (by calledBy) {
 	by.session = c.session.string(header.Peek(sessionHeader))
 	by.version = c.version.string(header.Peek(versionHeader))
 	by.streams = header.IsPost() && names(header.PeekAll(fasthttp.HeaderAccept), "text", "event-stream")
-	by.versionTwice = by.version != "" && len(header.PeekAll(versionHeader)) > 1
 	return by
 }
 
@@ -171,7 +169,7 @@ func (x *exchange) call(header *fasthttp.RequestHeader, out *fasthttp.Response, 
 	if x.req.Body = nil; x.posted {
 		x.req.Body = x.in.data
 	}
-	x.req.Session, x.req.Version, x.req.VersionTwice = by.session, by.version, by.versionTwice
+	x.req.Session, x.req.Version, x.req.Twice = by.session, by.version, c.twice
 	x.req.LastEventID, x.req.Method, x.req.Path = "", "", ""
 	x.req.Peer, x.req.Guest = c.peer, c.guestName()
 	if header.IsGet() {

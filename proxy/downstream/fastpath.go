@@ -27,13 +27,13 @@ type fastPath struct {
 	conn *conn
 	in   []byte // what was read and is not served
 
-	head   fasthttp.RequestHeader // of the last request
-	known  samehead.Head          // its bytes
-	guests *guests                // by which it was admitted
-	once   string                 // the header that may occur only once
-	called calledBy
-	owner  string
-	asked  []field // what handlers have asked for, of this head
+	head      fasthttp.RequestHeader // of the last request
+	known     samehead.Head          // its bytes
+	guests    *guests                // by which it was admitted
+	principal string                 // the header that identifies the client
+	called    calledBy
+	owner     string
+	asked     []field // what handlers have asked for, of this head
 
 	source bytes.Reader
 }
@@ -121,7 +121,7 @@ func (f *fastPath) next() (content []byte, size int, err error) {
 	h, c := f.face, f.conn
 	head, length, ok := f.known.Match(f.in)
 	switch {
-	case !ok || f.guests != h.guests.Load() || f.once != h.cfg.Once():
+	case !ok || f.guests != h.guests.Load() || f.principal != h.cfg.Principal():
 		if head, length = f.parse(); head == 0 {
 			return nil, 0, errHandOver
 		}
@@ -170,14 +170,14 @@ func (f *fastPath) parse() (size, length int) {
 	if !head.IsPost() || !head.IsHTTP11() || head.ConnectionClose() || string(head.RequestURI()) != h.cfg.Path {
 		return 0, 0
 	}
-	guests, once := h.guests.Load(), h.cfg.Once()
-	if h.checkPeer(head, c) != nil || h.readToken(head, c) != nil || h.checkOnce(head) != nil || checkPost(head, c) != nil {
+	guests, principal := h.guests.Load(), h.cfg.Principal()
+	if h.checkPeer(head, c) != nil || h.twice(raw) != "" || h.readToken(head, c) != nil || checkPost(head, c) != nil {
 		return 0, 0
 	}
 	f.called, f.owner = c.calledBy(head), c.owner(head)
 	f.asked = f.asked[:0]
 	f.called.asked = &f.asked
-	f.guests, f.once = guests, once
+	f.guests, f.principal = guests, principal
 	f.known.Keep(raw, at)
 	return len(raw), length
 }

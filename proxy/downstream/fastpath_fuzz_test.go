@@ -40,7 +40,7 @@ func twinServer(s *served, tokens []string) *HTTP {
 				headers = append(headers, fmt.Sprintf("%s=%q", name, q.Header(name)))
 			}
 			q.Headers("", func(name, value string) { headers = append(headers, fmt.Sprintf("%q: %q", name, value)) })
-			s.calls = append(s.calls, fmt.Sprintf("%s %q session %q version %q twice %v last %q guest %q peer %q\n%s", method, q.Body, q.Session, q.Version, q.VersionTwice, q.LastEventID, q.Guest, q.Peer, strings.Join(headers, "\n")))
+			s.calls = append(s.calls, fmt.Sprintf("%s %q session %q version %q twice %q last %q guest %q peer %q\n%s", method, q.Body, q.Session, q.Version, q.Twice, q.LastEventID, q.Guest, q.Peer, strings.Join(headers, "\n")))
 			if name := q.Header("X-Answer"); name != "" {
 				r.Header = append(r.Header, mcp.Header{Name: name, Value: q.Header("X-Other")})
 			}

@@ -57,7 +57,7 @@ func TestAKnownHeadIsCheckedAgain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var once atomic.Value
 			once.Store("")
-			s := start(t, fakeHandler{post: echo}, HTTPConfig{Once: func() string { return once.Load().(string) }})
+			s := start(t, fakeHandler{post: echo}, HTTPConfig{Principal: func() string { return once.Load().(string) }})
 			s.Renew(admits)
 			nc := dial(t, s.addr)
 			r := bufio.NewReader(nc)

@@ -1,6 +1,7 @@
 package downstream
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -120,6 +121,18 @@ func (l tokenList) has(token []byte) (sum [sha256.Size]byte, ok bool) {
 	return sum, found == 1 && len(token) > 0
 }
 
+// within reports whether the value of a header, or a part of it behind a comma, is a valid token, with a scheme before it or not.
+func (l tokenList) within(value []byte) bool {
+	parts := append([][]byte{value}, bytes.Split(value, []byte{','})...)
+	return slices.ContainsFunc(parts, func(part []byte) bool {
+		part = bytes.TrimSpace(part)
+		_, behind, _ := bytes.Cut(part, []byte{' '})
+		_, whole := l.has(part)
+		_, token := l.has(bytes.TrimSpace(behind))
+		return whole || token
+	})
+}
+
 // pages are the origins of the web pages that may call dragoman. See
 // https://fetch.spec.whatwg.org/#http-cors-protocol.
 type pages []string
@@ -136,6 +149,7 @@ type Renewable struct {
 	Tokens       []string
 	Pages        []string
 	PageHeaders  []string
+	Once         []string
 	Heartbeat    time.Duration
 }
 
@@ -146,6 +160,7 @@ type guests struct {
 	pages  pages
 
 	pageHeaders []string // that pages may send, too
+	once        []string // headers that may occur only once
 }
 
 // Renew replaces these parts of the configuration by r, for every request from now on,
@@ -153,7 +168,7 @@ type guests struct {
 // token is removed, and its next heartbeat still comes at the old time. Renew may be
 // called at any time.
 func (h *HTTP) Renew(r Renewable) {
-	h.guests.Store(&guests{hosts: newHostList(r.AllowedHosts), tokens: newTokenList(r.Tokens), pages: r.Pages, pageHeaders: r.PageHeaders})
+	h.guests.Store(&guests{hosts: newHostList(r.AllowedHosts), tokens: newTokenList(r.Tokens), pages: r.Pages, pageHeaders: r.PageHeaders, once: r.Once})
 	h.heartbeat.ns.Store(int64(r.Heartbeat))
 }
 

@@ -1,6 +1,7 @@
 package downstream
 
 import (
+	"bytes"
 	"cmp"
 	"strconv"
 	"strings"
@@ -21,7 +22,22 @@ func headerOf(header *fasthttp.RequestHeader, name string) string {
 	if strings.EqualFold(name, tokenHeader) {
 		return "" // it is for the listener only
 	}
-	return string(header.Peek(name))
+	return string(valueIn(header, name))
+}
+
+// valueIn returns what all fields of a header say together: of a list, each field is a part
+// (https://www.rfc-editor.org/rfc/rfc9110#section-5.3).
+func valueIn(header *fasthttp.RequestHeader, name string) []byte {
+	all := header.PeekAll(name)
+	switch {
+	case len(all) == 0:
+		return nil
+	case len(all) == 1:
+		return all[0]
+	case strings.EqualFold(name, fasthttp.HeaderCookie):
+		return bytes.Join(all, []byte("; "))
+	}
+	return bytes.Join(all, []byte(", "))
 }
 
 // streamHead sets the headers of a response that is a stream.

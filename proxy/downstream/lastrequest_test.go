@@ -26,7 +26,7 @@ func TestNoRequestBeginsOnAConnectionThatWasIdle(t *testing.T) {
 			echo(q, r)
 		}}, HTTPConfig{
 			Held: func(context.Context) { close(held); <-free },
-			Once: func() string { // is asked for between the arrival of a request and its beginning
+			Principal: func() string { // is asked for between the arrival of a request and its beginning
 				if wait.CompareAndSwap(true, false) {
 					close(arrived)
 					<-goOn

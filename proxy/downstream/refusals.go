@@ -35,13 +35,14 @@ var (
 	headersTooLarge = &refusal{status: 431, words: "the headers are larger than the limit of %d bytes (limits.header)"}
 	tooSlow         = &refusal{status: 408, words: "the request took longer than %v to arrive, or arrived at less than 1 KiB/s"}
 
-	badTarget = &refusal{status: 400, words: "this is no proxy: the target of a request must be a path, or a URL of http or https with a host and no user; the MCP endpoint is %s"}
-	noHost    = &refusal{status: 400, words: "the Host header is missing"}
-	badHost   = &refusal{status: 403, words: "the Host header names a host that is not allowed; add it to allowed_hosts"}
-	badOrigin = &refusal{status: 403, words: "the Origin header names an origin that is not allowed; add it to cors.origins if it is that of a web page"}
-	noPage    = &refusal{status: 403, words: "web pages of this origin may not read responses; add it to cors.origins"}
-	noToken   = &refusal{status: 401, words: "a token is required, as Authorization: Bearer or as " + tokenHeader}
-	badToken  = &refusal{status: 401, words: "the token is not valid: use one of those in auth.tokens, auth.named_tokens or auth.token_file"}
+	badTarget  = &refusal{status: 400, words: "this is no proxy: the target of a request must be a path, or a URL of http or https with a host and no user; the MCP endpoint is %s"}
+	noHost     = &refusal{status: 400, words: "the Host header is missing"}
+	badHost    = &refusal{status: 403, words: "the Host header names a host that is not allowed; add it to allowed_hosts"}
+	badOrigin  = &refusal{status: 403, words: "the Origin header names an origin that is not allowed; add it to cors.origins if it is that of a web page"}
+	noPage     = &refusal{status: 403, words: "web pages of this origin may not read responses; add it to cors.origins"}
+	noToken    = &refusal{status: 401, words: "a token is required, as Authorization: Bearer or as " + tokenHeader}
+	tokenTwice = &refusal{status: 400, words: "a token of this listener is in Authorization too, which is for the server if there is " + tokenHeader + ": send it once"}
+	badToken   = &refusal{status: 401, words: "the token is not valid: use one of those in auth.tokens, auth.named_tokens or auth.token_file"}
 
 	nothingHere = &refusal{status: 404, words: "no such path"}
 	elsewhere   = &refusal{status: 404, words: "no such path; the MCP endpoint is %s"}
@@ -62,7 +63,7 @@ var (
 
 	onlyGet       = &refusal{status: 405, words: "this path accepts GET, which opens a stream of server-sent events"}
 	onlyPost      = &refusal{status: 405, words: "this path accepts POST, at the URI that the stream's endpoint event names"}
-	unnamedPipe   = &refusal{status: 400, words: "the URI names no session: POST to the one that the stream's endpoint event names"}
+	unnamedPipe   = &refusal{status: 400, words: "the URI names no session, or several: POST to the one that the stream's endpoint event names"}
 	noPipe        = &refusal{status: 404, words: "Session not found: its stream has ended"}
 	tooManyPosted = &refusal{status: 503, words: "too many messages wait on this session; try again later"}
 

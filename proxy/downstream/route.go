@@ -95,6 +95,9 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	if r := checkFraming(ctx); r != nil {
 		return r
 	}
+	if r := h.checkOnce(ctx, c, path); r != nil {
+		return r
+	}
 	if string(path) != h.cfg.Path && h.isBeside(ctx, path) {
 		return h.beside(ctx, c)
 	}
@@ -108,9 +111,6 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 		return h.forwarded(ctx, c)
 	}
 	if r := h.checkToken(ctx, c); r != nil {
-		return r
-	}
-	if r := h.checkOnce(header); r != nil {
 		return r
 	}
 	switch {

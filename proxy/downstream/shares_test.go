@@ -49,8 +49,8 @@ func TestSlowCallsOfOneClientLeaveRoom(t *testing.T) {
 		address        string // of the modest client
 	}{
 		{"token", HTTPConfig{Tokens: []string{"one", "two"}}, with("Authorization: Bearer one"), with("Authorization: Bearer two"), "127.0.0.1"},
-		{"header", HTTPConfig{Once: func() string { return "Authorization" }}, with("Authorization: Bearer one"), with("Authorization: Bearer two"), "127.0.0.1"},
-		{"token and header", HTTPConfig{Tokens: []string{"one"}, Once: func() string { return "X-User" }},
+		{"header", HTTPConfig{Principal: func() string { return "Authorization" }}, with("Authorization: Bearer one"), with("Authorization: Bearer two"), "127.0.0.1"},
+		{"token and header", HTTPConfig{Tokens: []string{"one"}, Principal: func() string { return "X-User" }},
 			with("X-Dragoman-Token: one\r\nX-User: a"), with("X-Dragoman-Token: one\r\nX-User: b"), "127.0.0.1"},
 		{"address", HTTPConfig{}, post("slow"), post("slow"), "127.0.0.2"},
 	} {

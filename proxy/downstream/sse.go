@@ -122,7 +122,7 @@ func (h *HTTP) postMessage(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 		return r
 	}
 	id := ctx.QueryArgs().Peek("session")
-	if len(id) == 0 {
+	if len(id) == 0 || len(ctx.QueryArgs().PeekMulti("session")) > 1 {
 		return unnamedPipe
 	}
 	h.mu.Lock()

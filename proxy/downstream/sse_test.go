@@ -25,6 +25,7 @@ func TestPipeRefusals(t *testing.T) {
 		{"unknown session", postTo("/messages?session=AAAAAAAAAAAAAAAAAAAAAA", "", "{}"), 404, -32600, "null"},
 		{"no session", postTo("/messages", "", "{}"), 400, -32600, "null"},
 		{"empty session", postTo("/messages?session=", "", "{}"), 400, -32600, "null"},
+		{"two sessions", postTo("/messages?session=AAAAAAAAAAAAAAAAAAAAAA&session=B", "", "{}"), 400, -32600, "null"},
 		{"malformed", postTo(c.uri, "", `{"jsonrpc":"2.0",`), 400, -32700, "null"},
 		{"malformed array", postTo(c.uri, "", `[{]`), 400, -32700, "null"},
 		{"empty", postTo(c.uri, "", ""), 400, -32700, "null"},

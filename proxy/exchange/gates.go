@@ -7,15 +7,16 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/gate"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // gate asks the gates of a server's tool. refusal is the result for the client if a gate refuses
-// the call.
-func (x *Exchange) gate(m *wire.Message) (refusal []byte) {
+// the call, and err says that a gate cannot judge it.
+func (x *Exchange) gate(m *wire.Message) (refusal []byte, err error) {
 	gates := x.Common.Now().Gates
 	if len(gates) == 0 || m.Method != wire.ToolsCall || x.OwnCall != nil {
-		return nil
+		return nil, nil
 	}
 	tool, arguments := gjson.Get(wire.View(m.Params()), "name").Str, wire.Member(m.Params(), "arguments")
 	ask := func(ctx context.Context, params string) ([]byte, error) {
@@ -26,6 +27,9 @@ func (x *Exchange) gate(m *wire.Message) (refusal []byte) {
 		if g.Tool != tool {
 			continue
 		}
+		if name := g.Twice(arguments); name != "" {
+			return nil, mcp.Twice("arguments." + name).About(m.ID())
+		}
 		verdict, refusal, err := g.Check(x.Ctx, arguments, ask)
 		if verdict == gate.None {
 			continue
@@ -35,8 +39,8 @@ func (x *Exchange) gate(m *wire.Message) (refusal []byte) {
 			x.log().Debug("cannot learn from a gate's source what the server supports", zap.String("tool", g.Tool), zap.String("source", g.Source), zap.Error(err))
 		}
 		if refusal != nil {
-			return x.Session.Direct.Complete(refusal)
+			return x.Session.Direct.Complete(refusal), nil
 		}
 	}
-	return nil
+	return nil, nil
 }

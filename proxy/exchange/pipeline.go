@@ -78,7 +78,11 @@ func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		if x.OwnCall != nil {
 			return raw, wire.Forward, nil
 		}
-		if refusal := x.gate(m); refusal != nil {
+		refusal, err := x.gate(m)
+		if err != nil {
+			return nil, wire.Drop, err
+		}
+		if refusal != nil {
 			x.Seen.Note(observe.Note{By: observe.Gate, What: "refused", Detail: "a gate has refused the call: the server does not have it"})
 			return x.own(mcp.AppendResult(nil, m.ID(), refusal), raw), wire.Answer, nil
 		}

@@ -74,6 +74,14 @@ func TestQuotesAreShortAndWithoutSecrets(t *testing.T) {
 	if strings.Contains(is, "p4ss") {
 		t.Errorf("%q", is)
 	}
+	for text, want := range map[string]string{ // as in what is shown of messages
+		"login failed: password=p4ss-of-mine": "login failed: password=[redacted]", "key ghp_0123456789abcdefp4ss is bad": "key [redacted] is bad",
+		"a -----BEGIN EC PRIVATE KEY-----\np4ss\n-----END EC PRIVATE KEY----- b": "a [redacted] b", "the token expired": "the token expired", "invalid token: expired": "invalid token: expired",
+	} {
+		if is := Quote(text); is != want {
+			t.Errorf("%q: %q, want %q", text, is, want)
+		}
+	}
 	const long = "p4ss-which-is-rather-long"
 	for at := range long {
 		text := "https://h/?" + strings.Repeat("x", maxRead-at-len("https://h/? ")) + " " + long

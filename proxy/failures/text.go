@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
+	"github.com/dragoman-proxy/dragoman/proxy/redact"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -90,19 +91,26 @@ var (
 	reference   = pattern.Later(`\s\$\{[A-Za-z_][A-Za-z0-9_]*\}$`) // to a variable, as advice has it
 )
 
-// Redacted returns the beginning of text without these secrets, and without what looks like credentials. Secrets are looked for in the
-// whole text.
+// guessed strikes out what looks like a secret, and is none of those that are known.
+var guessed = func() *redact.Redactor {
+	r, _ := redact.New(redact.Options{}) // only its paths can be wrong
+	return r
+}()
+
+// Redacted returns the beginning of text without these secrets, and without what looks like credentials, as in what dragoman shows of
+// messages. Secrets are looked for in the whole text.
 func Redacted(text string, secrets ...*secret.Set) string {
 	text = secret.Strike(text, secrets...)
 	text = Beginning(text, maxRead)
 	text = userinfo().ReplaceAllString(text, "$1")
 	text = query().ReplaceAllString(text, "$1?"+secret.Struck)
-	return credentials().ReplaceAllStringFunc(text, func(of string) string {
+	text = credentials().ReplaceAllStringFunc(text, func(of string) string {
 		if reference().MatchString(of) {
 			return of
 		}
 		return credentials().ReplaceAllString(of, "$1 "+secret.Struck)
 	})
+	return guessed.Text(text)
 }
 
 // namesSecret reports whether the value of the variable is a secret.

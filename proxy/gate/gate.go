@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,6 +66,41 @@ func New(configured []config.Gate) []Gate {
 // path splits a dotted path into the names of members.
 func path(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == '.' })
+}
+
+// Twice returns the name of an argument that the gate reads and that occurs twice in a call, or "" if there is none: the server may
+// take another one than the gate has asked about.
+func (g *Gate) Twice(arguments []byte) string {
+	var seen []string
+	twice := ""
+	if len(arguments) == 0 || wire.KindOf(arguments) != wire.Object {
+		return ""
+	}
+	wire.Each(arguments, func(name, _ []byte) bool {
+		switch n := string(name); {
+		case !g.reads(n):
+		case slices.Contains(seen, n):
+			twice = n
+		default:
+			seen = append(seen, n)
+		}
+		return twice == ""
+	})
+	return twice
+}
+
+// reads reports whether the gate reads an argument.
+func (g *Gate) reads(name string) bool {
+	is := func(v string) bool { return placeholder(v) == name }
+	if name == g.Subject || slices.Contains(g.Params, name) || slices.ContainsFunc(g.wanted, is) {
+		return name != ""
+	}
+	for _, v := range g.SourceParams {
+		if text, ok := v.(string); ok && is(text) {
+			return name != ""
+		}
+	}
+	return false
 }
 
 // Check calls the source if a call with these arguments has a gated parameter. If the verdict

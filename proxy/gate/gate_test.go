@@ -77,6 +77,21 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestWhatAGateReadsOccursOnce: other arguments may occur again, and so may the members of an argument.
+func TestWhatAGateReadsOccursOnce(t *testing.T) {
+	g := records(func(c *config.Gate) { c.SourceParams["connection"] = "{connection_id}" })
+	for arguments, want := range map[string]string{
+		``: "", `null`: "", `[]`: "", `{}`: "", `{"stream":"a","expand":["x"],"limit":1,"connection_id":"c"}`: "",
+		`{"expand":[],"expand":["x"]}`: "expand", `{"expand":["x"],"other":1,"e\u0078pand":[]}`: "expand", `{"limit":null,"limit":1}`: "limit",
+		`{"stream":"a","stream":"a"}`: "stream", `{"connection_id":"c","connection_id":"d"}`: "connection_id",
+		`{"other":1,"other":2,"":1,"":2}`: "", `{"expand":{"a":1,"a":2}}`: "",
+	} {
+		if got := g.Twice([]byte(arguments)); got != want {
+			t.Errorf("%s: %q, want %q", arguments, got, want)
+		}
+	}
+}
+
 // TestTheSourceGetsTheCallsParameters checks that the source gets those that the gate names,
 // and none that the call lacks.
 func TestTheSourceGetsTheCallsParameters(t *testing.T) {

@@ -29,6 +29,13 @@ func (e *ServerError) Failure() *Failure {
 	return f
 }
 
+// Twice returns the failure of a request whose params have a member twice on which dragoman acts: another reader may take the other one.
+func Twice(member string) *Failure {
+	f := Fail(Malformed, "")
+	f.Text = "Invalid Request: params." + member + " occurs twice"
+	return f
+}
+
 // Saying returns a failure with this code and text.
 func Saying(code int, text string) *Failure {
 	f := Fail(Untranslatable, "")

@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // Mismatch returns the failure for a request whose header does not match the body. with names
@@ -55,17 +54,9 @@ func Encode(text string) string {
 	return headerOpen + base64.StdEncoding.EncodeToString([]byte(text)) + headerClose
 }
 
-// Repeated returns the name of a header that occurs more than once, or "" if none does. Such
-// a request is ambiguous, because readers differ in which of the two they take.
-func Repeated(header []upstream.Header) string {
-	for i, h := range header {
-		for _, other := range header[:i] {
-			if strings.EqualFold(h.Name, other.Name) {
-				return h.Name
-			}
-		}
-	}
-	return ""
+// Repeated returns the text of the failure of a request in which a header occurs more than once.
+func Repeated(header string) string {
+	return fmt.Sprintf("the %.100s header occurs more than once", header)
 }
 
 // IsName reports whether the value of Mcp-Name is this name, in the encoded form that the specification

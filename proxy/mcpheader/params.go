@@ -24,6 +24,9 @@ const ParamPrefix = "Mcp-Param-"
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
 func CheckParams(list []toolindex.Argument, arguments []byte, header []upstream.Header) error {
 	for _, a := range list {
+		if a.Twice(arguments) {
+			return mcp.Twice("arguments." + strings.Join(a.Path, "."))
+		}
 		said, there := paramIn(header, ParamPrefix, a.Header)
 		if err := agrees(a, a.In(arguments), said, there); err != nil {
 			return err
@@ -80,6 +83,9 @@ func paramIn(header []upstream.Header, prefix, rest string) (value string, there
 func Params(list []toolindex.Argument, arguments []byte) ([]upstream.Header, error) {
 	var h []upstream.Header
 	for _, a := range list {
+		if a.Twice(arguments) {
+			return nil, mcp.Twice("arguments." + strings.Join(a.Path, "."))
+		}
 		text, ok, err := a.Text(arguments)
 		if err != nil {
 			return nil, tooLarge(a)

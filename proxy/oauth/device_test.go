@@ -107,7 +107,7 @@ func TestDeviceFails(t *testing.T) {
 		"plain http":  {o: oauthtest.Options{DevicePage: "http://as.example/device"}, want: `AS ASHOST: verification_uri: "http://as.example/device" is not an https URL`},
 		"no clients":  {o: oauthtest.Options{NoDCR: true}, want: "AS registers no clients by itself: register one for the device flow and pass --oauth client_id=…"},
 		"forgotten":   {o: oauthtest.Options{Clients: map[string]string{"known": "a"}}, change: func(c *Config) { c.ClientID, c.ClientSecret = "known", "canary-b" }, want: `AS ASHOST: refused: invalid_client "unknown client or wrong secret"`},
-		"no metadata": {o: oauthtest.Options{NoASM: true}, want: `AS "ISSUER" has no metadata`},
+		"no metadata": {o: oauthtest.Options{NoASM: true}, want: `AS "ISSUER" has no metadata: tried ISSUER/.well-known/oauth-authorization-server and ISSUER/.well-known/openid-configuration: answered 404`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.o.Device = c.o.DevicePage != "-"

@@ -30,37 +30,8 @@ const (
 	discoveryTime = 30 * time.Second
 )
 
-// A zone is the part of the network that an address is in. A server may name addresses of its own
-// zone and of the zones before it in this list, so that a public server cannot make dragoman send
-// requests into a private network.
-type zone int
-
-const (
-	public zone = iota
-	private
-	loopback
-)
-
-// zoneOf returns the zone of an address. ok is false for a link-local address: those belong to
-// the machine's own network, such as the metadata service of a cloud.
-func zoneOf(a netip.Addr) (z zone, ok bool) {
-	a = a.Unmap()
-	switch {
-	case a.IsLoopback():
-		return loopback, true
-	case a.IsLinkLocalUnicast(), a.IsMulticast(), a.IsUnspecified():
-		return public, false
-	case a.IsPrivate(), sharedAddresses.Contains(a):
-		return private, true
-	}
-	return public, true
-}
-
-// sharedAddresses are those between a provider and its customers:
-// https://www.rfc-editor.org/rfc/rfc6598.
-var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
-
-// web sends the requests of a sign-in. It refuses URLs and addresses that the server may not name.
+// web sends the requests of a sign-in. It refuses URLs and addresses that the server may not name: those of a zone further inside the
+// network than its own, so that a public server cannot make dragoman send requests into a private network.
 type web struct {
 	server    *url.URL
 	revision  string // of MCP, for requests for metadata; "" for none
@@ -71,7 +42,7 @@ type web struct {
 
 	mu    sync.Mutex
 	known bool
-	zone  zone // of the server, once known
+	zone  dial.Zone // of the server, once known
 }
 
 // newWeb returns the HTTP clients for a sign-in to server. config is for TLS; nil for Go's
@@ -101,7 +72,7 @@ func newWeb(server *url.URL, allowHTTP bool, config *tls.Config) *web {
 
 // zoneOfServer returns the zone of the server. If its name does not resolve, as behind a web proxy, it
 // counts as public.
-func (w *web) zoneOfServer(ctx context.Context) zone {
+func (w *web) zoneOfServer(ctx context.Context) dial.Zone {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.known {
@@ -109,10 +80,10 @@ func (w *web) zoneOfServer(ctx context.Context) zone {
 	}
 	addrs, err := lookup(ctx, w.server.Hostname())
 	if err != nil {
-		return public
+		return dial.Public
 	}
 	for _, a := range addrs { // the innermost of the name's addresses counts
-		if z, ok := zoneOf(a); ok {
+		if z := dial.ZoneOf(a); z != dial.Never {
 			w.zone = max(w.zone, z)
 		}
 	}
@@ -159,8 +130,7 @@ func (w *web) dial(ctx context.Context, network, address string) (net.Conn, erro
 }
 
 func (w *web) mayReach(ctx context.Context, a netip.Addr) error {
-	z, ok := zoneOf(a)
-	if !ok || z > w.zoneOfServer(ctx) {
+	if z := dial.ZoneOf(a); z == dial.Never || z > w.zoneOfServer(ctx) {
 		return fmt.Errorf("%s is an address inside this network, which a server outside it may not name", a)
 	}
 	return nil
@@ -186,15 +156,14 @@ func (w *web) check(ctx context.Context, text string) (*url.URL, error) {
 	return u, nil
 }
 
-// read reads a metadata document. found is false if there is none at this URL.
-func (w *web) read(ctx context.Context, at string, into any) (found bool, err error) {
-	u, err := w.check(ctx, at)
-	if err != nil {
-		return false, err
+// read reads a metadata document. The error is a [noDocument] if there is none at this URL.
+func (w *web) read(ctx context.Context, at string, into any) error {
+	if _, err := w.check(ctx, at); err != nil {
+		return err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
-		return false, err
+		return err
 	}
 	r.Header.Set("Accept", "application/json")
 	if w.revision != "" { // some servers of 2025-03-26 choose their metadata by it
@@ -202,26 +171,34 @@ func (w *web) read(ctx context.Context, at string, into any) (found bool, err er
 	}
 	resp, err := w.documents.Do(r)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", u.Host, oauthclient.WithoutURL(err))
+		return oauthclient.WithoutURL(err)
 	}
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode >= 500:
-		return false, fmt.Errorf("%s answered %d", at, resp.StatusCode)
+		return fmt.Errorf("answered %d", resp.StatusCode)
 	case resp.StatusCode != http.StatusOK:
-		return false, nil
+		return noDocument(fmt.Sprintf("answered %d", resp.StatusCode))
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("%s: %w", at, oauthclient.WithoutURL(err))
+		return oauthclient.WithoutURL(err)
 	case len(body) > maxDocument:
-		return false, fmt.Errorf("%s: the document is larger than %d bytes", at, maxDocument)
+		return fmt.Errorf("is larger than %d bytes", maxDocument)
 	case json.Unmarshal(body, into) != nil:
-		return false, nil // an HTML page
+		return noDocument("is no JSON object") // an HTML page
 	}
-	return true, nil
+	return nil
 }
+
+// noDocument is the error for a URL where there is no metadata, as the text says.
+type noDocument string
+
+func (e noDocument) Error() string { return string(e) }
+
+// errOther says that a JSON object is not the metadata that is looked for.
+const errOther noDocument = "is not metadata"
 
 const maxQuoted = 200 // characters
 

@@ -3,6 +3,7 @@ package oauth
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -55,6 +56,76 @@ func (e *lateCodeError) Error() string {
 	}
 	return text
 }
+
+// unreadError says that the metadata of a server is at none of the places where it was looked for.
+type unreadError struct {
+	of    string // the URL of the MCP server, or AS and its issuer
+	tried []place
+	named bool   // a challenge of the server says where it is
+	then  string // what to do, "" for nothing
+}
+
+// A place is a URL where metadata was looked for, and why it is not there.
+type place struct {
+	at      string
+	err     error
+	strange bool // only a challenge leads there
+}
+
+// nothing reports whether the server says that it has no metadata, at each of the places where clients look for it without a challenge.
+func (e *unreadError) nothing() bool {
+	return !slices.ContainsFunc(e.tried, func(p place) bool { return !p.strange && !errors.As(p.err, new(noDocument)) })
+}
+
+func (e *unreadError) Error() string {
+	var b strings.Builder
+	if e.nothing() && !e.named {
+		fmt.Fprintf(&b, "%s has no metadata: tried ", e.of)
+	} else {
+		fmt.Fprintf(&b, "cannot read the metadata of %s: tried ", e.of)
+	}
+	for i, p := range e.tried {
+		b.WriteString(plainWord(p.at))
+		why := p.why()
+		switch {
+		case i+1 == len(e.tried):
+			b.WriteString(": " + why)
+		case e.tried[i+1].why() != why:
+			b.WriteString(": " + why + "; ")
+		case i+2 < len(e.tried) && e.tried[i+2].why() == why:
+			b.WriteString(", ")
+		default:
+			b.WriteString(" and ")
+		}
+	}
+	if e.then != "" {
+		b.WriteString("; " + e.then)
+	}
+	return b.String()
+}
+
+// why returns the reason without the URL.
+func (p *place) why() string { return strings.TrimPrefix(p.err.Error(), quoted(p.at)+" ") }
+
+func (e *unreadError) Unwrap() (all []error) {
+	for _, p := range e.tried {
+		all = append(all, p.err)
+	}
+	return all
+}
+
+// severalError has what is wrong with each of several authorization servers.
+type severalError struct{ all []error }
+
+func (e *severalError) Error() string {
+	var texts []string
+	for _, err := range e.all {
+		texts = append(texts, err.Error())
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (e *severalError) Unwrap() []error { return e.all }
 
 // nowhereError says that a server refuses requests and names no authorization server.
 type nowhereError struct{ server string }

@@ -349,7 +349,7 @@ func TestMessagesOfTLS(t *testing.T) {
 		t.Error("the token was not kept:", status, err)
 	}
 	s.Change(func(o *oauthtest.Options) { o.NamedIssuer = untrusted.URL })
-	if err := accountOf(t, s, "", nil).SignIn(t.Context(), agreeing{s}); err == nil || err.Error() != "AS "+host+": "+cause {
+	if err := accountOf(t, s, "", nil).SignIn(t.Context(), agreeing{s}); err == nil || err.Error() != fmt.Sprintf("cannot read the metadata of AS %q: tried %[1]s/.well-known/oauth-authorization-server and %[1]s/.well-known/openid-configuration: %s", untrusted.URL, cause) {
 		t.Error("login:", err)
 	}
 }

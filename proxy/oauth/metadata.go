@@ -73,15 +73,15 @@ func (a *Account) find(ctx context.Context, c challenge, known string) (*authori
 	ctx, stop := context.WithTimeout(ctx, discoveryTime)
 	defer stop()
 	var said oauthex.ProtectedResourceMetadata
-	found, err := a.readResource(ctx, c, &said)
-	if err != nil {
-		return nil, err
-	}
-	at := &authority{older: !found}
-	if !found {
-		err = a.olderRules(ctx, at)
-	} else {
+	at := new(authority)
+	err := a.readResource(ctx, c, &said)
+	unread, none := errors.AsType[*unreadError](err)
+	switch {
+	case err == nil:
 		err = a.serverOf(ctx, &said, known, at)
+	case none && ctx.Err() == nil && (unread.nothing() || a.cfg.Issuer != ""):
+		at.older = true
+		err = a.olderRules(ctx, at, unread)
 	}
 	if err != nil {
 		return nil, err
@@ -138,28 +138,42 @@ func (a *Account) exists(ctx context.Context, at string) bool {
 }
 
 // readResource reads the metadata of the protected resource: where the challenge says, else at
-// the server's path, else at its origin.
-func (a *Account) readResource(ctx context.Context, c challenge, said *oauthex.ProtectedResourceMetadata) (found bool, err error) {
-	origin, path := originOf(a.server), strings.TrimSuffix(a.server.EscapedPath(), "/")
-	places := []string{c.metadata, origin + resourceWellKnown + path, origin + resourceWellKnown}
-	for i, at := range places {
-		if at == "" || slices.Contains(places[:i], at) {
-			continue
-		}
+// the server's path, else at its origin. A document that cannot be read, or is another one, is no reason not to look at the next
+// place; one for another resource is. The error is an *unreadError if there is none.
+func (a *Account) readResource(ctx context.Context, c challenge, said *oauthex.ProtectedResourceMetadata) error {
+	unread := &unreadError{of: a.cfg.Server, named: c.metadata != "", then: "if you know its authorization server: --oauth issuer=URL"}
+	own := resourcePlaces(a.server, "")
+	for _, at := range resourcePlaces(a.server, c.metadata) {
 		*said = oauthex.ProtectedResourceMetadata{}
-		if found, err = a.web.read(ctx, at, said); err != nil {
-			return false, err
-		}
-		if !found {
-			continue
-		}
-		if a.cfg.Resource == "" && !fits(said.Resource, a.server, at) {
+		err := a.web.read(ctx, at, said)
+		switch {
+		case err == nil && said.Resource == "" && a.cfg.Resource == "":
+			err = errOther
+		case err == nil && a.cfg.Resource == "" && !fits(said.Resource, a.server, at):
 			meant := plainWord(said.Resource)
-			return false, fmt.Errorf("the metadata of %s is for %s: use %s as --upstream, or --oauth resource=%s if that is meant", a.cfg.Server, meant, meant, meant)
+			return fmt.Errorf("the metadata of %s is for %s: use %s as --upstream, or --oauth resource=%s if that is meant", a.cfg.Server, meant, meant, meant)
+		case err == nil:
+			return nil
 		}
-		return true, nil
+		unread.tried = append(unread.tried, place{at, err, !slices.Contains(own, at)})
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	return false, nil
+	return unread
+}
+
+// resourcePlaces returns where the metadata of a server may be, in the order of
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#protected-resource-metadata-discovery-requirements.
+// named is what a challenge says, "" for nothing.
+func resourcePlaces(server *url.URL, named string) (places []string) {
+	origin, path := originOf(server), strings.TrimSuffix(server.EscapedPath(), "/")
+	for _, at := range []string{named, origin + resourceWellKnown + path, origin + resourceWellKnown} {
+		if at != "" && !slices.Contains(places, at) {
+			places = append(places, at)
+		}
+	}
+	return places
 }
 
 // fits reports whether a document for resource, read at a URL, may be that of the server: it is
@@ -190,43 +204,51 @@ func (a *Account) serverOf(ctx context.Context, said *oauthex.ProtectedResourceM
 	case slices.Contains(issuers, known):
 		issuers = []string{known}
 	}
-	var last error
-	for _, issuer := range issuers[:min(len(issuers), 5)] {
-		found, err := a.readServer(ctx, issuer, at)
-		if found {
+	var failed []error
+	issuers = issuers[:min(len(issuers), 5)]
+	for i, issuer := range issuers {
+		limit := discoveryTime
+		if i+1 < len(issuers) {
+			limit = documentTime // one that does not answer leaves time for the next
+		}
+		ctx, stop := context.WithTimeout(ctx, limit)
+		err := a.readServer(ctx, issuer, at)
+		stop()
+		if err == nil {
 			return nil
 		}
-		if err == nil {
-			err = fmt.Errorf("AS %s has no metadata", quoted(issuer))
-		}
-		last = err
+		failed = append(failed, err)
 		if errors.Is(err, errIssuer) {
 			break
 		}
 	}
-	return last
+	if len(failed) == 1 {
+		return failed[0]
+	}
+	return &severalError{failed}
 }
 
 // errIssuer says that metadata is for another issuer than the one it was read for.
 var errIssuer = errors.New("not trusted")
 
 // readServer reads the metadata of an issuer.
-func (a *Account) readServer(ctx context.Context, issuer string, at *authority) (found bool, err error) {
+func (a *Account) readServer(ctx context.Context, issuer string, at *authority) error {
 	m, _, err := a.web.readServer(ctx, issuer)
-	if m == nil || err != nil {
-		return false, err
+	if err != nil {
+		return err
 	}
 	if m.Issuer != issuer {
 		a.log.Info("the authorization server's metadata spells its issuer differently (trailing slash)", zap.String("metadata", m.Issuer), zap.String("expected", issuer))
 	}
 	at.serverMetadata = *m
 	at.shorten()
-	return true, nil
+	return nil
 }
 
 // readServer reads the metadata of an issuer, and returns it with the document, at the places that
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-server-metadata-discovery
-// lists, in that order. m is nil if there is none.
+// lists, in that order. A document that cannot be read, or is another one, is no reason not to look at the next place; one that claims
+// to be another issuer's is. The error is an *unreadError if there is none.
 func (w *web) readServer(ctx context.Context, issuer string) (m *serverMetadata, document json.RawMessage, err error) {
 	u, err := w.check(ctx, issuer)
 	if err != nil {
@@ -237,22 +259,28 @@ func (w *web) readServer(ctx context.Context, issuer string) (m *serverMetadata,
 	if path != "" {
 		places = append(places, origin+path+openIDWellKnown)
 	}
-	for _, place := range places {
+	unread := &unreadError{of: "AS " + quoted(issuer)}
+	for _, at := range places {
 		var document json.RawMessage
-		found, err := w.read(ctx, place, &document)
-		if err != nil {
-			return nil, nil, fmt.Errorf("AS %w", err) // which begins with the URL or its host
-		}
 		m := new(serverMetadata)
-		if !found || json.Unmarshal(document, m) != nil { // a page for people, or JSON of another kind
-			continue
+		err := w.read(ctx, at, &document)
+		switch {
+		case err != nil:
+		case json.Unmarshal(document, m) != nil:
+			err = noDocument("is no JSON object") // or JSON of another kind
+		case m.Issuer == "":
+			err = errOther
+		case strings.TrimSuffix(m.Issuer, "/") != strings.TrimSuffix(issuer, "/"):
+			return nil, nil, fmt.Errorf("AS metadata at %s claims to be %s: %w", at, plainWord(m.Issuer), errIssuer)
+		default:
+			return m, document, nil
 		}
-		if strings.TrimSuffix(m.Issuer, "/") != strings.TrimSuffix(issuer, "/") {
-			return nil, nil, fmt.Errorf("AS metadata at %s claims to be %s: %w", place, plainWord(m.Issuer), errIssuer)
+		unread.tried = append(unread.tried, place{at: at, err: err})
+		if ctx.Err() != nil {
+			break
 		}
-		return m, document, nil
 	}
-	return nil, nil, nil
+	return nil, nil, unread
 }
 
 // MetadataReader reads the metadata of authorization servers that a server names, with the checks of a sign-in to
@@ -264,11 +292,45 @@ func NewMetadataReader(server *url.URL, allowHTTP bool, config *tls.Config) *Met
 	return &MetadataReader{newWeb(server, allowHTTP, config)}
 }
 
+// Resource returns the metadata of the server's protected resource as it is, and where that is, or nil if the server says that it has
+// none. named is what the server's challenge names, "" for nothing. passed says why that was passed over, "" if it was not.
+func (r *MetadataReader) Resource(ctx context.Context, named string) (document []byte, at, passed string, err error) {
+	ctx, stop := context.WithTimeout(ctx, discoveryTime)
+	defer stop()
+	unread := &unreadError{of: canonical(r.web.server)}
+	for _, at := range resourcePlaces(r.web.server, named) {
+		var document json.RawMessage
+		var said oauthex.ProtectedResourceMetadata
+		err := r.web.read(ctx, at, &document)
+		switch {
+		case err != nil:
+		case json.Unmarshal(document, &said) != nil:
+			err = noDocument("is no JSON object")
+		case said.Resource == "":
+			err = errOther
+		default:
+			return document, at, passed, nil
+		}
+		p := place{at: at, err: err}
+		if at == named {
+			passed = plainWord(at) + ": " + p.why()
+		}
+		unread.tried = append(unread.tried, p)
+	}
+	if unread.tried[0].strange = passed != "" && !slices.Contains(resourcePlaces(r.web.server, ""), named); unread.nothing() {
+		return nil, "", passed, nil
+	}
+	return nil, "", passed, unread
+}
+
 // AuthorizationServer returns the metadata of an issuer as it is, or nil if there is none.
 func (r *MetadataReader) AuthorizationServer(ctx context.Context, issuer string) (document []byte, err error) {
 	ctx, stop := context.WithTimeout(ctx, discoveryTime)
 	defer stop()
 	_, document, err = r.web.readServer(ctx, issuer)
+	if unread, none := errors.AsType[*unreadError](err); none && unread.nothing() {
+		return nil, nil
+	}
 	return document, err
 }
 
@@ -288,11 +350,16 @@ func (m *serverMetadata) shorten() {
 // olderRules are those of 2025-03-26, for a server without metadata of a protected resource: it is
 // its own authorization server, and has endpoints at fixed paths if it says nothing. See
 // https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#server-metadata-discovery.
-func (a *Account) olderRules(ctx context.Context, at *authority) error {
+// A server whose challenge names metadata is newer, and has no such endpoints.
+func (a *Account) olderRules(ctx context.Context, at *authority, resource *unreadError) error {
 	issuer := cmp.Or(a.cfg.Issuer, originOf(a.server))
-	found, err := a.readServer(ctx, issuer, at)
-	if found || err != nil {
+	err := a.readServer(ctx, issuer, at)
+	unread, none := errors.AsType[*unreadError](err)
+	switch {
+	case !none || !unread.nothing():
 		return err
+	case resource.named:
+		return &unreadError{of: resource.of, tried: append(resource.tried, unread.tried...), named: true, then: resource.then}
 	}
 	at.serverMetadata = serverMetadata{
 		Issuer: issuer, Authorization: issuer + "/authorize", Token: issuer + "/token", Registration: issuer + "/register",

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 )
 
 // A Login is what a server's metadata says about how clients log in to it.
@@ -26,6 +29,7 @@ type AuthorizationServer struct {
 	PKCE     bool   `json:"pkce"`     // its metadata lists S256
 	Iss      bool   `json:"iss"`      // it sends iss in authorization responses
 	Device   bool   `json:"device"`   // it has the device flow
+	failed   error  // why its metadata could not be read
 }
 
 // serverMetadata has the members of an authorization server's metadata that are read:
@@ -41,36 +45,26 @@ type serverMetadata struct {
 // Inspect reads the metadata of the server and of its authorization servers, as a client does
 // after it was refused with this challenge.
 func (r *Relay) Inspect(ctx context.Context, challenge []string) (*Login, error) {
-	origin := r.Server.Scheme + "://" + r.Server.Host
 	l := new(Login)
 	var said resourceMetadata
 	named := MetadataIn(challenge)
 	if r.Rewrite && named == PublicMetadata(r.Public) { // the challenge is a rewritten one
 		named = ""
 	}
-	for _, at := range []string{named, origin + metadata[0] + r.Server.EscapedPath(), origin + metadata[0]} {
-		if at == "" {
-			continue
-		}
-		found, err := r.readAt(ctx, at, &said)
-		if err != nil {
-			return nil, err
-		}
-		if found {
-			l.Metadata, l.Resource = at, said.Resource
-			break
-		}
+	document, at, passed, err := r.reader.Resource(ctx, named)
+	if err != nil {
+		return nil, err
 	}
-	issuers := said.Servers[:min(len(said.Servers), maxIssued)]
-	if l.Metadata == "" {
-		issuers = []string{origin}
+	issuers := []string{r.Server.Scheme + "://" + r.Server.Host}
+	if document != nil && json.Unmarshal(document, &said) == nil {
+		l.Metadata, l.Resource = at, said.Resource
+		issuers = said.Servers[:min(len(said.Servers), maxIssued)]
+	}
+	if passed != "" {
+		l.say("what the server's challenge names is no metadata, and clients look at the well-known places, or give up: %s", passed)
 	}
 	for _, issuer := range issuers {
-		as, err := r.inspectServer(ctx, issuer)
-		if err != nil {
-			return nil, err
-		}
-		l.Servers = append(l.Servers, as)
+		l.Servers = append(l.Servers, inspectServer(ctx, r.reader, issuer))
 	}
 	l.note(r, &said)
 	return l, nil
@@ -91,32 +85,25 @@ func MetadataIn(challenge []string) string {
 	return ""
 }
 
-// inspectServer looks for the metadata of an authorization server, in at most three places.
-func (r *Relay) inspectServer(ctx context.Context, issuer string) (AuthorizationServer, error) {
+// inspectServer reads the metadata of an authorization server.
+func inspectServer(ctx context.Context, reader *oauth.MetadataReader, issuer string) AuthorizationServer {
 	as := AuthorizationServer{Issuer: issuer}
-	u, err := url.Parse(issuer)
-	if err != nil || u.Host == "" {
-		return as, nil
+	var document []byte
+	var said serverMetadata
+	if document, as.failed = reader.AuthorizationServer(ctx, issuer); document != nil && json.Unmarshal(document, &said) == nil {
+		as.Found, as.Dynamic, as.Document, as.Iss, as.Device = true, said.Registration != "", said.Document, said.Iss, said.Device != ""
+		as.PKCE = slices.Contains(said.PKCE, "S256")
 	}
-	for _, path := range metadataOf(pathOf(u)) {
-		var said serverMetadata
-		found, err := r.readAt(ctx, u.Scheme+"://"+u.Host+path, &said)
-		if err != nil {
-			return as, err
-		}
-		if found {
-			as.Found, as.Dynamic, as.Document, as.Iss, as.Device = true, said.Registration != "", said.Document, said.Iss, said.Device != ""
-			as.PKCE = strings.Contains(" "+strings.Join(said.PKCE, " ")+" ", " S256 ")
-			return as, nil
-		}
-	}
-	return as, nil
+	return as
+}
+
+func (l *Login) say(format string, args ...any) {
+	l.Notes = append(l.Notes, fmt.Sprintf(format, args...))
 }
 
 // note adds the notes about what will work.
 func (l *Login) note(r *Relay, said *resourceMetadata) {
 	server := r.Server
-	say := func(format string, args ...any) { l.Notes = append(l.Notes, fmt.Sprintf(format, args...)) }
 	apart := false
 	for _, as := range l.Servers {
 		if u, err := url.Parse(as.Issuer); err == nil && u.Host != server.Host {
@@ -125,35 +112,37 @@ func (l *Login) note(r *Relay, said *resourceMetadata) {
 	}
 	switch {
 	case l.Metadata == "" && !l.Servers[0].Found:
-		say("the server has no metadata: clients use /authorize, /token and /register at its origin, which dragoman serve relays")
+		l.say("the server has no metadata: clients use /authorize, /token and /register at its origin, which dragoman serve relays")
 	case l.Metadata == "":
-		say("the server has no metadata of a protected resource: clients use the server itself as the authorization server, which dragoman serve relays")
+		l.say("the server has no metadata of a protected resource: clients use the server itself as the authorization server, which dragoman serve relays")
 	case r.Rewrite:
-		say("clients are told %s in place of %s (oauth.rewrite): they can log in if the authorization server issues tokens for it, and the server accepts them", r.Public, l.Resource)
+		l.say("clients are told %s in place of %s (oauth.rewrite): they can log in if the authorization server issues tokens for it, and the server accepts them", r.Public, l.Resource)
 	case !Covers(l.Resource, server.String()):
-		say("the server's metadata is for %s, but was read at %s: clients refuse that; set the server's public URL to the one that clients use, or oauth.rewrite if that is impossible and you run the server", l.Resource, server)
+		l.say("the server's metadata is for %s, but was read at %s: clients refuse that; set the server's public URL to the one that clients use, or oauth.rewrite if that is impossible and you run the server", l.Resource, server)
 	default:
-		say("clients log in through dragoman serve once the server's public URL is that of the proxy; if the server's public URL cannot be changed, use dragoman stdio, or clients that use the server's own URL")
+		l.say("clients log in through dragoman serve once the server's public URL is that of the proxy; if the server's public URL cannot be changed, use dragoman stdio, or clients that use the server's own URL")
 	}
 	switch {
 	case l.Metadata != "" && apart && r.Copy != nil:
-		say("clients of 2025-03-26 get a copy of the metadata of %s (oauth.old_clients); they send no resource, so it must issue tokens without one", l.Servers[0].Issuer)
+		l.say("clients of 2025-03-26 get a copy of the metadata of %s (oauth.old_clients); they send no resource, so it must issue tokens without one", l.Servers[0].Issuer)
 	case l.Metadata != "" && apart:
-		say("clients of 2025-03-26 look for the authorization server at the server's own origin, and do not find it; oauth.old_clients: true gives them a copy of its metadata")
+		l.say("clients of 2025-03-26 look for the authorization server at the server's own origin, and do not find it; oauth.old_clients: true gives them a copy of its metadata")
 	}
 	for _, as := range l.Servers {
 		switch {
+		case as.failed != nil:
+			l.say("no client can log in there: %s", as.failed)
 		case !as.Found && l.Metadata != "":
-			say("%s has no metadata: no client can log in", as.Issuer)
+			l.say("%s has no metadata: no client can log in", as.Issuer)
 		case as.Found && !as.PKCE:
-			say("%s does not say that it supports PKCE with S256: clients of 2025-11-25 and later refuse it", as.Issuer)
+			l.say("%s does not say that it supports PKCE with S256: clients of 2025-11-25 and later refuse it", as.Issuer)
 		}
 		if as.Found && !as.Dynamic && !as.Document {
-			say("%s registers no clients: each needs a client id that was registered before", as.Issuer)
+			l.say("%s registers no clients: each needs a client id that was registered before", as.Issuer)
 		}
 	}
 	if said.DPoP || said.Bound {
-		say("tokens are bound to a key of the client (DPoP or TLS certificate): they work through dragoman serve only if the server checks them against its public URL")
+		l.say("tokens are bound to a key of the client (DPoP or TLS certificate): they work through dragoman serve only if the server checks them against its public URL")
 	}
 }
 
@@ -167,16 +156,6 @@ func Covers(resource, known string) bool {
 	}
 	above, path := strings.TrimSuffix(a.EscapedPath(), "/"), strings.TrimSuffix(b.EscapedPath(), "/")
 	return path == above || strings.HasPrefix(path, above+"/")
-}
-
-// readAt does what read does, for any URL.
-func (r *Relay) readAt(ctx context.Context, at string, into any) (bool, error) {
-	u, err := url.Parse(at)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return false, nil
-	}
-	body, err := r.fetch(ctx, at)
-	return body != nil && json.Unmarshal(body, into) == nil, err
 }
 
 // LoginError is the error of a request that failed because the server requires a login.

@@ -65,7 +65,8 @@ type Config struct {
 type Relay struct {
 	Config
 	client *http.Client
-	room   *semaphore.Weighted // MiB
+	room   *semaphore.Weighted   // MiB
+	reader *oauth.MetadataReader // reads what the server names, as a sign-in does
 
 	learning singleflight.Group
 	learned  learned
@@ -88,6 +89,7 @@ func New(c Config) *Relay {
 	return &Relay{
 		Config: c,
 		room:   semaphore.NewWeighted(maxInHand),
+		reader: oauth.NewMetadataReader(c.Server, c.Server.Scheme == "http", c.TLS), // it sends nothing secret over http
 		client: &http.Client{Transport: unpack.Transport{RoundTripper: t}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 }
@@ -96,6 +98,7 @@ func New(c Config) *Relay {
 func (r *Relay) Close() {
 	if r != nil {
 		r.client.CloseIdleConnections()
+		r.reader.Close()
 		if r.Copy != nil {
 			r.Copy.Close()
 		}

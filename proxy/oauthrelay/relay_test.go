@@ -413,18 +413,18 @@ func TestWhatALoginNeeds(t *testing.T) {
 	}{
 		"its own authorization server": {map[string]string{
 			prm: `{"resource":"SELF/server/mcp","authorization_servers":["SELF"]}`,
-			"/.well-known/oauth-authorization-server": `{"registration_endpoint":"SELF/register","code_challenge_methods_supported":["plain","S256"],"device_authorization_endpoint":"x"}`,
+			"/.well-known/oauth-authorization-server": `{"issuer":"SELF","registration_endpoint":"SELF/register","code_challenge_methods_supported":["plain","S256"],"device_authorization_endpoint":"x"}`,
 		}, "", []string{"clients log in through dragoman serve"}, 1},
 		"another URL, and nothing that clients know": {map[string]string{
 			"/somewhere": `{"resource":"https://vendor.example/mcp","authorization_servers":["SELF/tenant"],"dpop_bound_access_tokens_required":true}`,
-			"/tenant/.well-known/openid-configuration": `{}`,
+			"/tenant/.well-known/openid-configuration": `{"issuer":"SELF/tenant"}`,
 		}, `Bearer error="x", resource_metadata="SELF/somewhere"`, []string{
 			"the server's metadata is for https://vendor.example/mcp", "SELF/tenant does not say that it supports PKCE", "SELF/tenant registers no clients", "tokens are bound",
 		}, 1},
 		"an authorization server without metadata": {map[string]string{prm: `{"resource":"SELF","authorization_servers":["SELF/a"]}`}, "",
 			[]string{"clients log in through dragoman serve", "SELF/a has no metadata"}, 1},
 		"no metadata at all":           {nil, "Bearer", []string{"the server has no metadata: clients use /authorize"}, 1},
-		"an authorization server only": {map[string]string{"/.well-known/openid-configuration": `{"registration_endpoint":"x","code_challenge_methods_supported":["S256"]}`}, "", []string{"the server has no metadata of a protected"}, 1},
+		"an authorization server only": {map[string]string{"/.well-known/openid-configuration": `{"issuer":"SELF","registration_endpoint":"x","code_challenge_methods_supported":["S256"]}`}, "", []string{"the server has no metadata of a protected"}, 1},
 	} {
 		w := newWeb(t, nil)
 		self := func(s string) string { return strings.ReplaceAll(s, "SELF", w.URL) }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
 )
 
 // Listener holds the settings of the listener: which clients may connect, and the certificate.
@@ -76,5 +78,5 @@ func IsLoopback(at net.Addr) bool {
 
 // Renewable returns the listener's settings that can change while it is open.
 func (s *Setup) Renewable() downstream.Renewable {
-	return downstream.Renewable{AllowedHosts: s.Config.AllowedHosts, Tokens: s.Guard.tokens, Pages: s.Config.CORS.Origins, PageHeaders: s.Config.Adapters.CallerHeaders(), Heartbeat: s.Config.Heartbeat}
+	return downstream.Renewable{AllowedHosts: s.Config.AllowedHosts, Tokens: s.Guard.tokens, Pages: s.Config.CORS.Origins, PageHeaders: s.Config.Adapters.CallerHeaders(), Once: append(s.Config.Adapters.CallerHeaders(), shape.BudgetHeader, trace.TimingHeader), Heartbeat: s.Config.Heartbeat}
 }

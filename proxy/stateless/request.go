@@ -355,11 +355,6 @@ func UnknownMethod(name string) *mcp.Failure {
 // headers without reading the body, so a request whose headers differ is refused. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
 func (q *Request) CheckHeaders(header func(name string) string) error {
-	if name := mcpheader.Repeated(q.Header); name != "" {
-		f := mcp.Fail(mcp.HeaderMismatch, "")
-		f.Text = fmt.Sprintf("the %.100s header occurs more than once", name)
-		return f
-	}
 	if method := header("Mcp-Method"); method != q.Name {
 		return mcpheader.Mismatch("Mcp-Method", "the method")
 	}

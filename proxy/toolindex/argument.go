@@ -144,6 +144,25 @@ func (a Argument) Text(arguments []byte) (text string, ok bool, err error) {
 	return "", false, nil
 }
 
+// Twice reports whether the argument, or an object around it, occurs twice in a call: readers differ in which one they take.
+func (a Argument) Twice(arguments []byte) bool {
+	at := gjson.ParseBytes(arguments)
+	for _, name := range a.Path {
+		next, found := gjson.Result{}, 0
+		members(at, func(n string, v gjson.Result) {
+			if n == name {
+				next = v
+				found++
+			}
+		})
+		if found > 1 {
+			return true
+		}
+		at = next
+	}
+	return false
+}
+
 // In returns the value of the argument in a call, or a Result that does not exist if the call lacks it.
 func (a Argument) In(arguments []byte) gjson.Result {
 	at := gjson.ParseBytes(arguments)

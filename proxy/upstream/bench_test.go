@@ -71,7 +71,7 @@ var replies = map[string]string{
 var call1 = Outgoing{
 	Body:    []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2}}}`),
 	Request: true,
-	Header:  []Header{{"Authorization", secret}},
+	Header:  []Header{{"Authorization", bearer}},
 }
 
 // BenchmarkCall measures dragoman's own share of a call, without a network.

@@ -253,10 +253,10 @@ func TestRequestOnTheWire(t *testing.T) {
 	id := stream.SessionID()
 	stream.Close()
 	s.SetSession(id, "2025-06-18")
-	if _, err := s.Send(ctx, &Outgoing{Body: []byte("{}"), Header: []Header{{"Authorization", secret}, {"x-fixed", "theirs"}}}); err != nil {
+	if _, err := s.Send(ctx, &Outgoing{Body: []byte("{}"), Header: []Header{{"Authorization", bearer}, {"x-fixed", "theirs"}}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Listen(ctx, ListenOptions{LastEventID: "e1", Header: []Header{{"Authorization", secret}}}); err != ErrNoStream {
+	if _, err := s.Listen(ctx, ListenOptions{LastEventID: "e1", Header: []Header{{"Authorization", bearer}}}); err != ErrNoStream {
 		t.Fatal(err)
 	}
 	if err := s.Close(ctx); err != nil {
@@ -265,9 +265,9 @@ func TestRequestOnTheWire(t *testing.T) {
 	both := "application/json, text/event-stream"
 	want := []string{
 		ping + "|" + both + "|identity|application/json|||||mine|dragoman",
-		"{}|" + both + "|identity|application/json|abc|2025-06-18||" + secret + "|mine|dragoman",
-		"GET|text/event-stream|identity||abc|2025-06-18|e1|" + secret + "|mine|dragoman",
-		"DELETE||identity||abc|2025-06-18||" + secret + "|mine|dragoman", // the last one seen
+		"{}|" + both + "|identity|application/json|abc|2025-06-18||" + bearer + "|mine|dragoman",
+		"GET|text/event-stream|identity||abc|2025-06-18|e1|" + bearer + "|mine|dragoman",
+		"DELETE||identity||abc|2025-06-18||" + bearer + "|mine|dragoman", // the last one seen
 	}
 	var got []string
 	for _, m := range server.Heard() {

@@ -39,7 +39,7 @@ type connector interface {
 // connect begins a session, and returns the answer to initialize.
 func connect(t *testing.T, ctx context.Context, c connector) (*Begun, string, error) {
 	t.Helper()
-	b, err := c.Connect(ctx, &Outgoing{Body: []byte(initialize), Header: []Header{{"Authorization", secret}}})
+	b, err := c.Connect(ctx, &Outgoing{Body: []byte(initialize), Header: []Header{{"Authorization", bearer}}})
 	if err != nil {
 		if b != nil {
 			t.Error("a session, although it has failed")
@@ -108,7 +108,7 @@ func (r *recorder) note(req *http.Request, _ string) {
 	if strings.HasPrefix(req.RequestURI, "/messages") {
 		method = strings.ToLower(method)
 	}
-	if req.Header.Get("Authorization") != secret {
+	if req.Header.Get("Authorization") != bearer {
 		method += " without credentials"
 	}
 	r.mu.Lock()

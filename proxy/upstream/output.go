@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/envelope"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -26,6 +27,7 @@ type output struct {
 	lines   *lines.Reader
 	count   int // lines so far
 	spread  spread
+	keys    secret.Lines // of the lines that are no message
 
 	err error // the error with which the stream has ended
 
@@ -163,10 +165,13 @@ func isNamed(text []byte) bool {
 
 // skip counts a line that is not a message. It returns an error if there were too many.
 func (o *output) skip(text []byte) error {
-	if o.child.skipped != nil {
-		o.child.skipped(beginning(text))
+	shown := withoutKeys(&o.keys, text)
+	if len(shown) == 0 && len(text) > 0 {
+		shown = []byte(secret.Struck)
+	} else if o.child.skipped != nil {
+		o.child.skipped(beginning(shown))
 	}
-	if o.child.noise.add(text) {
+	if o.child.noise.add(shown) {
 		return nil
 	}
 	err := o.child.noise.error(o.child.quote)

@@ -20,7 +20,7 @@ import (
 const (
 	ping     = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	answer   = `{"jsonrpc":"2.0","id":1,"result":{}}`
-	secret   = "Bearer s3cr3t"
+	bearer   = "Bearer s3cr3t"
 	patience = peertest.Patience
 )
 
@@ -147,7 +147,7 @@ const (
 
 // said sends a ping and returns all messages that come back, and the error at the end.
 func said(ctx context.Context, c Conn) (messages []string, err error) {
-	s, err := c.Send(ctx, &Outgoing{Body: []byte(ping), Request: true, Header: []Header{{"Authorization", secret}}})
+	s, err := c.Send(ctx, &Outgoing{Body: []byte(ping), Request: true, Header: []Header{{"Authorization", bearer}}})
 	if err != nil {
 		return nil, err
 	}

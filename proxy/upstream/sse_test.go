@@ -120,7 +120,7 @@ func TestSSEMessagesGoToTheEndpoint(t *testing.T) {
 	if _, err := s.Send(t.Context(), &Outgoing{Body: []byte(ping)}); !errors.Is(err, errNotJoined) {
 		t.Errorf("sent before Listen: %v", err)
 	}
-	st, err := s.Listen(t.Context(), ListenOptions{Header: []Header{{"Authorization", secret}}})
+	st, err := s.Listen(t.Context(), ListenOptions{Header: []Header{{"Authorization", bearer}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestSSEMessagesGoToTheEndpoint(t *testing.T) {
 	wantNext(t, st, answer)
 	wantNext(t, st, "{\"a\":\n1}")
 	want := []seen{
-		{"GET", "/sse?key=1", secret, "k", "text/event-stream", ""},
+		{"GET", "/sse?key=1", bearer, "k", "text/event-stream", ""},
 		{"POST", "/messages?session=s3cr3t", "Bearer 2", "k", "application/json, text/event-stream", ping},
 	}
 	mu.Lock()
@@ -282,7 +282,7 @@ func TestInvalidSSEStreamsAreRefused(t *testing.T) {
 			}
 			peertest.Within(t, begin, func(limit time.Duration) error { // what the server says comes within it
 				s := newHTTP(t, HTTPConfig{URL: srv.url(), EndpointTimeout: limit}).SSESession()
-				st, err := s.Listen(t.Context(), ListenOptions{Header: []Header{{"Authorization", secret}}})
+				st, err := s.Listen(t.Context(), ListenOptions{Header: []Header{{"Authorization", bearer}}})
 				if err := s.Close(t.Context()); err != nil {
 					t.Error(err)
 				}

@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/children"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream/orphans"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Stdio describes a server that runs as a child process and reads and writes messages on
@@ -37,7 +39,7 @@ type Stdio struct {
 	// (default 10 s), with what is known of the child. It may be nil.
 	Mute     func(*MuteError)
 	MuteTime time.Duration
-	// StderrLine is called with each line that the child writes to its standard error,
+	// StderrLine is called with each line that the child writes to its standard error, without private keys in PEM,
 	// one at a time, without its end and cut to 4 KiB, with a "…" behind that. The line is valid until StderrLine
 	// returns; the child waits for that. It may be nil.
 	StderrLine func(line []byte)
@@ -349,6 +351,7 @@ func (c *Child) readStderr() {
 	defer c.running.Done()
 	defer close(c.stderrRead)
 	in := bufio.NewReaderSize(c.err, maxStderrLine)
+	var keys secret.Lines
 	within := false // the beginning of this line was delivered
 	for {
 		text, err := in.ReadSlice('\n')
@@ -356,15 +359,25 @@ func (c *Child) readStderr() {
 		switch {
 		case within:
 		case full:
-			c.stderr(append(bytes.Clone(text), ellipsis...))
+			c.stderr(withoutKeys(&keys, append(bytes.Clone(text), ellipsis...)))
 		default:
-			c.stderr(bytes.TrimRight(text, "\r\n"))
+			c.stderr(withoutKeys(&keys, bytes.TrimRight(text, "\r\n")))
 		}
 		within = full
 		if err != nil && !within {
 			return
 		}
 	}
+}
+
+// withoutKeys returns a line without what belongs to a private key, which only the lines before it may tell.
+func withoutKeys(keys *secret.Lines, line []byte) []byte {
+	if text := wire.View(line); len(line) > 0 {
+		if rest := keys.Line(text); rest != text {
+			return []byte(rest)
+		}
+	}
+	return line
 }
 
 func (c *Child) stderr(text []byte) {

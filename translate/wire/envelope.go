@@ -10,8 +10,8 @@ import (
 // The error is an *EnvelopeError; m must then not be used.
 //
 // Scan refuses a message in which a member of the envelope occurs twice, since the next parser may
-// take the other one. For the same reason it refuses a request in which one of certain members of
-// params occurs twice (see params.go). Names are compared unescaped.
+// take the other one. For the same reason it refuses a request or notification in which one of certain
+// members of params occurs twice (see params.go). Names are compared unescaped.
 func (m *Message) Scan(raw []byte, shape *Shape) error {
 	*m = Message{
 		Raw: raw, Facts: m.Facts, Stamp: m.Stamp, Trace: m.Trace,
@@ -201,12 +201,12 @@ func (m *Message) classifyCall(e *envelope, id []byte) error {
 	case m.params.end != 0 && m.Raw[m.params.pos] != '{':
 		return m.invalid(e, "Invalid Request: params must be an object")
 	}
-	m.Kind = Notification
-	if id != nil {
-		m.Kind = Request
-		if e.params.twice != OtherName {
-			return m.invalid(e, "Invalid Request: params."+e.params.twice.String()+" occurs twice")
-		}
+	twice := e.params.about
+	if m.Kind = Notification; id != nil {
+		m.Kind, twice = Request, e.params.twice
+	}
+	if twice != OtherName {
+		return m.invalid(e, "Invalid Request: params."+twice.String()+" occurs twice")
 	}
 	m.Method = methodOf(name)
 	return nil

@@ -229,6 +229,7 @@ const (
 type paramsSeen struct {
 	bits  uint32
 	twice Name // a member of once that occurred twice
+	about Name // the same, if isAbout
 }
 
 // Level says what a loss means to the receiver.

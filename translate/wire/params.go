@@ -10,16 +10,31 @@ var once = func() (bits [NumNames]uint32) {
 		NameKey, Arguments, URI, Ref, Cursor, LevelKey, Meta, Task, TaskID, // what is asked for
 		RequestState, InputResponses, NotificationsKey, // 2026-07-28
 		Mode, URL, ElicitationID, RequestedSchema, MessageKey, // elicitation
+		ProtocolVersion, Capabilities, ClientInfo, // initialize
+		RequestID, ProgressTokenKey, // notifications
 	} {
 		bits[name] = 1 << i
 	}
 	return bits
 }()
 
+// isAbout reports whether a notification says with this member of params which request, task or resource it is about. Notifications
+// are refused for no other one, since their sender gets no response.
+func isAbout(name Name) bool {
+	switch name {
+	case RequestID, ProgressTokenKey, TaskID, ElicitationID, URI:
+		return true
+	}
+	return false
+}
+
 func (p *paramsSeen) note(name Name) {
 	bit := once[name]
 	if p.bits&bit != 0 {
 		p.twice = name
+		if isAbout(name) {
+			p.about = name
+		}
 	}
 	p.bits |= bit
 }

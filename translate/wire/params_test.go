@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -27,11 +28,16 @@ func TestRepeatedMembersOfParams(t *testing.T) {
 		{"requestState", call(`"requestState":"a","requestState":"b"`), "params.requestState occurs twice"},
 		{"inputResponses", call(`"inputResponses":{},"inputResponses":{}`), "params.inputResponses occurs twice"},
 		{"notifications", call(`"notifications":{},"notifications":{}`), "params.notifications occurs twice"},
+		{"protocolVersion", call(`"protocolVersion":"a","protocolVersion":"b"`), "params.protocolVersion occurs twice"},
+		{"capabilities", call(`"capabilities":{},"capabilities":{}`), "params.capabilities occurs twice"},
+		{"clientInfo", call(`"clientInfo":{},"clientInfo":{}`), "params.clientInfo occurs twice"},
+		{"requestId", call(`"requestId":1,"requestId":2`), "params.requestId occurs twice"},
 		{"white space", " { \"jsonrpc\" : \"2.0\" , \"id\" : 1 , \"method\" : \"m\" , \"params\" : { \"uri\" : 1 , \"uri\" : 2 } } ", "params.uri occurs twice"},
 		{"unknown names", call(`"x":1,"x":2,"":1,"":2`), ""},
 		{"deeper down", call(`"name":"a","arguments":{"name":1,"name":2}`), ""},
 		{"in the envelope", `{"jsonrpc":"2.0","id":1,"name":1,"name":2,"method":"m","params":{"name":1}}`, ""},
 		{"notification", `{"jsonrpc":"2.0","method":"m","params":{"name":1,"name":2}}`, ""},
+		{"notification of one request", `{"jsonrpc":"2.0","method":"m","params":{"requestId":1,"x":2,"x":3}}`, ""},
 		{"result", `{"jsonrpc":"2.0","id":1,"result":{"name":1,"name":2}}`, ""},
 		{"empty", call(` `), ""},
 	} {
@@ -52,6 +58,24 @@ func TestRepeatedMembersOfParams(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestRepeatedMembersOfNotifications: of what a notification is about there is one. Other members may occur again, before it or after.
+func TestRepeatedMembersOfNotifications(t *testing.T) {
+	for _, name := range []string{"requestId", "progressToken", "taskId", "elicitationId", "uri"} {
+		for _, params := range []string{`"NAME":1,"NAME":2`, `"NAME":1,"name":1,"NAME":1,"name":2`, `"name":1,"name":2,"NAME":1,"NAME":1`, `"NAME":1,"x":{},"ESCAPED":2`} {
+			text := `{"jsonrpc":"2.0","method":"m","params":{` + spelled(params, name) + `}}`
+			err := new(Message).Scan([]byte(text), nil)
+			if fault, is := err.(*EnvelopeError); !is || fault.Code != InvalidRequest || fault.ID != nil || fault.Why != "Invalid Request: params."+name+" occurs twice" {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+}
+
+// spelled puts a name into a text: for NAME as it is, and for ESCAPED with an escape.
+func spelled(text, name string) string {
+	return strings.NewReplacer("NAME", name, "ESCAPED", fmt.Sprintf(`\u%04x`, name[0])+name[1:]).Replace(text)
 }
 
 func TestBrokenParams(t *testing.T) {

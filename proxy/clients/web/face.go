@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/handshake"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -125,9 +126,9 @@ func (face *Face) Rescue(req *downstream.Request, resp *downstream.Response) {
 // SessionOf returns the session that a request names, marked as in use. It returns nil if the
 // request names none, or if the client is modern.
 func (face *Face) SessionOf(req *downstream.Request) (*session.Session, error) {
-	if req.VersionTwice && !stateless.NamesModern(req.Version) { // a modern request is checked with the rest of its message
+	if req.Twice != "" {
 		f := mcp.Fail(mcp.VersionUnknown, "").About(exchange.IDOf(req.Body))
-		f.Text = "the MCP-Protocol-Version header occurs more than once"
+		f.Text = mcpheader.Repeated(req.Twice)
 		return nil, f
 	}
 	if req.Session == "" {

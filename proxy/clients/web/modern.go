@@ -7,6 +7,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
@@ -80,6 +81,11 @@ func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *dow
 			err = f
 		}
 	}()
+	if req.Twice != "" {
+		f := mcp.Fail(mcp.HeaderMismatch, "")
+		f.Text = mcpheader.Repeated(req.Twice)
+		return f.About(q.ID)
+	}
 	q.NoteHeaders(req)
 	if err := q.CheckHeaders(req.Header); err != nil {
 		return clienterror.Of(err).About(q.ID)

@@ -19,7 +19,7 @@ import (
 // server goes on in another process, with what the store has of that state: its heir, or this one if
 // there is no store. All other such sessions have ended.
 func (f *Face) forwardToOwner(method string, req *downstream.Request, resp *downstream.Response) bool {
-	if req.Session == "" || req.Forwarded || !f.Replicas.Configured() {
+	if req.Session == "" || req.Forwarded || req.Twice != "" || !f.Replicas.Configured() { // a header twice is refused here
 		return false
 	}
 	home, ok := f.Table.OwnerReplica(req.Session, f.OwnerOf(req))

@@ -56,7 +56,10 @@ func (s *Server) challenge(w http.ResponseWriter, o Options, status int, code, w
 	}
 	add("error", code)
 	add("error_description", why)
-	if !o.NoPRM && !o.PRMAtRoot {
+	switch {
+	case o.NamedPRM != "":
+		add("resource_metadata", strings.ReplaceAll(o.NamedPRM, "ORIGIN", s.origin))
+	case !o.NoPRM && !o.PRMAtRoot:
 		add("resource_metadata", s.origin+prmPath+mcpPath)
 	}
 	add("scope", scope)

@@ -61,6 +61,8 @@ type Options struct {
 	Resource         string                          // resource of the PRM, default URL; "origin" for the bare origin
 	NamedIssuer      string                          // the AS that the PRM names, default that of this server
 	PRMAtRoot        bool                            // PRM only at the root well-known URL, not named in the challenge
+	NamedPRM         string                          // resource_metadata of challenges, default where the PRM is; ORIGIN stands for the MCP server's origin
+	Instead          map[string]http.HandlerFunc     // pages at these paths, on either port, in place of this server's own; only [New] reads it
 	WrongIssuer      string                          // issuer claimed in the ASM and, without WrongIss, in authorization responses
 	WrongIss         string                          // iss in authorization responses; "-" to leave it out while the ASM promises it
 	NoPKCE           bool                            // the ASM lacks code_challenge_methods_supported; S256 is still demanded

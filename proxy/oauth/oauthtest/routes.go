@@ -47,6 +47,8 @@ func (s *Server) serve(isMCP, isAS bool) http.Handler {
 		path := r.URL.Path
 		own, below := strings.CutPrefix(path, s.asPath)
 		switch {
+		case s.opt.Instead[path] != nil:
+			s.opt.Instead[path](w, r)
 		case isMCP && path == mcpPath:
 			s.mcp(w, r)
 		case path == prmPath || strings.HasPrefix(path, prmPath+"/"):
