@@ -353,14 +353,14 @@ func (x *Exchange) event(e sse.Event, err error) bool {
 	return true
 }
 
-// messages sends the client the messages of an event. An event without a message goes on unchanged, if client and server have
-// the same revision.
+// messages sends the client the messages of an event, under the event's name. An event without a message goes on unchanged, if
+// client and server have the same revision.
 func (x *Exchange) messages(e sse.Event) bool {
 	if cap(x.buf) > maxPooled {
 		x.buf = nil // the previous message was large
 	}
 	x.Resumes = 0
-	x.eventID = sse.Event{ID: e.ID, HasID: e.HasID, Retry: e.Retry}
+	x.came = sse.Event{ID: e.ID, HasID: e.HasID, Name: e.Name, Retry: e.Retry}
 	if e.HasID {
 		x.ResumeAt = append(x.ResumeAt[:0], e.ID...)
 	}
@@ -371,6 +371,8 @@ func (x *Exchange) messages(e sse.Event) bool {
 	switch {
 	case len(bytes.TrimSpace(e.Data)) == 0:
 		e.Data = e.Data[:0]
+		return !x.Session.Down.Identity() || x.send(e)
+	case !server.CarriesMessages(&e):
 		return !x.Session.Down.Identity() || x.send(e)
 	case wire.IsArray(e.Data):
 		var err error
@@ -396,9 +398,9 @@ func (x *Exchange) messages(e sse.Event) bool {
 // message translates one message of the server. The response is for Answer, all others go to the client.
 func (x *Exchange) message(raw []byte) bool {
 	out, ok := x.FromServer(raw)
-	e := sse.Event{Data: out}
+	e := sse.Event{Name: x.came.Name, Data: out}
 	if x.at == len(x.rest) { // the id goes with the last message of the event
-		e.ID, e.HasID, e.Retry = x.eventID.ID, x.eventID.HasID, x.eventID.Retry
+		e.ID, e.HasID, e.Retry = x.came.ID, x.came.HasID, x.came.Retry
 	}
 	switch {
 	case !ok && x.hopeless:

@@ -101,7 +101,7 @@ type state struct {
 	across legacyclient.Answering // Stream, if it comes from the other era; else nil
 	reading
 	at       int       // how many messages of rest were translated
-	eventID  sse.Event // the ID and Retry of the last event
+	came     sse.Event // the last event, without its data
 	Retry    time.Duration
 	Resumes  int
 	began    uint64       // the number of the server session that the request was sent in
