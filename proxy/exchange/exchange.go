@@ -12,7 +12,8 @@
 //   - own.go, gates.go, schemas.go, lists.go, shaped.go and direct.go are where features take part: each asks its own
 //     package, and does nothing if that has nothing to do;
 //   - askagain.go, injected.go and sealedquestion.go are about questions of the server;
-//   - resume.go continues streams that have broken off and sends requests again;
+//   - resume.go continues streams that have broken off and sends requests again, and lostsession.go finds out whether an error means
+//     that;
 //   - outcome.go says how the exchange ended; observed.go and spans.go tell the observer and the tracer;
 //   - panics.go answers a message whose handling panicked, and memory.go bounds what large messages take.
 //
@@ -405,6 +406,8 @@ func (x *Exchange) message(raw []byte) bool {
 	switch {
 	case !ok && x.hopeless:
 		return x.stop(sse.Event{}, x.bad)
+	case !ok && x.broken != nil:
+		return false
 	case !ok:
 		return x.asked()
 	case x.Final && (x.at == len(x.rest) || x.asker != nil):
@@ -456,6 +459,15 @@ func (x *Exchange) sendOwn(m []byte) {
 func (x *Exchange) mend() (err error) {
 	broken := x.broken
 	x.broken = nil
+	if said, doubts := broken.(*saidLost); doubts { //nolint:errorlint // x has set it
+		if !x.mayWait() {
+			x.broken = broken
+			return sse.ErrInterrupted
+		}
+		if broken = x.judgeSession(said); broken == nil {
+			return nil
+		}
+	}
 	c := x.Session.Renewing
 	switch lost := c != nil && x.Call != nil && !x.resent && x.Outgoing.Body != nil && restart.IsLost(broken); {
 	case !lost:

@@ -223,6 +223,9 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 			return nil, false
 		}
 	}
+	if m.Kind == wire.Error && x.doubtsSession(m, raw) {
+		return nil, false
+	}
 	m.Facts, m.Stamp = s.Facts, x.Crossing.ToClient()
 	var asked *session.Call    // the question that the server has cancelled
 	var question *session.Call // the question of the server

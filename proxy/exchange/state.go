@@ -106,6 +106,7 @@ type state struct {
 	Resumes  int
 	began    uint64       // the number of the server session that the request was sent in
 	resent   bool         // the request was sent once more, in another server session
+	doubted  bool         // the server has said that it has lost the session
 	bad      *mcp.Failure // the last data of the server that was not a message
 	hopeless bool         // it was meant as the response
 	answered bool
