@@ -326,6 +326,7 @@ func TestErrorsThatLookLikeALostSession(t *testing.T) {
 		{name: "a result of a tool", call: result, ping: fault},
 		{name: "a session without an id", call: fault, ping: fault, unnamed: true},
 		{name: "of no request, on a stream", call: fault, ping: fault, id: "null", stream: true},
+		{name: "on a stream", call: fault, ping: fault, stream: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := peertest.NewServer(t, peertest.HTTP, nil)

@@ -18,10 +18,10 @@ type saidLost struct{ response, fault []byte }
 
 func (*saidLost) Error() string { return "the server says that it has lost the session" }
 
-// doubtsSession reports whether m, an error of the server, is the response to x's request and says that the server has lost the
+// doubtsSession reports whether m, an error of the server, is the whole response to x's request and says that the server has lost the
 // session. Then mend finds out whether it has.
 func (x *Exchange) doubtsSession(m *wire.Message, raw []byte) bool {
-	if x.doubted || x.resent || x.answered || x.Streamed || x.Call == nil || x.Stream == nil || len(x.rest) != 1 || len(raw) > maxSaidLost {
+	if x.doubted || x.resent || x.answered || x.Call == nil || x.Stream == nil || len(x.rest) != 1 || len(raw) > maxSaidLost || !x.Stream.Whole() {
 		return false
 	}
 	conn, named := x.Session.Conn.(restart.Named)
@@ -32,14 +32,10 @@ func (x *Exchange) doubtsSession(m *wire.Message, raw []byte) bool {
 	if c := x.Session.Renewing; c != nil && c.Number() != x.began {
 		session = "" // another request has found that out already
 	}
-	if id := m.ID(); id == nil || string(id) == "null" {
-		if !x.Stream.Whole() {
-			return false
-		}
-	} else if x.key = wire.AppendIDKey(x.key[:0], id); string(x.key) != x.Call.Key {
-		return false
-	}
-	if !restart.SaysLost(m.Error(), session) {
+	id := m.ID()
+	x.key = wire.AppendIDKey(x.key[:0], id)
+	about := id == nil || string(id) == "null" || string(x.key) == x.Call.Key
+	if !about || !restart.SaysLost(m.Error(), session) {
 		return false
 	}
 	x.doubted = true

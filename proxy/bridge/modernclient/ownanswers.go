@@ -143,6 +143,9 @@ func (l *subscription) watch(uris []string) {
 			return
 		}
 		l.b.resources.unsubscribe(uri, l.from)
+		if l.ctx.Err() != nil {
+			return
+		}
 		l.refused(err)
 	}
 }
