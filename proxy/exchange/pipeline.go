@@ -160,10 +160,11 @@ func (x *Exchange) isStray(m *wire.Message) bool {
 	return true
 }
 
-// isOwnToken reports whether a notification has the token that dragoman gave the server, if it gave one.
+// isOwnToken reports whether a notification has the token that dragoman gave the server, if it gave one. Tools of dragoman's own have
+// the client's.
 func (x *Exchange) isOwnToken(m *wire.Message) bool {
 	c := x.Crossing
-	if c == nil || c.Up.ProgressToken == nil {
+	if c == nil || c.Up.ProgressToken == nil || x.OwnCall != nil {
 		return true
 	}
 	token := gjson.Get(wire.View(m.Params()), "progressToken").Raw
