@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -39,9 +40,15 @@ func newLosing(t *testing.T) (s *peertest.Server, never *atomic.Bool) {
 // TestModernClientsDoNotNoticeALostSession: a handshake server's 404 means that the session is lost. A
 // modern client still gets its response, from another session; this is tried once.
 func TestModernClientsDoNotNoticeALostSession(t *testing.T) {
-	for _, can := range []string{`{}`, `{"elicitation":{}}`} {
-		t.Run(can, func(t *testing.T) {
+	for _, c := range []struct{ can, words string }{{`{}`, ""}, {`{"elicitation":{}}`, ""}, {`{}`, towerLost}, {`{"elicitation":{}}`, wikiLost}} {
+		can := c.can
+		t.Run(can+" "+c.words, func(t *testing.T) {
 			s, never := newLosing(t)
+			if c.words != "" {
+				s.Unknown = func(u *peertest.Turn) {
+					u.Answer(200, strings.NewReplacer("SESSION", u.Header.Get("Mcp-Session-Id"), `"ID"`, cmp.Or(u.ID, "null")).Replace(c.words))
+				}
+			}
 			srv := frontOfWeb(t, s.At().URL)
 			call := modernRequestOf("7", "tools/call", `"name":"x","arguments":{},`+meta(can))
 			if r := srv.modernly(call); !strings.Contains(r.body, `"in n1"`) {

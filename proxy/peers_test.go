@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -161,7 +163,8 @@ type forgetful struct {
 	refuses atomic.Bool // it begins no sessions
 }
 
-// newForgetful returns a server that answers requests without a known session over HTTP with this status and body.
+// newForgetful returns a server that answers requests without a known session over HTTP with this status and body, in which "ID"
+// stands for the id of the request, and SESSION for that of the session.
 func newForgetful(t *testing.T, over peertest.Over, status int, words string) *forgetful {
 	f := new(forgetful)
 	f.Server = peertest.NewServer(t, over, func(u *peertest.Turn) {
@@ -193,7 +196,9 @@ func newForgetful(t *testing.T, over peertest.Over, status int, words string) *f
 			u.Answer(200, result(u.ID, members))
 		}
 	})
-	f.Sessions, f.Unknown = true, func(u *peertest.Turn) { u.Answer(status, words) }
+	f.Sessions, f.Unknown = true, func(u *peertest.Turn) {
+		u.Answer(status, strings.NewReplacer("SESSION", u.Header.Get("Mcp-Session-Id"), `"ID"`, cmp.Or(u.ID, "null")).Replace(words))
+	}
 	return f
 }
 

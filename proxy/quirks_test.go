@@ -105,6 +105,14 @@ var quirkPeers = map[report.Quirk]func(t *testing.T) *Server{
 	mcp.ByteOrderMark: func(t *testing.T) *Server {
 		return introducedOddly(t, "\xef\xbb\xbf"+`{"jsonrpc":"2.0","id":%s,"result":{%s}}`)
 	},
+	mcp.LostAs200: func(t *testing.T) *Server {
+		f := newForgetful(t, peertest.HTTP, 200, towerLost)
+		srv := severalOf(t, f, 1)[0]
+		session := settled(t, srv)
+		f.Crash()
+		sameJSON(t, srv.post(session, echoCall).body, echoAnswer)
+		return srv.Server
+	},
 	report.BareQuestion: func(t *testing.T) *Server {
 		f := legacyServer(`{"tools":{}}`, func(id, _, m string) ([]string, error) {
 			if !strings.Contains(m, "tools/call") {

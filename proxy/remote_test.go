@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,12 @@ import (
 
 // notFound is the response of most servers to a request of a session that they have lost.
 const notFound = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
+
+// towerLost and wikiLost are those of servers that answer 200.
+const (
+	towerLost = `{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"Session 'SESSION' not found or expired. Please re-initialize the connection."}}`
+	wikiLost  = `{"jsonrpc":"2.0","id":"ID","error":{"code":-32600,"message":"missing or invalid Mcp-Session-Id"}}`
+)
 
 const (
 	echoCall    = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"}}`
@@ -49,6 +56,9 @@ func TestALostSessionIsBegunAgain(t *testing.T) {
 		{"Go SDK", "session not found\n", 404},
 		{"mcp-go", "Invalid session ID\n", 400},
 		{"Rust SDK", "Unauthorized: Session not found", 401},
+		{"argocd-mcp", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Invalid or expired session ID: SESSION"},"id":"ID"}`, 400},
+		{"tower-mcp", towerLost, 200},
+		{"Onyx agent-wiki", wikiLost, 200},
 		{"no words", "", 404},
 	} {
 		t.Run(c.who, func(t *testing.T) {
@@ -99,7 +109,12 @@ func TestOtherRefusalsAreNoLostSession(t *testing.T) {
 
 // TestManyCallsOfALostSessionBeginOne session, and so do messages without a response.
 func TestManyCallsOfALostSessionBeginOne(t *testing.T) {
-	f := newForgetful(t, peertest.HTTP, 404, notFound)
+	for status, words := range map[int]string{404: notFound, 200: towerLost} {
+		manyCallsOfALostSession(t, newForgetful(t, peertest.HTTP, status, words))
+	}
+}
+
+func manyCallsOfALostSession(t *testing.T, f *forgetful) {
 	srv := severalOf(t, f, 1)[0]
 	session := settled(t, srv)
 	for round := range 3 {
@@ -199,7 +214,12 @@ func TestACallInFlightFailsWithAReasonWhenItsSessionIsLost(t *testing.T) {
 
 // TestTheStandingStreamOutlivesALostSession, and tells that lists, and resources with a subscription, may have changed.
 func TestTheStandingStreamOutlivesALostSession(t *testing.T) {
-	f := newForgetful(t, peertest.HTTP, 404, notFound)
+	for status, words := range map[int]string{404: notFound, 200: towerLost} {
+		standingStreamOfALostSession(t, newForgetful(t, peertest.HTTP, status, words))
+	}
+}
+
+func standingStreamOfALostSession(t *testing.T, f *forgetful) {
 	srv := severalOf(t, f, 1)[0]
 	session := settled(t, srv)
 	c := srv.open("GET", session, "")
@@ -229,7 +249,12 @@ func TestTheStandingStreamOutlivesALostSession(t *testing.T) {
 
 // TestAPipeOutlivesALostSession: the shim keeps working.
 func TestAPipeOutlivesALostSession(t *testing.T) {
-	f := newForgetful(t, peertest.HTTP, 404, notFound)
+	for status, words := range map[int]string{404: notFound, 200: wikiLost} {
+		pipeOfALostSession(t, newForgetful(t, peertest.HTTP, status, words))
+	}
+}
+
+func pipeOfALostSession(t *testing.T, f *forgetful) {
 	srv := severalOf(t, f, 1)[0]
 	c := srv.pipe()
 	c.say(introduction)
@@ -272,4 +297,95 @@ func TestAServerThatIsAwayForAWhile(t *testing.T) {
 	}
 	f.Away(0)
 	sameJSON(t, srv.post(session, echoCall).body, echoAnswer)
+}
+
+// TestErrorsThatLookLikeALostSession reach the client as they came: no other session begins, and nothing is sent again.
+func TestErrorsThatLookLikeALostSession(t *testing.T) {
+	const (
+		fault  = `"error":{"code":-32600,"message":"missing or invalid Mcp-Session-Id"}`
+		result = `"result":{"content":[{"type":"text","text":"missing or invalid Mcp-Session-Id"}],"isError":true}`
+		pong   = `"result":{}`
+	)
+	tower := func(session string) string {
+		return `"error":{"code":-32005,"message":"Session '` + session + `' not found or expired. Please re-initialize the connection."}`
+	}
+	for _, c := range []struct {
+		name, call, ping string
+		id               string // of the answer to the call; the call's if it is ""
+		pings            int
+		unnamed, stream  bool
+	}{
+		{name: "the server answers a ping", call: fault, ping: pong, pings: 1},
+		{name: "a ping gets another text", call: fault, ping: `"error":{"code":-32600,"message":"busy"}`, pings: 1},
+		{name: "a ping gets another code", call: fault, ping: `"error":{"code":-32000,"message":"missing or invalid Mcp-Session-Id"}`, pings: 1},
+		{name: "another code", call: `"error":{"code":-32601,"message":"missing or invalid Mcp-Session-Id"}`, ping: fault},
+		{name: "a code that is text", call: `"error":{"code":"-32600","message":"missing or invalid Mcp-Session-Id"}`, ping: fault},
+		{name: "more text", call: `"error":{"code":-32600,"message":"missing or invalid Mcp-Session-Id: x"}`, ping: fault},
+		{name: "less text", call: `"error":{"code":-32600,"message":"missing or invalid"}`, ping: fault},
+		{name: "another session's", call: tower("x"), ping: tower("x")},
+		{name: "a result of a tool", call: result, ping: fault},
+		{name: "a session without an id", call: fault, ping: fault, unnamed: true},
+		{name: "of no request, on a stream", call: fault, ping: fault, id: "null", stream: true},
+		{name: "on a stream", call: fault, ping: fault, stream: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := peertest.NewServer(t, peertest.HTTP, nil)
+			s.NoGet = true
+			s.Script = func(u *peertest.Turn) {
+				switch u.Method {
+				case "initialize":
+					if !c.unnamed {
+						u.Web.Header().Set("Mcp-Session-Id", "s1")
+					}
+					u.Answer(200, initialized(u.ID))
+				case "ping":
+					u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,`+c.ping+`}`)
+				case "tools/call":
+					answer := `{"jsonrpc":"2.0","id":` + cmp.Or(c.id, u.ID) + `,` + c.call + `}`
+					if c.stream {
+						u.Say(answer, `{"jsonrpc":"2.0","id":`+u.ID+`,`+result+`}`)
+						return
+					}
+					u.Answer(200, answer)
+				}
+			}
+			srv := frontOfWeb(t, s.At().URL)
+			session := srv.initialize("2025-06-18")
+			want := `{"jsonrpc":"2.0","id":` + cmp.Or(c.id, "7") + `,` + c.call + `}`
+			for n := range 2 {
+				r := srv.post(session, echoCall)
+				if got := r.body + strings.Join(r.events, "\n"); !strings.HasPrefix(got, want) {
+					t.Errorf("%s, want %s", got, want)
+				}
+				if pings := len(s.Of("ping")); pings != c.pings*(n+1) {
+					t.Errorf("%d pings", pings)
+				}
+			}
+			if n, calls := len(s.Of("initialize")), len(s.Of("tools/call")); n != 1 || calls != 2 {
+				t.Errorf("%d sessions begun, %d calls", n, calls)
+			}
+		})
+	}
+}
+
+// TestASessionThatIsLostAgain is begun again once: then the client gets what the server says.
+func TestASessionThatIsLostAgain(t *testing.T) {
+	s := peertest.NewServer(t, peertest.HTTP, nil)
+	s.NoGet = true
+	s.Script = func(u *peertest.Turn) {
+		switch {
+		case u.Method == "initialize":
+			u.Web.Header().Set("Mcp-Session-Id", fmt.Sprintf("s%d", len(s.Of("initialize"))))
+			u.Answer(200, initialized(u.ID))
+		case u.ID != "":
+			u.Answer(200, strings.Replace(wikiLost, `"ID"`, u.ID, 1))
+		}
+	}
+	srv := frontOfWeb(t, s.At().URL)
+	session := srv.initialize("2025-06-18")
+	r := srv.post(session, echoCall)
+	sameJSON(t, r.body, strings.Replace(wikiLost, `"ID"`, "7", 1))
+	if n, calls := len(s.Of("initialize")), len(s.Of("tools/call")); n != 2 || calls != 2 {
+		t.Errorf("%d sessions begun, %d calls", n, calls)
+	}
 }

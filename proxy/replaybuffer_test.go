@@ -394,17 +394,22 @@ func TestStreamIsResumedOverTheWire(t *testing.T) {
 	}
 	event := func(r *bufio.Reader) (id, data string) {
 		t.Helper()
+		named := false
 		for data == "" {
 			line, err := r.ReadString('\n')
 			if err != nil {
 				t.Fatal(err)
 			}
+			named = named || line == "event: message\n"
 			if v, ok := strings.CutPrefix(line, "id: "); ok {
 				id = strings.TrimSpace(v)
 			}
 			if v, ok := strings.CutPrefix(line, "data: "); ok {
 				data = strings.TrimSpace(v)
 			}
+		}
+		if !named {
+			t.Errorf("event without a name: %s %s", id, data)
 		}
 		return id, data
 	}

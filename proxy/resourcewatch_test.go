@@ -105,40 +105,177 @@ func TestUnsubscribeByFirstClientKeepsSharedSubscription(t *testing.T) {
 	eventually(t, "the last ends it", func() bool { return len(f.said("resources/unsubscribe")) == 1 })
 }
 
+// askingWatch is a server that asks for sampling before it answers resources/subscribe, and the client of its calls.
+type askingWatch struct {
+	f                             *fakeServer
+	srv                           testServer
+	t                             *testing.T
+	subscribe, call, requestState string
+}
+
+const canSample = `{"sampling":{}}`
+
+func newAskingWatch(t *testing.T, change ...func(*config.Config)) *askingWatch {
+	w := &askingWatch{t: t}
+	w.f = legacyServer(`{"tools":{},"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) {
+		switch method {
+		case "resources/subscribe":
+			w.subscribe = id
+			return one(`{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}`)
+		case "resources/unsubscribe":
+			return one(result(id, ""))
+		case "tools/call":
+			w.call = id
+			return nil, nil
+		}
+		return one(result(w.subscribe, ""), result(w.call, `"content":[]`))
+	})
+	w.f.piped = true
+	w.srv = front(t, w.f, change...)
+	return w
+}
+
+func (w *askingWatch) listen(id string) *listens {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	body := modernRequestOf(id, "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(canSample))
+	_, resp := w.srv.begin(ctx, "POST", "", body, modernHeader(body)...)
+	return &listens{resp, sync.OnceFunc(func() { cancel(downstream.ErrClientLeft); resp.Done() })}
+}
+
+// ask makes a call, which the question of the subscription reaches while the client listens.
+func (w *askingWatch) ask(listen func()) {
+	var all sync.WaitGroup
+	asked := ""
+	all.Go(func() { asked = w.srv.modernly(asCall("2", canSample, "")).body })
+	synctest.Wait()
+	all.Go(listen)
+	synctest.Wait()
+	time.Sleep(time.Second) // more questions may come
+	synctest.Wait()
+	w.requestState = gjson.Get(asked, "result.requestState").Raw
+}
+
+// answer is the user's answer.
+func (w *askingWatch) answer() {
+	r := w.srv.modernly(asCall("3", canSample, `"inputResponses":{"sampling-1":{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}},"requestState":`+w.requestState+`,`))
+	sameJSON(w.t, r.body, `{"jsonrpc":"2.0","id":3,`+complete+`}`)
+}
+
 // TestUserWhoAnswersLaterThanServersMay: while the user is asked, the time for a subscription does not run out.
 func TestUserWhoAnswersLaterThanServersMay(t *testing.T) {
 	inBubble(t, "pipe", func(t *testing.T) {
-		const can = `{"sampling":{}}`
-		subscribe, call := "", ""
-		f := legacyServer(`{"tools":{},"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) {
-			switch method {
-			case "resources/subscribe":
-				subscribe = id
-				return one(`{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}`)
-			case "tools/call":
-				call = id
-				return nil, nil
-			}
-			return one(result(subscribe, ""), result(call, `"content":[]`))
-		})
-		f.piped = true
 		const limit = 2 * time.Second
-		srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.HandshakeTimeout = limit })
-		listen := modernRequestOf("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(can))
-		listening := srv.reads("", listen, modernHeader(listen)...)
-		synctest.Wait()
-		asked := srv.modernly(asCall("2", can, "")).body
+		w := newAskingWatch(t, func(cfg *config.Config) { cfg.Upstream.HandshakeTimeout = limit })
+		acknowledged := make(chan string, 1)
+		w.ask(func() {
+			go func() {
+				l := w.listen("1")
+				defer l.leave()
+				acknowledged <- l.next(t)
+			}()
+		})
 		time.Sleep(limit + time.Second)
-		answered := srv.modernly(asCall("3", can, `"inputResponses":{"sampling-1":{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}},"requestState":`+gjson.Get(asked, "result.requestState").Raw+`,`))
-		sameJSON(t, answered.body, `{"jsonrpc":"2.0","id":3,`+complete+`}`)
-		if m := <-listening; gjson.Get(m, "params.notifications.resourceSubscriptions.0").String() != "u:1" {
+		w.answer()
+		if m := <-acknowledged; gjson.Get(m, "params.notifications.resourceSubscriptions.0").String() != "u:1" {
 			t.Error(m)
 		}
 	})
 }
 
-// TestQuestionBeforeASubscriptionWaits for a call that may carry it, and is refused only then.
-func TestQuestionBeforeASubscriptionWaits(t *testing.T) {
+// TestSubscriptionThatIsAcceptedLate: the client is told in time that it gets nothing. When the server accepts, the stream ends, and
+// the client, which asks again, is subscribed at once, without another request to the server.
+func TestSubscriptionThatIsAcceptedLate(t *testing.T) {
+	inBubble(t, "pipe", func(t *testing.T) {
+		w := newAskingWatch(t)
+		var late *listens
+		first := ""
+		w.ask(func() {
+			late = w.listen("1")
+			first = late.next(t)
+		})
+		began := time.Now()
+		time.Sleep(w.srv.Modern.Waits.Accepted)
+		synctest.Wait()
+		if gjson.Get(first, "params.notifications").Raw != "{}" {
+			t.Fatalf("acknowledged after %v: %s", time.Since(began), first)
+		}
+		time.Sleep(time.Minute)
+		w.answer()
+		if m := late.next(t); gjson.Get(m, "result.resultType").String() != "complete" {
+			t.Errorf("%s", m)
+		}
+		late.leave()
+		again := w.listen("4")
+		if m := again.next(t); gjson.Get(m, "params.notifications.resourceSubscriptions.0").String() != "u:1" {
+			t.Errorf("%s", m)
+		}
+		time.Sleep(time.Minute)
+		if n, m := len(w.f.said("resources/subscribe")), len(w.f.said("resources/unsubscribe")); n != 1 || m != 0 {
+			t.Errorf("%d subscriptions, %d ends", n, m)
+		}
+		again.leave()
+		synctest.Wait()
+		if n := len(w.f.said("resources/unsubscribe")); n != 1 {
+			t.Errorf("%d ends", n)
+		}
+	})
+}
+
+// TestClientThatLeavesBeforeItsSubscriptionIsAccepted, and one that does not ask again: the session does not stay subscribed.
+func TestClientThatLeavesBeforeItsSubscriptionIsAccepted(t *testing.T) {
+	for name, leavesFirst := range map[string]bool{"leaves": true, "does not ask again": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, "pipe", func(t *testing.T) {
+				w := newAskingWatch(t)
+				var late *listens
+				w.ask(func() {
+					late = w.listen("1")
+					late.next(t)
+				})
+				time.Sleep(w.srv.Modern.Waits.Accepted)
+				synctest.Wait()
+				if leavesFirst {
+					late.leave()
+				}
+				w.answer()
+				late.leave()
+				time.Sleep(2 * w.srv.Modern.Waits.Accepted)
+				synctest.Wait()
+				if n := len(w.f.said("resources/unsubscribe")); n != 1 {
+					t.Errorf("%d ends", n)
+				}
+			})
+		})
+	}
+}
+
+// TestSubscriptionThatIsRefusedLate: the stream, on which nothing would come, ends.
+func TestSubscriptionThatIsRefusedLate(t *testing.T) {
+	inBubble(t, "pipe", func(t *testing.T) {
+		subscribe := make(chan string, 1)
+		f := watchable(func(id, method string) ([]string, error) {
+			if method == "resources/subscribe" {
+				subscribe <- id
+				return nil, nil
+			}
+			return one(result(id, ""))
+		})
+		f.piped = true
+		srv := front(t, f)
+		l := srv.listenFor("u:1")
+		defer l.leave()
+		if m := l.next(t); gjson.Get(m, "params.notifications").Raw != "{}" {
+			t.Errorf("%s", m)
+		}
+		f.Unasked(rpcError(<-subscribe, `"code":-32602,"message":"no"`))
+		if m := l.next(t); gjson.Get(m, "result.resultType").String() != "complete" {
+			t.Errorf("%s", m)
+		}
+	})
+}
+
+// TestQuestionBeforeASubscriptionIsRefused at once if no call is open that may carry it: the client waits, and no call need ever come.
+func TestQuestionBeforeASubscriptionIsRefused(t *testing.T) {
 	bothInBubbles(t, func(t *testing.T, piped bool) {
 		const ask = `{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}`
 		f := legacyServer(`{"resources":{"subscribe":true}}`, nil)
@@ -160,7 +297,7 @@ func TestQuestionBeforeASubscriptionWaits(t *testing.T) {
 		srv := front(t, f)
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
-		body := modernRequestOf("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(`{"sampling":{}}`))
+		body := modernRequestOf("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(canSample))
 		began := time.Now()
 		_, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
 		defer resp.Done()
@@ -168,8 +305,34 @@ func TestQuestionBeforeASubscriptionWaits(t *testing.T) {
 		if err != nil || gjson.GetBytes(e.Data, "params.notifications").Raw != "{}" {
 			t.Errorf("%s %v", e.Data, err)
 		}
-		if took := time.Since(began); took < srv.Modern.Waits.Unattributed {
+		if took := time.Since(began); took >= srv.Modern.Waits.Unattributed {
 			t.Errorf("refused after %v", took)
+		}
+		if srv.logs.FilterMessageSnippet("it is refused").Len() != 1 {
+			t.Errorf("%v", srv.logs.All())
+		}
+	})
+}
+
+// TestRootsAreAskedForInTheNextCall also if the server wants them while it answers resources/subscribe: many servers want them as soon
+// as a session is open.
+func TestRootsAreAskedForInTheNextCall(t *testing.T) {
+	inBubble(t, "pipe", func(t *testing.T) {
+		f := legacyServer(`{"tools":{},"resources":{"subscribe":true}}`, nil)
+		f.piped = true
+		f.on("resources/subscribe", func(u *peertest.Turn) {
+			u.Say(`{"jsonrpc":"2.0","id":"r1","method":"roots/list"}`, result(u.ID, ""))
+		})
+		srv := front(t, f)
+		const can = `{"roots":{}}`
+		body := modernRequestOf("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(can))
+		_, resp := srv.begin(t.Context(), "POST", "", body, modernHeader(body)...)
+		defer resp.Done()
+		if e, err := resp.Stream.Next(); err != nil || !gjson.GetBytes(e.Data, "params.notifications.resourceSubscriptions").Exists() {
+			t.Errorf("%s %v", e.Data, err)
+		}
+		if r := srv.modernly(asCall("2", can, "")); gjson.Get(r.body, "result.inputRequests.roots-1.method").String() != "roots/list" {
+			t.Errorf("%+v", r)
 		}
 	})
 }

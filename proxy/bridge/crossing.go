@@ -46,6 +46,7 @@ type Question struct {
 	ID     []byte // the id of the server's request
 	Task   string // the task that the question names; "" for none
 	Loose  bool   // the question names no call
+	Now    bool   // the server answers a request of dragoman's own only after it: it cannot wait for the next call
 	Method wire.Method
 	Body   []byte
 }

@@ -88,7 +88,7 @@ func TestAResponseThatIsAwaitedBeginsEarly(t *testing.T) {
 				got := strings.ReplaceAll(string(text), ":\n\n", "")
 				if c.early {
 					got = strings.TrimLeft(strings.TrimSpace(strings.TrimLeft(got, ":\n")), "\n")
-					got = strings.TrimPrefix(got, "data: ")
+					got = strings.TrimPrefix(got, "event: message\ndata: ")
 				}
 				if got != `{"jsonrpc":"2.0","id":7,"result":{}}` {
 					t.Errorf("%q", text)

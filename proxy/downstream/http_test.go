@@ -137,7 +137,7 @@ func TestPipelinedEventsComeInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	br := bufio.NewReader(nc)
-	const events = "data: 1\n\ndata: 2\n\ndata: 3\n\n"
+	const events = "event: message\ndata: 1\n\nevent: message\ndata: 2\n\nevent: message\ndata: 3\n\n"
 	for i, want := range []string{"no such path", events, "whole", events, "no such path", "end"} {
 		if _, body := answer(t, br, "POST"); !strings.Contains(body, want) {
 			t.Errorf("response %d is %q, want %q", i, body, want)

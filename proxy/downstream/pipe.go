@@ -73,7 +73,7 @@ func (p *pipe) Write(msg []byte) error {
 			return fmt.Errorf("write to client: %w", err)
 		}
 	}
-	if err := p.send(sse.Event{Name: []byte("message"), Data: msg}, held); err != nil {
+	if err := p.send(sse.Event{Name: []byte(sse.Message), Data: msg}, held); err != nil {
 		return fmt.Errorf("write to client: %w", err)
 	}
 	return nil

@@ -65,12 +65,18 @@ func (e *eventWriter) beatLater() {
 	}
 }
 
-// send writes an event. If it is the last one, the end of the body follows it.
+var messageName = []byte(sse.Message)
+
+// send writes an event, under the name of events with a message if it has data and no name. If it is the last one, the end of the
+// body follows it.
 func (e *eventWriter) send(event sse.Event, last bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err != nil {
 		return e.err
+	}
+	if len(event.Name) == 0 && len(event.Data) > 0 {
+		event.Name = messageName
 	}
 	buf := e.face.buffers.get()
 	defer e.face.buffers.put(buf)

@@ -94,7 +94,7 @@ func TestBrokenStreamCutsTheBody(t *testing.T) {
 	events.send(t, "one")
 	_ = events.Close()
 	body, err := io.ReadAll(res.Body)
-	if string(body) != "data: one\n\n" || !errors.Is(err, io.ErrUnexpectedEOF) {
+	if string(body) != "event: message\ndata: one\n\n" || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("got %q, %v", body, err)
 	}
 }

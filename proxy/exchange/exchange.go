@@ -12,7 +12,8 @@
 //   - own.go, gates.go, schemas.go, lists.go, shaped.go and direct.go are where features take part: each asks its own
 //     package, and does nothing if that has nothing to do;
 //   - askagain.go, injected.go and sealedquestion.go are about questions of the server;
-//   - resume.go continues streams that have broken off and sends requests again;
+//   - resume.go continues streams that have broken off and sends requests again, and lostsession.go finds out whether an error means
+//     that;
 //   - outcome.go says how the exchange ended; observed.go and spans.go tell the observer and the tracer;
 //   - panics.go answers a message whose handling panicked, and memory.go bounds what large messages take.
 //
@@ -353,14 +354,14 @@ func (x *Exchange) event(e sse.Event, err error) bool {
 	return true
 }
 
-// messages sends the client the messages of an event. An event without a message goes on unchanged, if client and server have
-// the same revision.
+// messages sends the client the messages of an event, under the event's name. An event without a message goes on unchanged, if
+// client and server have the same revision.
 func (x *Exchange) messages(e sse.Event) bool {
 	if cap(x.buf) > maxPooled {
 		x.buf = nil // the previous message was large
 	}
 	x.Resumes = 0
-	x.eventID = sse.Event{ID: e.ID, HasID: e.HasID, Retry: e.Retry}
+	x.came = sse.Event{ID: e.ID, HasID: e.HasID, Name: e.Name, Retry: e.Retry}
 	if e.HasID {
 		x.ResumeAt = append(x.ResumeAt[:0], e.ID...)
 	}
@@ -371,6 +372,8 @@ func (x *Exchange) messages(e sse.Event) bool {
 	switch {
 	case len(bytes.TrimSpace(e.Data)) == 0:
 		e.Data = e.Data[:0]
+		return !x.Session.Down.Identity() || x.send(e)
+	case !server.CarriesMessages(&e):
 		return !x.Session.Down.Identity() || x.send(e)
 	case wire.IsArray(e.Data):
 		var err error
@@ -396,13 +399,15 @@ func (x *Exchange) messages(e sse.Event) bool {
 // message translates one message of the server. The response is for Answer, all others go to the client.
 func (x *Exchange) message(raw []byte) bool {
 	out, ok := x.FromServer(raw)
-	e := sse.Event{Data: out}
+	e := sse.Event{Name: x.came.Name, Data: out}
 	if x.at == len(x.rest) { // the id goes with the last message of the event
-		e.ID, e.HasID, e.Retry = x.eventID.ID, x.eventID.HasID, x.eventID.Retry
+		e.ID, e.HasID, e.Retry = x.came.ID, x.came.HasID, x.came.Retry
 	}
 	switch {
 	case !ok && x.hopeless:
 		return x.stop(sse.Event{}, x.bad)
+	case !ok && x.broken != nil:
+		return false
 	case !ok:
 		return x.asked()
 	case x.Final && (x.at == len(x.rest) || x.asker != nil):
@@ -454,6 +459,15 @@ func (x *Exchange) sendOwn(m []byte) {
 func (x *Exchange) mend() (err error) {
 	broken := x.broken
 	x.broken = nil
+	if said, doubts := broken.(*saidLost); doubts { //nolint:errorlint // x has set it
+		if !x.mayWait() {
+			x.broken = broken
+			return sse.ErrInterrupted
+		}
+		if broken = x.judgeSession(said); broken == nil {
+			return nil
+		}
+	}
 	c := x.Session.Renewing
 	switch lost := c != nil && x.Call != nil && !x.resent && x.Outgoing.Body != nil && restart.IsLost(broken); {
 	case !lost:

@@ -3,6 +3,7 @@ package exchange
 import (
 	"bytes"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
@@ -91,6 +92,9 @@ func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		if m.Method == wire.Initialized && x.Session.Greeted {
 			return nil, wire.Drop, nil // readTools has already sent it
 		}
+		if x.isStray(m) {
+			return nil, wire.Drop, nil
+		}
 		x.Cancels = m.Method == wire.Cancelled
 		x.key = AppendCancelled(x.key[:0], m)
 	default:
@@ -149,6 +153,28 @@ func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	return out, v, err
 }
 
+// isStray reports whether a notification is about the progress of no request: it has no token, or not the one that dragoman gave the
+// server for this request. Some published servers send such, which clients refuse or take for that of another call. It counts as
+// dropped.
+func (x *Exchange) isStray(m *wire.Message) bool {
+	if m.Method != wire.Progress || m.HasProgressToken() && x.isOwnToken(m) {
+		return false
+	}
+	x.Common.Host.Report.Dropped("unattributed")
+	return true
+}
+
+// isOwnToken reports whether a notification has the token that dragoman gave the server, if it gave one. Tools of dragoman's own have
+// the client's.
+func (x *Exchange) isOwnToken(m *wire.Message) bool {
+	c := x.Crossing
+	if c == nil || c.Up.ProgressToken == nil || x.OwnCall != nil {
+		return true
+	}
+	token := gjson.Get(wire.View(m.Params()), "progressToken").Raw
+	return token == string(c.Up.ProgressToken) || wire.Equal([]byte(token), c.Up.ProgressToken)
+}
+
 // FromServer translates one message of the server as translated does.
 func (x *Exchange) FromServer(raw []byte) (out []byte, ok bool) {
 	x.kept, x.lost = x.keepSeen(raw), nil
@@ -202,6 +228,9 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 			return nil, false
 		}
 	}
+	if m.Kind == wire.Error && x.doubtsSession(m, raw) {
+		return nil, false
+	}
 	m.Facts, m.Stamp = s.Facts, x.Crossing.ToClient()
 	var asked *session.Call    // the question that the server has cancelled
 	var question *session.Call // the question of the server
@@ -227,6 +256,9 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 			return nil, false
 		}
 	case m.Kind == wire.Notification:
+		if x.isStray(m) {
+			return nil, false
+		}
 		if m.Method == wire.Cancelled {
 			x.key = AppendCancelled(x.key[:0], m)
 			asked = s.Asked.Cancel(x.key)

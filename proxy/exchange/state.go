@@ -101,11 +101,12 @@ type state struct {
 	across legacyclient.Answering // Stream, if it comes from the other era; else nil
 	reading
 	at       int       // how many messages of rest were translated
-	eventID  sse.Event // the ID and Retry of the last event
+	came     sse.Event // the last event, without its data
 	Retry    time.Duration
 	Resumes  int
 	began    uint64       // the number of the server session that the request was sent in
 	resent   bool         // the request was sent once more, in another server session
+	doubted  bool         // the server has said that it has lost the session
 	bad      *mcp.Failure // the last data of the server that was not a message
 	hopeless bool         // it was meant as the response
 	answered bool

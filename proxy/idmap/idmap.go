@@ -115,13 +115,13 @@ func (t *Table[T]) Answered(m *wire.Message) *Entry[T] {
 
 // About returns the entry that the notification m refers to by progress token or subscription id, and
 // marks in m the sender's value as the replacement. known is false for progress that no open request
-// or task has asked for. A notification that refers to no request gives nil and true.
+// or task has asked for, or that names none. A notification that refers to no request gives nil and true.
 func (t *Table[T]) About(m *wire.Message) (e *Entry[T], known bool) {
 	params := m.Root().Get(wire.Params)
 	if m.Method == wire.Progress {
 		given := params.Get(wire.ProgressTokenKey)
-		if !given.OK() {
-			return nil, true
+		if !m.HasProgressToken() || !given.OK() {
+			return nil, false
 		}
 		if e = t.find(given.Raw()); e != nil && e.token != "" {
 			put(params, wire.ProgressTokenKey, e.token)

@@ -9,4 +9,5 @@ const (
 	TextID        Quirk = "text-id"
 	NullMember    Quirk = "null-member"
 	ByteOrderMark Quirk = "byte-order-mark"
+	LostAs200     Quirk = "lost-as-200"
 )

@@ -88,6 +88,11 @@ var Quirks = [...]struct {
 		"begin their output, or a message, with a byte order mark",
 		"removes it",
 	},
+	{
+		mcp.LostAs200, "tower-mcp (Rust), Onyx agent-wiki", "0.1 to 0.21; until June 2026",
+		"answer a request in a session that they have lost with a JSON-RPC error and status 200 instead of 404",
+		"sends a ping, and if that gets the same error, begins another session and sends the request once more",
+	},
 }
 
 // Quirk counts that dragoman has handled a quirk.

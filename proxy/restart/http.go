@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -51,7 +52,7 @@ func (c *HTTP) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 func (c *HTTP) listen(ctx context.Context, o upstream.ListenOptions) (_ upstream.Stream, number uint64, err error) {
 	number = c.Number()
 	st, err := c.HTTPSession.Listen(ctx, o)
-	if err != nil && IsLost(err) {
+	if err != nil && (IsLost(err) || c.saysLost(ctx, err, o.Header)) {
 		if renewed := c.Renew(ctx, number, o.Header); renewed != nil {
 			return nil, 0, renewed
 		}
@@ -65,6 +66,22 @@ func (c *HTTP) listen(ctx context.Context, o upstream.ListenOptions) (_ upstream
 		return nil, 0, err
 	}
 	return st, number, nil
+}
+
+// saysLost reports whether the server answers a GET with JSON instead of a stream, and a ping with an error that says that it has
+// lost the session.
+func (c *HTTP) saysLost(ctx context.Context, err error, header []upstream.Header) bool {
+	content, other := errors.AsType[*upstream.ContentTypeError](err)
+	if !other || !strings.HasPrefix(content.Type, "application/json") {
+		return false
+	}
+	session := c.SessionID()
+	fault := ping(ctx, c.HTTPSession, header)
+	if fault == nil || !SaysLost(fault, session) {
+		return false
+	}
+	c.host.Quirk(mcp.LostAs200)
+	return true
 }
 
 // Stand opens the standing stream like Listen, but the stream is opened again whenever it breaks off,

@@ -3,7 +3,8 @@
 //   - pipe.go: the server is a child process, which is started again, or is reached over HTTP+SSE, where it loses
 //     its sessions with the connection. process.go begins the next process or connection, and tells it the state;
 //   - http.go: the server is reached over Streamable HTTP, and answers 404 to a session that it has lost. session.go
-//     sends the new session what it must know; replaced.go uses one that another replica has begun.
+//     sends the new session what it must know; replaced.go uses one that another replica has begun, and lost.go has the errors
+//     that mean the same as 404.
 //
 // In both, the new process or session is sent what the old one knew: the client's initialize, its log level and its
 // subscriptions. Requests that the server has not read are sent again; others fail.
@@ -34,8 +35,8 @@ type Session interface {
 }
 
 // IsLost reports whether err is the refusal of a server that does not know the session any more. The
-// specification requires 404. Published servers also answer 400 (TypeScript SDK, Python SDK, mcp-go) or 401 (Rust
-// SDK), with a text that says so.
+// specification requires 404. Published servers also answer 400 (TypeScript SDK, Python SDK, mcp-go, argocd-mcp) or 401 (Rust
+// SDK), with a text that says so. Those that answer 200 are in lost.go.
 func IsLost(err error) bool {
 	status, ok := errors.AsType[*upstream.StatusError](err)
 	if !ok {
@@ -54,7 +55,7 @@ func IsLost(err error) bool {
 
 var lostWords = []string{
 	"session not found", "no valid session", "invalid session id", "invalid or missing session", "unknown session",
-	"session expired", "session has expired", "session does not exist", "server not initialized",
+	"invalid or expired session", "session expired", "session has expired", "session does not exist", "server not initialized",
 }
 
 // cloneHeaders copies headers, since their values may be in a request's buffer.

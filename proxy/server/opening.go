@@ -90,6 +90,9 @@ func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byt
 		if err != nil {
 			return nil, err
 		}
+		if !CarriesMessages(&e) {
+			continue
+		}
 		e.Data = unmarked(e.Data, o.Of)
 		pieces = append(pieces[:0], e.Data)
 		if wire.IsArray(e.Data) {

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/dragoman-proxy/dragoman/proxy/envelope"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -36,6 +39,12 @@ func Scan(m *wire.Message, text []byte, o Owner, asked func(id []byte) string) e
 	f.Err = fmt.Errorf("%w: %s", err, text[:min(len(text), 2*failures.MaxQuote)])
 	o.Unread("malformed", f)
 	return m.Scan(f.About([]byte(given)).Body(), idmap.Shape)
+}
+
+// CarriesMessages reports whether the data of an event are one message or several. Servers also send events for programs that
+// know them, such as pings, under names of their own. Clients ignore those, whatever the data are.
+func CarriesMessages(e *sse.Event) bool {
+	return len(e.Name) == 0 || string(e.Name) == sse.Message || wire.IsArray(e.Data) || gjson.Get(wire.View(e.Data), "jsonrpc").Exists()
 }
 
 // unmarked returns an event's data without a byte order mark.

@@ -21,6 +21,10 @@ type Event struct {
 	Retry time.Duration // reconnection time that the server asks for; 0 if it asks for none
 }
 
+// Message is the name of an event that has a message of MCP as its data. It is what the lack of a name means, but some published
+// clients read only events that have it.
+const Message = "message"
+
 // space is the white space that JSON allows around a value.
 const space = " \t\r\n"
 

@@ -120,7 +120,7 @@ func (x *exchange) endpoint() (target string, err error) {
 			return "", err
 		case name == "endpoint":
 			message = true
-		case name == "message", name == "" && (len(e.Data) > 0 || e.HasID):
+		case name == sse.Message, name == "" && (len(e.Data) > 0 || e.HasID):
 			return "", x.fail(errNoEndpoint)
 		}
 	}
@@ -318,7 +318,7 @@ func (f *feed) read(end func()) {
 			f.err = f.x.lost(err)
 			return
 		case err != nil:
-		case len(e.Data) == 0, len(e.Name) > 0 && string(e.Name) != "message":
+		case len(e.Data) == 0, len(e.Name) > 0 && string(e.Name) != sse.Message:
 			continue
 		}
 		select {

@@ -42,3 +42,21 @@ func (m *Message) Classify() {
 		m.Method = ToolsCall
 	}
 }
+
+// HasProgressToken reports whether m names a request by a progress token: the member of its params is text or a number, and
+// nothing else if it occurs more than once.
+func (m *Message) HasProgressToken() bool {
+	params, named := m.Params(), false
+	if len(params) == 0 || params[0] != '{' {
+		return false
+	}
+	Each(params, func(name, value []byte) bool {
+		if string(name) != ProgressTokenKey.String() {
+			return true
+		}
+		kind := KindOf(value)
+		named = kind == String || kind == Number
+		return named
+	})
+	return named
+}

@@ -84,7 +84,7 @@ func (b *call) read() (out []byte, then func() error, err error) {
 		return nil, nil, nil
 	case failed != nil:
 		return nil, func() error { return b.refused(failed) }, nil
-	case len(bytes.TrimSpace(e.Data)) == 0:
+	case len(bytes.TrimSpace(e.Data)) == 0, !server.CarriesMessages(&e):
 		return nil, nil, nil
 	}
 	return b.toClient(e.Data)

@@ -33,7 +33,7 @@ type Bridge struct {
 
 // New returns a Bridge without sessions.
 func New(o Options) *Bridge {
-	br := &Bridge{host: o.Host, proxy: o.Proxy, results: o.Results, streams: o.Streams, Waits: Waits{looseTime, fullTime}}
+	br := &Bridge{host: o.Host, proxy: o.Proxy, results: o.Results, streams: o.Streams, Waits: Waits{looseTime, fullTime, acceptTime}}
 	br.tasks = newPooledTasks(&o)
 	br.pool = newSessionPool(shared{&o, &br.Waits, br.tasks})
 	br.tasks.pool = br.pool

@@ -42,7 +42,7 @@ func (b *pooledSession) inquire(ctx context.Context, method wire.Method, params 
 	defer x.Done()
 	defer context.AfterFunc(ctx, func() { st.Close() })()
 	x.Read(st)
-	response, err := x.Answer(&bystander{b, x, header})
+	response, err := x.Answer(&asker{bystander{b, x, header}, method})
 	switch {
 	case err == nil:
 		return server.ResultIn(response)
@@ -72,6 +72,25 @@ func (s *bystander) Ask(list []bridge.Question) { s.b.attribute(list, s.from) }
 
 // MayWait implements [bridge.Client].
 func (s *bystander) MayWait() bool { return true }
+
+// asker is the [bridge.Client] of one of dragoman's own requests.
+type asker struct {
+	bystander
+	method wire.Method
+}
+
+// Ask implements [bridge.Client].
+func (s *asker) Ask(list []bridge.Question) {
+	watches := s.method == wire.ResourcesSubscribe || s.method == wire.ResourcesUnsubscribe
+	for i := range list {
+		list[i].Now = watches || !waits(&list[i])
+	}
+	s.bystander.Ask(list)
+}
+
+// waits reports whether a question may have nothing to do with the requests that are under way: many servers ask for roots as soon
+// as a session is open.
+func waits(q *bridge.Question) bool { return q.Method == wire.RootsList }
 
 // ask is inquire without the result.
 func (b *pooledSession) ask(ctx context.Context, method wire.Method, params []byte, header []upstream.Header) error {
@@ -253,5 +272,10 @@ func (s *standing) Send(e sse.Event) error {
 // Ask implements [bridge.Client].
 func (s *standing) Ask(list []bridge.Question) {
 	s.spoke = true
+	if s.b.resources.busy.Load() > 0 {
+		for i := range list {
+			list[i].Now = !waits(&list[i])
+		}
+	}
 	s.bystander.Ask(list)
 }

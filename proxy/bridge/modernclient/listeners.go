@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
@@ -19,6 +20,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
+
+// acceptTime is how long the acknowledgement of a subscription waits for the server. A client gives up after a while, too.
+const acceptTime = 10 * time.Second
 
 // maxListened is how many resources, and how many tasks, one request may subscribe to.
 const maxListened = 256
@@ -137,6 +141,7 @@ func (s *listeners) announce(method wire.Method, body []byte) {
 type resourceWatches struct {
 	host *host.Host
 	life context.Context // of the session
+	busy atomic.Int64    // requests for the server to begin or to end one that it has not answered
 	ask  func(ctx context.Context, method wire.Method, params []byte, from []upstream.Header) error
 
 	mu      sync.Mutex
@@ -153,10 +158,11 @@ type resourceWatch struct {
 	err     error         // the server's error
 }
 
-// subscribe subscribes to the changes of a resource. uri is a JSON string. The caller calls
-// unsubscribe once for each call that succeeded.
-func (s *resourceWatches) subscribe(ctx context.Context, uri string, from []upstream.Header) error {
+// hold makes the session subscribe to the changes of a resource, unless it is subscribed. uri is a JSON string. The caller calls
+// unsubscribe in the end, also if the server refuses.
+func (s *resourceWatches) hold(uri string, from []upstream.Header) *resourceWatch {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	w := s.byURI[uri]
 	if w == nil {
 		w = &resourceWatch{settled: make(chan struct{})}
@@ -169,18 +175,17 @@ func (s *resourceWatches) subscribe(ctx context.Context, uri string, from []upst
 		s.host.Spawn(func() { s.watch(w, before, uri, from) }) // must not end with the first client's request
 	}
 	w.uses++
-	s.mu.Unlock()
-	var err error
+	return w
+}
+
+// await waits until the server has answered, and returns its error, or that of ctx.
+func (w *resourceWatch) await(ctx context.Context) error {
 	select {
 	case <-w.settled:
-		err = w.err
+		return w.err
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	if err != nil {
-		s.unsubscribe(uri, from)
-	}
-	return err
 }
 
 // watch sends resources/subscribe, after the server has answered the end of an earlier subscription.
@@ -192,6 +197,8 @@ func (s *resourceWatches) watch(w *resourceWatch, before <-chan struct{}, uri st
 		case <-s.life.Done():
 		}
 	}
+	s.busy.Add(1)
+	defer s.busy.Add(-1)
 	w.err = s.ask(s.life, wire.ResourcesSubscribe, []byte(`{"uri":`+uri+`}`), from)
 }
 
@@ -225,6 +232,8 @@ func (s *resourceWatches) unsubscribe(uri string, from []upstream.Header) {
 		}
 		ctx, cancel := context.WithTimeout(s.life, server.NoticeTimeout)
 		defer cancel()
+		s.busy.Add(1)
+		defer s.busy.Add(-1)
 		if err := s.ask(ctx, wire.ResourcesUnsubscribe, []byte(`{"uri":`+uri+`}`), from); err != nil {
 			s.host.Log.Debug("cannot unsubscribe from a resource", zap.Error(err))
 		}

@@ -3,7 +3,9 @@ package modernclient
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
@@ -63,6 +65,8 @@ type subscription struct {
 	seen  *observe.Call // nil if nothing observes it
 	tasks []*pooledTask
 	cut   bool // the stream was ended although there was something to listen for
+
+	later context.CancelFunc // ends the wait for what the server has not accepted in time; nil if there is nothing
 }
 
 // listenable holds what a client may listen for, in addition to resources and tasks, and the capability that
@@ -102,26 +106,104 @@ func (br *Bridge) subscribe(c caller) (*subscription, error) {
 		}
 	}
 	b.listeners.add(&l.listener) // before the subscribe requests: the server may notify at once
-	if heard && gjson.GetBytes(b.said.capabilities, "resources.subscribe").Bool() {
-		for n, uri := range asked.Get("resourceSubscriptions").Array() {
-			if uri.Type != gjson.String || n >= maxListened {
-				continue
-			}
-			b.listeners.cover(&l.listener, append(l.uris, uri.Raw))
-			if err := b.resources.subscribe(c.ctx, uri.Raw, c.from); err != nil {
-				b.listeners.cover(&l.listener, l.uris[:len(l.uris)-1])
-				br.host.Log.Info("cannot subscribe to a resource", zap.Error(err))
-			}
-		}
-	}
 	if l.tasks, err = br.tasks.subscribe(c, &l.listener, asked.Get("taskIds").Array()); err != nil {
 		l.End()
 		return nil, clienterror.Of(err).WithID(c.q.ID)
+	}
+	if heard && gjson.GetBytes(b.said.capabilities, "resources.subscribe").Bool() {
+		var uris []string
+		for n, uri := range asked.Get("resourceSubscriptions").Array() {
+			if uri.Type == gjson.String && n < maxListened {
+				uris = append(uris, uri.Raw)
+			}
+		}
+		l.watch(uris)
 	}
 	if heard && !b.listeners.heard.Load() { // the standing stream has ended since
 		l.finish()
 	}
 	return l, nil
+}
+
+// watch subscribes to resources, one after the other. What the server has not answered when the client has waited long enough is
+// left to watchLater.
+func (l *subscription) watch(uris []string) {
+	ctx, cancel := context.WithTimeout(l.ctx, l.br.Waits.Accepted)
+	defer cancel()
+	for n, uri := range uris {
+		l.b.listeners.cover(&l.listener, append(l.uris, uri))
+		w := l.b.resources.hold(uri, l.from)
+		err := w.await(ctx)
+		if err == nil {
+			continue
+		}
+		l.b.listeners.cover(&l.listener, l.uris[:len(l.uris)-1])
+		if ctx.Err() != nil && l.ctx.Err() == nil {
+			l.watchLater(w, uris[n:])
+			return
+		}
+		l.b.resources.unsubscribe(uri, l.from)
+		if l.ctx.Err() != nil {
+			return
+		}
+		l.refused(err)
+	}
+}
+
+func (l *subscription) refused(err error) {
+	l.br.host.Log.Info("the server does not accept a subscription to a resource: its client's subscription does not include the resource", zap.Error(err))
+}
+
+// watchLater waits for the server to accept subscriptions, of which w is the first. The client is told that it gets nothing of
+// them: if the server accepts any, the stream ends with its result, so that the client asks again. The session stays subscribed a
+// little longer for that.
+func (l *subscription) watchLater(w *resourceWatch, uris []string) {
+	l.br.host.Log.Info("the server has not answered a subscription to a resource: its client's subscription does not include it, and ends if the server accepts later",
+		zap.Int("resources", len(uris)))
+	b, from, alone := l.b, slices.Clone(l.from), len(l.wants)+len(l.uris)+len(l.tasks) == 0
+	kept, size := l.br.host.Memory().Holding(), 0
+	for _, uri := range uris {
+		size += len(uri)
+	}
+	if kept.Keep(size) != nil { // the client learns nothing if the server accepts
+		b.resources.unsubscribe(uris[0], from)
+		return
+	}
+	ctx, cancel := context.WithCancel(&b.life)
+	l.later = cancel
+	l.br.pool.retain(b)
+	l.br.host.Spawn(func() {
+		defer l.br.pool.release(b)
+		defer kept.Close()
+		defer cancel()
+		accepted, held := false, 0
+		for held = range uris {
+			if held > 0 {
+				w = b.resources.hold(uris[held], from)
+			}
+			if err := w.await(ctx); ctx.Err() != nil {
+				break
+			} else if err != nil {
+				l.refused(err)
+			} else {
+				accepted = true
+			}
+		}
+		if ctx.Err() == nil && (accepted || alone) {
+			l.finish()
+		}
+		if accepted {
+			timer := time.NewTimer(l.br.Waits.Accepted)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-b.life.Done():
+			}
+		}
+		for _, uri := range uris[:held+1] {
+			b.resources.unsubscribe(uri, from)
+		}
+	})
 }
 
 // acknowledgement returns notifications/subscriptions/acknowledged, which names the notifications
@@ -166,7 +248,7 @@ func (l *subscription) answer(client mcp.Peer) ([]byte, error) {
 		if client.Send(sse.Event{Data: m.Body}) != nil {
 			return nil, io.EOF
 		}
-		if len(l.wants) == 0 && len(l.uris) == 0 && len(l.tasks) == 0 {
+		if len(l.wants) == 0 && len(l.uris) == 0 && len(l.tasks) == 0 && l.later == nil {
 			return bridge.ListenResult(l.id), nil
 		}
 		var err error
@@ -192,6 +274,9 @@ func (l *subscription) http(resp *downstream.Response) *httpClient {
 // End ends the subscription.
 func (l *subscription) End() {
 	l.box.Close()
+	if l.later != nil {
+		l.later()
+	}
 	l.seen.End(string(metrics.Left), "")
 	l.b.listeners.remove(&l.listener)
 	for _, k := range l.tasks {

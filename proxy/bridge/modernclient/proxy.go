@@ -164,6 +164,7 @@ type Counts struct {
 type Waits struct {
 	Unattributed time.Duration // how long questions that name no call wait for one
 	Room         time.Duration // how long calls wait for room in the pool
+	Accepted     time.Duration // how long the acknowledgement of a subscription waits for the server to accept it
 }
 
 // Parked is a question that waits for the answer of a modern client.

@@ -4,13 +4,16 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // Unattributed questions name no call, and came when no call ran in which the server may ask. Many servers ask for roots as
-// soon as a session is open, and some ask for sampling while they answer resources/subscribe. Such questions wait a little
-// for the next call in which the server may ask.
+// soon as a session is open. Such questions wait a little for the next call in which the server may ask. Some servers ask for sampling
+// before they answer resources/subscribe: then a client waits for its subscription, and no other call need ever come. Those
+// questions are refused at once.
 
 // looseTime is how long they wait.
 const looseTime = 10 * time.Second
@@ -30,11 +33,30 @@ func (b *pooledSession) attribute(list []bridge.Question, from []upstream.Header
 			b.refuse(left, tooManyAsked, from)
 			return
 		}
-		list = left
-		if b.keep(list, joined, from) {
+		if list = b.refuseNow(left, from); len(list) == 0 || b.keep(list, joined, from) {
 			return
 		}
 	}
+}
+
+// refuseNow refuses the questions that cannot wait for the next call, and returns the others: the server answers a request of
+// dragoman's own only when they are answered, and the client waits for that.
+func (b *pooledSession) refuseNow(list []bridge.Question, from []upstream.Header) (others []bridge.Question) {
+	var now []bridge.Question
+	for _, q := range list {
+		if !q.Now {
+			others = append(others, q)
+			continue
+		}
+		now = append(now, q)
+		b.Host.Log.Info("the server asks its client something before it answers resources/subscribe or another request of dragoman's own, and no call of the client is open that could bring the question: it is refused",
+			zap.String("question", q.Method.String()))
+	}
+	if len(now) > 0 {
+		from := slices.Clone(from)
+		b.Host.Spawn(func() { b.refuse(now, unattached, from) }) // the reader of the server's messages does not wait for the server
+	}
+	return others
 }
 
 // offer offers questions to these calls, the newest first. Calls whose client waits for a response come
