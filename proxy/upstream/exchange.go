@@ -48,6 +48,7 @@ type exchange struct {
 	large    []byte // lent by memory, used instead of buf; nil for none
 	reader   *sse.Reader
 	session  string
+	jar      *jar // the cookies of the session; nil for none
 	memory   large.Lender
 
 	interrupted bool // the last wait for an event was
@@ -71,11 +72,11 @@ func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
 	}
 	buf := h.buffer()
 	defer h.release(buf)
-	if buf.b, err = h.head.append(buf.b, r); err != nil {
+	if buf.b, err = h.head.append(buf.b, r, h.cookies); err != nil {
 		return nil, fmt.Errorf("upstream %s: %w", h.addr, err)
 	}
 	x := &exchange{
-		http: h, ctx: ctx, kind: r.kind, session: r.id,
+		http: h, ctx: ctx, kind: r.kind, session: r.id, jar: r.jar,
 		firstByte: cmp.Or(r.firstByte, h.firstByte),
 		silence:   cmp.Or(r.silence, h.silence),
 		deadline:  r.deadline,

@@ -14,7 +14,9 @@ const closeTimeout = 2 * time.Second
 // Session returns the session with this id and this MCP-Protocol-Version. Requests omit
 // each of them while it is "". The session costs nothing until it is used.
 func (h *HTTP) Session(id, version string) *HTTPSession {
-	return &HTTPSession{http: h, id: id, version: version}
+	s := &HTTPSession{http: h, id: id, version: version}
+	s.cookies = &s.own
+	return s
 }
 
 // HTTPSession is one session with a server over HTTP.
@@ -24,6 +26,9 @@ type HTTPSession struct {
 	mu            sync.RWMutex
 	id, version   string
 	authorization string // the last one of the client, which Close sends. It is a secret
+
+	cookies *jar // own, or that of the session which this one replaces
+	own     jar
 }
 
 // SetSession changes what later requests are sent with: the Mcp-Session-Id that
@@ -143,6 +148,7 @@ func (s *HTTPSession) send(ctx context.Context, m *Outgoing) (*exchange, error) 
 // exchange writes one request of the session.
 func (s *HTTPSession) exchange(ctx context.Context, r request) (*exchange, error) {
 	r.id, r.version = s.session()
+	r.jar = s.cookies
 	s.note(r.header)
 	return s.http.exchange(ctx, r)
 }

@@ -74,8 +74,9 @@ func (x *exchange) readOneHead(c *conn) error {
 	c.keep = keepAlive(head)
 	c.reusable = length != -2 && x.writeErr == nil && !wantsClose(head, raw)
 	c.silence = x.silence
+	cookies := x.learnCookies(head)
 	err := x.judge(c, head)
-	if err == nil {
+	if err == nil && !cookies {
 		x.keepHead(c, raw, length)
 	}
 	return err
