@@ -11,7 +11,7 @@
 //     request.go: the head of a request; credential.go: a request that is sent again with another credential;
 //   - parked.go: a stream that waits without a goroutine;
 //   - pool.go: connections; dial.go: how they are made;
-//   - cookies.go: the cookies of a session; sse.go: a session over HTTP+SSE;
+//   - cookies.go, jar.go: the cookies of a session; sse.go: a session over HTTP+SSE;
 //   - output.go, stdio.go: the messages of a process, and the process; input.go, handed.go: what waits for it to read; tail.go: what it writes that is no message; env.go: what
 //     it gets of the environment.
 //
