@@ -27,7 +27,7 @@ func (x *exchange) learnCookies(head *fasthttp.ResponseHeader) (some bool) {
 		}
 		some = true
 		if c, ok := parseCookie(string(line), x.http.url.Hostname(), target, time.Now()); ok {
-			x.http.secret(c.value)
+			x.http.secret(c.name, c.value)
 			x.jar.set(c, x.http.memory)
 		}
 	}

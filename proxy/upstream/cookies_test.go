@@ -348,7 +348,7 @@ func TestCookiesMoveToAnotherProcess(t *testing.T) {
 	end := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 	s := setsCookies(t, first("login=l; Expires="+end, "gone=1; Max-Age=0", "secure=1; Secure; Domain=127.0.0.1", "below=1; Path=/mcp/x", "AWSALB=a; Path=/"))
 	var secrets []string
-	h := newHTTP(t, HTTPConfig{URL: s.url(), Cookies: every, Secret: func(v string) { secrets = append(secrets, v) }})
+	h := newHTTP(t, HTTPConfig{URL: s.url(), Cookies: every, Secret: func(_, v string) { secrets = append(secrets, v) }})
 	one, other := h.Session("", ""), h.Session("", "")
 	if one.Cookies(1<<10) != "" {
 		t.Error("a text of none")

@@ -35,9 +35,9 @@ type HTTPConfig struct {
 	Explain func(*StatusError) error
 
 	// Cookies reports whether a cookie of this name is kept that the server sets: further requests of the same session carry it, within
-	// the scope that the server has given it. nil keeps none. Secret is called with the value of each; it may be nil.
+	// the scope that the server has given it. nil keeps none. Secret is called with each of them; it may be nil.
 	Cookies func(name string) bool
-	Secret  func(value string)
+	Secret  func(name, value string)
 
 	// Proxy returns the HTTP proxy through which URL is reached, or nil if there is
 	// none. It is called once, and may itself be nil for no proxy. The proxy's user and
@@ -80,7 +80,7 @@ type HTTP struct {
 	credential Credential // nil for none
 	explain    func(*StatusError) error
 	cookies    func(name string) bool // nil for none
-	secret     func(value string)
+	secret     func(name, value string)
 	pool       pool
 	successor  atomic.Pointer[HTTP]
 	packs      atomic.Bool // standing streams are compressed, whatever is asked for
@@ -162,7 +162,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		},
 	}
 	if h.secret == nil {
-		h.secret = func(string) {}
+		h.secret = func(string, string) {}
 	}
 	if h.memory == nil {
 		h.memory = large.NewMemory(math.MaxInt64)

@@ -186,8 +186,8 @@ func (j *jar) text(max int) string {
 	return out.String()
 }
 
-// add adds the cookies of a text. secret is called with the value of each.
-func (j *jar) add(text string, memory *large.Memory, secret func(string)) {
+// add adds the cookies of a text. secret is called with each of them.
+func (j *jar) add(text string, memory *large.Memory, secret func(name, value string)) {
 	for line := range strings.SplitSeq(strings.Clone(text), cookieEnd) {
 		f := strings.Split(line, fieldEnd)
 		if len(f) != 6 {
@@ -197,7 +197,7 @@ func (j *jar) add(text string, memory *large.Memory, secret func(string)) {
 		if n, err := strconv.ParseInt(f[4], 36, 64); err == nil {
 			c.expires = time.Unix(n, 0)
 		}
-		secret(c.value)
+		secret(c.name, c.value)
 		j.set(c, memory)
 	}
 }

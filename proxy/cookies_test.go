@@ -1,0 +1,178 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+)
+
+// balancer is a load balancer in front of servers that share nothing, such as that of AWS: it sends a request without its cookie to the
+// next server, and sets the cookie anew in each response.
+type balancer struct {
+	*httptest.Server
+	behind []http.Handler
+
+	mu     sync.Mutex
+	next   int
+	number int
+	gone   map[int]bool
+	asked  []string // "method server" of each request
+	bare   int      // requests without a cookie
+	values []string // of all cookies that were set
+}
+
+func newBalancer(t *testing.T, behind ...http.Handler) *balancer {
+	b := &balancer{behind: behind, gone: map[int]bool{}}
+	b.Server = httptest.NewServer(b)
+	t.Cleanup(func() {
+		b.CloseClientConnections()
+		b.Close()
+	})
+	return b
+}
+
+func (b *balancer) At() peertest.Endpoint { return peertest.Endpoint{URL: b.URL} }
+
+func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	to := -1
+	if c, err := r.Cookie("AWSALB"); err == nil {
+		at, _, _ := strings.Cut(strings.TrimPrefix(c.Value, "server-"), "-")
+		if n, err := strconv.Atoi(at); err == nil && !b.gone[n] {
+			to = n
+		}
+	} else {
+		b.bare++
+	}
+	for to < 0 || b.gone[to] {
+		to = b.next % len(b.behind)
+		b.next++
+	}
+	b.number++
+	value := fmt.Sprintf("server-%d-secret-%d", to, b.number)
+	b.values = append(b.values, value)
+	b.asked = append(b.asked, fmt.Sprint(r.Method, " ", to))
+	b.mu.Unlock()
+	w.Header().Add("Set-Cookie", "AWSALB="+value+"; Expires=Tue, 19 Jan 2038 03:14:07 GMT; Path=/")
+	w.Header().Add("Set-Cookie", "JSESSIONID=login-"+value+"; Path=/")
+	b.behind[to].ServeHTTP(w, r)
+}
+
+// servers returns which servers were asked since the last call, each once.
+func (b *balancer) servers() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []string
+	for _, a := range b.asked {
+		_, to, _ := strings.Cut(a, " ")
+		all = append(all, to)
+	}
+	b.asked = nil
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (b *balancer) remove(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gone[n] = true
+}
+
+func (b *balancer) withoutCookie() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bare
+}
+
+// forgetfuls are servers that share nothing.
+type forgetfuls []*forgetful
+
+func newForgetfuls(t *testing.T, n int, over peertest.Over) (all forgetfuls, handlers []http.Handler) {
+	for range n {
+		f := newForgetful(t, over, 404, notFound)
+		all, handlers = append(all, f), append(handlers, f)
+	}
+	return all, handlers
+}
+
+func (all forgetfuls) begun() (n int) {
+	for _, f := range all {
+		n += len(f.Opened())
+	}
+	return n
+}
+
+func echoOf(id int) string { return strings.Replace(echoCall, `"id":7`, `"id":`+strconv.Itoa(id), 1) }
+
+// TestSessionStaysAtItsServerBehindABalancer: what a session sends has the balancer's cookie, so that it reaches the server that knows
+// the session: calls, notifications, the standing stream, and the end.
+func TestSessionStaysAtItsServerBehindABalancer(t *testing.T) {
+	for _, over := range []peertest.Over{peertest.HTTP, peertest.SSE} {
+		for _, kept := range []string{config.CookiesOfBalancers, config.AllCookies} {
+			t.Run(string(over)+" "+kept, func(t *testing.T) {
+				all, handlers := newForgetfuls(t, 3, over)
+				b := newBalancer(t, handlers...)
+				srv := severalOf(t, b, 1, func(c *config.Config) { c.Upstream.Cookies, c.Upstream.Transport = kept, string(over) })[0]
+				for range 3 {
+					begun := all.begun()
+					b.servers()
+					session := settled(t, srv)
+					ctx, leave := context.WithCancel(t.Context())
+					req, resp := srv.begin(ctx, "GET", session, "")
+					for id := range 5 {
+						if r := srv.post(session, echoOf(id+7)); gjson.Get(r.body, "result.content.0.text").String() != "echo" {
+							t.Errorf("%+v", r)
+						}
+					}
+					leave()
+					srv.read(req, resp)
+					if r := srv.exchange(t.Context(), "DELETE", session, ""); r.status != 200 {
+						t.Errorf("%+v", r)
+					}
+					if at := b.servers(); len(at) != 1 {
+						t.Errorf("one session at the servers %v", at)
+					}
+					if n := all.begun() - begun; n != 1 {
+						t.Errorf("%d sessions begun", n)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestWithoutCookiesASessionIsLost, as the setting says.
+func TestWithoutCookiesASessionIsLost(t *testing.T) {
+	all, handlers := newForgetfuls(t, 2, peertest.HTTP)
+	b := newBalancer(t, handlers...)
+	srv := severalOf(t, b, 1, func(c *config.Config) { c.Upstream.Cookies = config.NoCookies })[0]
+	session := srv.initialize("2025-06-18")
+	srv.post(session, echoCall)
+	if at := b.servers(); len(at) != 2 || all.begun() < 2 {
+		t.Errorf("at %v", at)
+	}
+}
+
+// TestLoginCookieIsSentOnlyIfAllAre kept.
+func TestLoginCookieIsSentOnlyIfAllAre(t *testing.T) {
+	for kept, want := range map[string]int{config.CookiesOfBalancers: 1, config.AllCookies: 2, config.NoCookies: 0} {
+		f := newForgetful(t, peertest.HTTP, 404, notFound)
+		b := newBalancer(t, f)
+		srv := severalOf(t, b, 1, func(c *config.Config) { c.Upstream.Cookies = kept })[0]
+		srv.post(srv.initialize("2025-06-18"), echoCall)
+		if got := strings.Count(f.Gets(1, "tools/call").Header.Get("Cookie"), "="); got != want {
+			t.Errorf("%s: %d cookies", kept, got)
+		}
+	}
+}
