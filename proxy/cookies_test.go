@@ -176,3 +176,89 @@ func TestLoginCookieIsSentOnlyIfAllAre(t *testing.T) {
 		}
 	}
 }
+
+// TestAnotherReplicaHasTheCookies: they are in the id of the session, which the first replica has given its client.
+func TestAnotherReplicaHasTheCookies(t *testing.T) {
+	for _, kept := range []string{config.CookiesOfBalancers, config.AllCookies} {
+		t.Run(kept, func(t *testing.T) {
+			all, handlers := newForgetfuls(t, 3, peertest.HTTP)
+			b := newBalancer(t, handlers...)
+			replicas := severalOf(t, b, 3, func(c *config.Config) { c.Upstream.Cookies = kept })
+			for i := range 6 {
+				b.servers()
+				session := settled(t, replicas[i%3])
+				for id := range 6 {
+					if r := replicas[id%3].post(session, echoOf(id+7)); gjson.Get(r.body, "result.content.0.text").String() != "echo" {
+						t.Errorf("%+v", r)
+					}
+				}
+				if at := b.servers(); len(at) != 1 {
+					t.Errorf("one session at the servers %v", at)
+				}
+			}
+			if n := all.begun(); n != 6 || b.withoutCookie() != 6 {
+				t.Errorf("%d sessions begun, %d requests without a cookie", n, b.withoutCookie())
+			}
+			if kept == config.AllCookies {
+				for _, f := range all {
+					if c := f.Gets(1, "tools/call").Header.Get("Cookie"); !strings.Contains(c, "JSESSIONID=login-") {
+						t.Errorf("%q", c)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestRenewedSessionHasItsServer: a session whose server is gone begins again at another one, and stays there.
+func TestRenewedSessionHasItsServer(t *testing.T) {
+	all, handlers := newForgetfuls(t, 3, peertest.HTTP)
+	b := newBalancer(t, handlers...)
+	srv := severalOf(t, b, 1)[0]
+	session := settled(t, srv)
+	for range 2 {
+		at := b.servers()
+		if len(at) != 1 {
+			t.Fatalf("one session at the servers %v", at)
+		}
+		n, _ := strconv.Atoi(at[0])
+		b.remove(n)
+		begun := all.begun()
+		srv.post(session, echoCall)
+		b.servers()
+		for id := range 4 {
+			sameJSON(t, srv.post(session, echoOf(id+20)).body, strings.Replace(echoAnswer, "7", strconv.Itoa(id+20), 1))
+		}
+		if n := all.begun() - begun; n != 1 {
+			t.Errorf("%d sessions begun", n)
+		}
+	}
+}
+
+// TestReplicasShareTheCookiesOfARenewedSession: what one replica has begun after the server was gone, the others use at its new server.
+func TestReplicasShareTheCookiesOfARenewedSession(t *testing.T) {
+	var all forgetfuls
+	var b *balancer
+	overEngines(t, func(t *testing.T) peer {
+		var handlers []http.Handler
+		all, handlers = newForgetfuls(t, 3, peertest.HTTP)
+		b = newBalancer(t, handlers...)
+		return b
+	}, func(t *testing.T, c *cluster) {
+		replicas := c.several(2)
+		one, other := replicas[0], replicas[1]
+		session := settled(t, one)
+		sameJSON(t, other.post(session, echoCall).body, echoAnswer)
+		n, _ := strconv.Atoi(b.servers()[0])
+		b.remove(n)
+		begun, bare := all.begun(), b.withoutCookie()
+		sameJSON(t, one.post(session, echoCall).body, echoAnswer)
+		sameJSON(t, other.post(session, echoCall).body, echoAnswer)
+		b.servers()
+		sameJSON(t, other.post(session, echoCall).body, echoAnswer)
+		sameJSON(t, one.post(session, echoCall).body, echoAnswer)
+		if at := b.servers(); len(at) != 1 || all.begun()-begun != 1 || b.withoutCookie() != bare {
+			t.Errorf("at the servers %v, %d sessions begun", at, all.begun()-begun)
+		}
+	})
+}
