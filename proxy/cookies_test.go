@@ -2,9 +2,12 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -261,4 +264,151 @@ func TestReplicasShareTheCookiesOfARenewedSession(t *testing.T) {
 			t.Errorf("at the servers %v, %d sessions begun", at, all.begun()-begun)
 		}
 	})
+}
+
+// TestCookiesAcrossTheEras: a handshake client at modern servers, also at another replica, and a modern client at either kind.
+func TestCookiesAcrossTheEras(t *testing.T) {
+	moderns := func(t *testing.T) (handlers []http.Handler) {
+		for range 3 {
+			handlers = append(handlers, newSessionless(t, nil))
+		}
+		return handlers
+	}
+	t.Run("handshake client, modern server", func(t *testing.T) {
+		b := newBalancer(t, moderns(t)...)
+		replicas := severalOf(t, b, 2)
+		for range 4 {
+			session := replicas[0].initialize("2025-06-18")
+			b.servers()
+			bare := b.withoutCookie()
+			for id := range 4 {
+				if r := replicas[id%2].post(session, `{"jsonrpc":"2.0","id":`+strconv.Itoa(id)+`,"method":"prompts/get","params":{"name":"p"}}`); r.status != 200 || !gjson.Get(r.body, "result").Exists() {
+					t.Errorf("%+v", r)
+				}
+			}
+			if at := b.servers(); len(at) != 1 || b.withoutCookie() != bare {
+				t.Errorf("one session at the servers %v", at)
+			}
+		}
+	})
+	t.Run("modern client, modern server", func(t *testing.T) {
+		b := newBalancer(t, moderns(t)...)
+		srv := severalOf(t, b, 1)[0]
+		ask := func(who string, id int) {
+			r := srv.modernly(modernRequestOf(strconv.Itoa(id), "prompts/get", `"name":"p",`+meta(`{}`)), "Authorization", "Bearer "+who)
+			if r.status != 200 || !gjson.Get(r.body, "result").Exists() {
+				t.Errorf("%+v", r)
+			}
+		}
+		var all []string
+		for _, who := range []string{"a", "b", "c", "d"} {
+			ask(who, 1)
+			b.servers()
+			bare := b.withoutCookie()
+			for id := range 4 {
+				ask(who, id+2)
+			}
+			at := b.servers()
+			if all = append(all, at...); len(at) != 1 || b.withoutCookie() != bare {
+				t.Errorf("%s at the servers %v", who, at)
+			}
+		}
+		if slices.Sort(all); len(slices.Compact(all)) == 1 {
+			t.Error("all principals have one cookie")
+		}
+	})
+	t.Run("modern client, handshake server", func(t *testing.T) {
+		all, handlers := newForgetfuls(t, 3, peertest.HTTP)
+		b := newBalancer(t, handlers...)
+		srv := severalOf(t, b, 1)[0]
+		for i, who := range []string{"a", "b", "c"} {
+			for id := range 4 {
+				r := srv.modernly(modernCall(strconv.Itoa(id), ""), "Authorization", "Bearer "+who)
+				if gjson.Get(r.body, "result.content.0.text").String() != "t" {
+					t.Errorf("%+v", r)
+				}
+			}
+			if n := all.begun(); n != i+1 {
+				t.Errorf("%d sessions begun", n)
+			}
+		}
+	})
+}
+
+// TestLoginCookiesOfUnknownClientsAreNotShared: where nothing says on whose behalf a request comes, the address and the clientInfo do.
+func TestLoginCookiesOfUnknownClientsAreNotShared(t *testing.T) {
+	for kept, shared := range map[string]bool{config.AllCookies: false, config.CookiesOfBalancers: true} {
+		s := newSessionless(t, nil)
+		srv := severalOf(t, newBalancer(t, s), 1, func(c *config.Config) { c.Upstream.Cookies = kept })[0]
+		get := modernRequestOf("1", "prompts/get", `"name":"p",`+meta(`{}`))
+		srv.modernly(get, "peer", "192.0.2.1")
+		for n, at := range []string{"192.0.2.2", "192.0.2.1"} {
+			if r := srv.modernly(get, "peer", at); r.status != 200 {
+				t.Errorf("%+v", r)
+			}
+			cookies := s.Gets(n+2, "prompts/get").Header.Get("Cookie")
+			if got := cookies != ""; got != (shared || n == 1) {
+				t.Errorf("%s: a request from %s has %q", kept, at, cookies)
+			}
+		}
+	}
+}
+
+// TestCookiesAreInNothingThatIsShown, also if the server says what a request has carried.
+func TestCookiesAreInNothingThatIsShown(t *testing.T) {
+	for _, kept := range []string{config.CookiesOfBalancers, config.AllCookies} {
+		var sent []string
+		s := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+			said := "you sent " + strings.NewReplacer("=", " is ", "-", "%2D").Replace(u.Header.Get("Cookie"))
+			for _, c := range u.Request.Cookies() {
+				sent = append(sent, c.Value)
+			}
+			switch {
+			case u.Method == "initialize":
+				u.Open()
+				u.Answer(200, result(u.ID, helloOf("2025-06-18", `{"tools":{}}`)))
+			case u.ID == "":
+			case gjson.Get(u.Text, "params.name").String() == "refused":
+				http.Error(u.Web, said, http.StatusInternalServerError)
+				u.Begun = true
+			case gjson.Get(u.Text, "params.name").String() == "failed":
+				u.Answer(200, rpcError(u.ID, `"code":-32603,"message":"`+said+`"`))
+			default:
+				u.Answer(200, result(u.ID, `"content":[{"type":"text","text":"`+said+`"}]`))
+			}
+		})
+		s.Sessions, s.NoGet = true, true
+		file := filepath.Join(t.TempDir(), "r.jsonl")
+		srv := severalOf(t, newBalancer(t, s), 1, func(c *config.Config) { c.Upstream.Cookies, c.Record.File = kept, file })[0]
+		if err := srv.Record(); err != nil {
+			t.Fatal(err)
+		}
+		session := srv.initialize("2025-06-18")
+		for _, tool := range []string{"ok", "failed", "refused"} {
+			srv.post(session, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`"}}`)
+		}
+		srv.endRecording()
+		srv.recorder = nil
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := map[string]string{"the recording": string(text)}
+		for _, line := range srv.logs.All() {
+			fields, _ := json.Marshal(line.ContextMap())
+			shown["the log"] += line.Message + string(fields) + "\n"
+		}
+		if len(sent) < 3 || !strings.Contains(shown["the recording"], "you sent") || !strings.Contains(shown["the log"], "you sent") {
+			t.Errorf("%d cookies were sent; %v", len(sent), shown)
+		}
+		for where, text := range shown {
+			for _, c := range sent {
+				for _, spelling := range []string{c, strings.ReplaceAll(c, "-", "%2D")} {
+					if strings.Contains(text, spelling) {
+						t.Errorf("%s: %q is in %s: %s", kept, spelling, where, text)
+					}
+				}
+			}
+		}
+	}
 }
