@@ -39,6 +39,9 @@ type HTTPConfig struct {
 	Cookies func(name string) bool
 	Secret  func(name, value string)
 
+	// Pass are the names of headers in responses that callers are told of, in [Outgoing].Told and in a [StatusError].
+	Pass []string
+
 	// Proxy returns the HTTP proxy through which URL is reached, or nil if there is
 	// none. It is called once, and may itself be nil for no proxy. The proxy's user and
 	// password are secrets. A proxy that is itself reached by https is verified by the
@@ -80,6 +83,7 @@ type HTTP struct {
 	credential Credential // nil for none
 	explain    func(*StatusError) error
 	cookies    func(name string) bool // nil for none
+	pass       []string
 	secret     func(name, value string)
 	pool       pool
 	successor  atomic.Pointer[HTTP]
@@ -152,6 +156,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		credential: c.Credential,
 		explain:    c.Explain,
 		cookies:    c.Cookies,
+		pass:       c.Pass,
 		secret:     c.Secret,
 		pool: pool{
 			dial:    connect,

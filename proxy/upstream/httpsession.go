@@ -53,7 +53,7 @@ func (s *HTTPSession) session() (id, version string) {
 
 // Listen opens the stream of a GET. It returns when the server has granted it.
 func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, error) {
-	r := request{kind: listen, header: o.Header, lastEventID: o.LastEventID, repeats: true}
+	r := request{kind: listen, header: o.Header, lastEventID: o.LastEventID, repeats: true, told: o.Told}
 	open := func(r request) (*exchange, error) {
 		x, err := s.exchange(ctx, r)
 		if err != nil {
@@ -141,7 +141,7 @@ func (s *HTTPSession) send(ctx context.Context, m *Outgoing) (*exchange, error) 
 	}
 	return s.exchange(ctx, request{
 		kind: kind, header: m.Header, content: m.Body, repeats: m.Repeats,
-		firstByte: m.FirstByte, silence: m.Silence,
+		firstByte: m.FirstByte, silence: m.Silence, told: m.Told,
 	})
 }
 

@@ -32,9 +32,10 @@ type request struct {
 	id, version, lastEventID string
 	header                   []Header
 	content                  []byte
-	repeats                  bool // as in Outgoing
-	plain                    bool // of a standing stream: no coding but identity is acceptable
-	jar                      *jar // the cookies of the session; nil for none
+	repeats                  bool      // as in Outgoing
+	plain                    bool      // of a standing stream: no coding but identity is acceptable
+	jar                      *jar      // the cookies of the session; nil for none
+	told                     *[]Header // as in Outgoing
 
 	firstByte, silence time.Duration // 0 for those of the server
 	deadline           time.Time     // for the response's head, even if firstByte ends later; zero for none

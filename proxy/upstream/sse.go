@@ -208,7 +208,7 @@ const streamGrace = 5 * time.Second
 func (s *SSESession) postOnce(ctx context.Context, f *feed, target string, m *Outgoing, deadline time.Time) error {
 	x, err := s.http.exchange(ctx, request{
 		kind: post, target: target, header: m.Header, jar: &s.cookies, content: m.Body,
-		firstByte: m.FirstByte, silence: m.Silence, deadline: deadline,
+		firstByte: m.FirstByte, silence: m.Silence, deadline: deadline, told: m.Told,
 	})
 	if err != nil {
 		return err

@@ -42,6 +42,10 @@ type Outgoing struct {
 	Repeats bool     // the server may get it twice: over HTTP it is sent again, once, if its connection was dead
 	Header  []Header // further headers of this message (Authorization, traceparent …): HTTP only
 
+	// Told receives those headers of the response that [HTTPConfig].Pass names, when its head was read: in Send, or while Events waits
+	// for the first event. They do not change. nil for none.
+	Told *[]Header
+
 	// How long the server may take to begin its response, and how long it may be silent
 	// within it; 0 for the limits that the Conn was made with. Every byte ends a
 	// silence, that of a comment too. The limits apply to HTTP only, and for HTTP+SSE
@@ -86,8 +90,9 @@ func HeaderValue(list []Header, name string) string {
 
 // ListenOptions say how a standing stream begins. They matter to HTTP only.
 type ListenOptions struct {
-	LastEventID string   // resume behind this event; "" for a fresh stream
-	Header      []Header // further headers, as in Outgoing
+	LastEventID string    // resume behind this event; "" for a fresh stream
+	Header      []Header  // further headers, as in Outgoing
+	Told        *[]Header // as in Outgoing
 
 	// Parks says that the caller uses Park: if nothing comes for a while, Events ends with sse.ErrInterrupted. A Stream that
 	// cannot be parked ignores it.
