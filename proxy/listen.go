@@ -41,6 +41,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Tokens:       srv.Now().Renewable().Tokens,
 		Pages:        srv.Now().Renewable().Pages,
 		PageHeaders:  srv.Now().Renewable().PageHeaders,
+		PageReads:    srv.Now().Renewable().PageReads,
 		Beside:       oauthClients{srv},
 		Replicas:     srv.Replicas.Inbox(),
 		ReplicasPath: config.ReplicasPath,

@@ -224,6 +224,7 @@ func (u *Upstream) validate() error {
 	if c := u.Cookies; c != CookiesOfBalancers && c != AllCookies && c != NoCookies {
 		all.Addf("upstream.cookies", "%q is not one of %s, %s, %s", c, CookiesOfBalancers, AllCookies, NoCookies)
 	}
+	u.validatePassed(&all)
 	all.Add(u.validateAuth())
 	if u.Version != "" {
 		switch r := translate.Lookup(u.Version); {

@@ -11,7 +11,7 @@ import (
 // The headers that pages may send. "*" would not cover Authorization.
 var (
 	pageHeaders = [...]string{"Authorization", "Content-Type", "Accept", "Last-Event-ID", "Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name",
-		tokenHeader, "traceparent", "tracestate", "baggage"}
+		"DPoP", tokenHeader, "traceparent", "tracestate", "baggage"}
 	pageHeaderPrefix = "mcp-param-"
 )
 
@@ -31,7 +31,7 @@ func (h *HTTP) allowPages(ctx *fasthttp.RequestCtx, path []byte) (answered bool)
 	}
 	out.SetBytesV(fasthttp.HeaderAccessControlAllowOrigin, origin)
 	out.Set(fasthttp.HeaderVary, fasthttp.HeaderOrigin)
-	out.Set(fasthttp.HeaderAccessControlExposeHeaders, pageReads)
+	out.Set(fasthttp.HeaderAccessControlExposeHeaders, h.guests.Load().pageReads)
 	if !h.isPreflight(ctx, path) {
 		return false
 	}

@@ -136,6 +136,7 @@ type Renewable struct {
 	Tokens       []string
 	Pages        []string
 	PageHeaders  []string
+	PageReads    []string
 	Heartbeat    time.Duration
 }
 
@@ -146,6 +147,7 @@ type guests struct {
 	pages  pages
 
 	pageHeaders []string // that pages may send, too
+	pageReads   string   // names of the headers that they may read
 }
 
 // Renew replaces these parts of the configuration by r, for every request from now on,
@@ -153,7 +155,7 @@ type guests struct {
 // token is removed, and its next heartbeat still comes at the old time. Renew may be
 // called at any time.
 func (h *HTTP) Renew(r Renewable) {
-	h.guests.Store(&guests{hosts: newHostList(r.AllowedHosts), tokens: newTokenList(r.Tokens), pages: r.Pages, pageHeaders: r.PageHeaders})
+	h.guests.Store(&guests{hosts: newHostList(r.AllowedHosts), tokens: newTokenList(r.Tokens), pages: r.Pages, pageHeaders: r.PageHeaders, pageReads: strings.Join(append([]string{pageReads}, r.PageReads...), ", ")})
 	h.heartbeat.ns.Store(int64(r.Heartbeat))
 }
 

@@ -220,7 +220,8 @@ func (f *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, res
 	case !f.Table.Reserve(x.Owner):
 		return mcp.Fail(mcp.TooManySessions, "").About(m.ID())
 	}
-	s, answer, early, err := f.begin(x, raw)
+	s, answer, early, told, err := f.begin(x, raw)
+	resp.Header = exchange.AppendHeaders(resp.Header, told)
 	if s == nil {
 		f.Table.Release(x.Owner)
 		resp.Body = answer
@@ -253,8 +254,8 @@ func (f *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, res
 }
 
 // begin sends initialize on a new connection. If no session begins, s is nil and answer is the
-// server's response.
-func (f *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, err error) {
+// server's response. told are its headers that the client gets.
+func (f *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, told []upstream.Header, err error) {
 	id := x.Msg.ID()
 	h := &handshake.Handshake{Opener: f.Opener, Sender: x.Sender, Principal: x.Principal, Owner: x.Owner, RunsFor: x.RunsFor, Peer: x.Peer, Bridges: true, Opening: server.Opening{Of: f.Host, Header: x.From}}
 	s, answer, err = h.Negotiate(x.Ctx, raw)
@@ -267,10 +268,13 @@ func (f *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answ
 	err = h.Conclude(s, answer, err)
 	h.End(s, err)
 	x.Seen, x.Span = h.Seen, h.Span
-	if err != nil {
+	switch {
+	case err != nil:
 		err = clienterror.Of(err).About(id)
+	case s == nil || s.Bridge == nil: // else the answer is dragoman's
+		told = h.Told
 	}
-	return s, answer, h.Early, err
+	return s, answer, h.Early, told, err
 }
 
 func (face *Face) get(req *downstream.Request, resp *downstream.Response) error {
@@ -304,7 +308,8 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		resp.Listen = standing.Listen
 		return nil
 	}
-	st, err := face.Listen(ctx, s, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.From, Parks: true})
+	o := upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.From, Parks: true, Told: new([]upstream.Header)}
+	st, err := face.Listen(ctx, s, o)
 	switch {
 	case errors.Is(err, upstream.ErrNoStream):
 		f := mcp.Fail(mcp.NoStream, "")
@@ -323,6 +328,6 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		return nil
 	}
 	x.Stream = st
-	resp.Listen = standing.Listen
+	resp.Header, resp.Listen = exchange.AppendHeaders(resp.Header, *o.Told), standing.Listen
 	return nil
 }
