@@ -15,10 +15,7 @@ var (
 	pageHeaderPrefix = "mcp-param-"
 )
 
-const (
-	pageReads  = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After"
-	pageMaxAge = "600"
-)
+const pageMaxAge = "600"
 
 // allowPages allows the page that sent the request to read the answer, whatever its status
 // is: otherwise a browser hides a 401, and no login begins. It reports whether the request

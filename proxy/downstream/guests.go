@@ -129,6 +129,9 @@ func (p pages) has(origin []byte) bool {
 	return slices.ContainsFunc(p, func(s string) bool { return s == "*" || strings.EqualFold(s, string(origin)) })
 }
 
+// pageReads are the headers of responses that pages may read in any case.
+const pageReads = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After"
+
 // Renewable is the part of an HTTPConfig that can be changed while connections are
 // open.
 type Renewable struct {
