@@ -109,9 +109,9 @@ func (c *HTTP) use(ctx context.Context, there replacement, header []upstream.Hea
 }
 
 // Delete ends the current session at the server. If the server does not know it, and another replica has replaced it,
-// the other one is ended.
-func (c *HTTP) Delete(ctx context.Context, header []upstream.Header) error {
-	err := c.HTTPSession.Delete(ctx, header)
+// the other one is ended. told is as in [upstream.Outgoing].
+func (c *HTTP) Delete(ctx context.Context, header []upstream.Header, told *[]upstream.Header) error {
+	err := c.HTTPSession.Delete(ctx, header, told)
 	if err == nil || !IsLost(err) || c.host.Shared() == nil {
 		return err
 	}
@@ -122,5 +122,5 @@ func (c *HTTP) Delete(ctx context.Context, header []upstream.Header) error {
 	}
 	c.SetSession(there.Session, c.was.ServerRevision.HeaderName())
 	c.AddCookies(string(there.Cookies))
-	return c.HTTPSession.Delete(ctx, header)
+	return c.HTTPSession.Delete(ctx, header, told)
 }

@@ -71,12 +71,12 @@ func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, erro
 
 // Delete asks the server to end the session, with these further headers. It waits as long as for
 // any other answer. If the server refuses, the error is a *StatusError. Without a session id there is nothing to end,
-// and no request is sent.
-func (s *HTTPSession) Delete(ctx context.Context, header []Header) error {
+// and no request is sent. told is as in [Outgoing].
+func (s *HTTPSession) Delete(ctx context.Context, header []Header, told *[]Header) error {
 	if id, _ := s.session(); id == "" {
 		return nil
 	}
-	x, err := s.exchange(ctx, request{kind: end, header: header})
+	x, err := s.exchange(ctx, request{kind: end, header: header, told: told})
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (s *HTTPSession) Close(ctx context.Context) error {
 	s.mu.RUnlock()
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	err := s.Delete(ctx, header)
+	err := s.Delete(ctx, header, nil)
 	if status, ok := errors.AsType[*StatusError](err); ok && (status.Code == 404 || status.Code == 405) {
 		return nil
 	}

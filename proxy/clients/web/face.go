@@ -80,26 +80,28 @@ func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
 	}
 	defer s.Leave()
 	if !s.Local {
-		if err := f.endUpstream(s, req); err != nil {
+		told, err := f.endUpstream(s, req)
+		if err != nil {
 			f.Refuse(req, resp, err)
 			return
 		}
+		resp.Header = exchange.AppendHeaders(resp.Header, told)
 	}
 	f.Table.DropForGood(s)
 	f.End(s, mcp.Fail(mcp.SessionUnknown, "it was ended"))
 }
 
-// endUpstream sends DELETE to a server that has given the session an id.
-func (face *Face) endUpstream(s *session.Session, req *downstream.Request) error {
+// endUpstream sends DELETE to a server that has given the session an id. told are the headers of its response that the client gets.
+func (face *Face) endUpstream(s *session.Session, req *downstream.Request) (told []upstream.Header, err error) {
 	if s.Bridge != nil {
-		return nil // the server does not know the session
+		return nil, nil // the server does not know the session
 	}
 	if s.Renewing == nil {
 		f := mcp.Fail(mcp.NotDeleted, "")
 		f.Header = []mcp.Header{{Name: "Allow", Value: "GET, POST"}}
-		return f
+		return nil, f
 	}
-	err := s.Renewing.Delete(req.Ctx, face.AppendPassed(nil, req.Header))
+	err = s.Renewing.Delete(req.Ctx, face.AppendPassed(nil, req.Header), &told)
 	switch status, _ := errors.AsType[*upstream.StatusError](err); {
 	case status != nil && status.Code == fasthttp.StatusNotFound:
 		face.Table.DropForGood(s)
@@ -107,7 +109,7 @@ func (face *Face) endUpstream(s *session.Session, req *downstream.Request) error
 	case err == nil:
 		s.Release(mcp.Fail(mcp.SessionUnknown, "it was ended")) // so that no user is asked again
 	}
-	return err
+	return told, err
 }
 
 // Rescue writes the error response for a request whose handler panicked.
