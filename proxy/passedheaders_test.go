@@ -91,6 +91,23 @@ func TestClientGetsTheHeadersOfTheServersResponse(t *testing.T) {
 	}
 }
 
+// TestHandshakeClientGetsTheHeadersOfAModernServer that come with the response to its request.
+func TestHandshakeClientGetsTheHeadersOfAModernServer(t *testing.T) {
+	status := 200
+	srv := severalOf(t, telling(t, true, &status), 1)[0]
+	session := srv.initialize("2025-06-18")
+	get := `{"jsonrpc":"2.0","id":8,"method":"prompts/get","params":{"name":"p"}}`
+	for range 2 {
+		if r := srv.post(session, get); has(r, "prompts/get") != "" || r.status != 200 {
+			t.Errorf("%s: %+v", has(r, "prompts/get"), r)
+		}
+	}
+	status = 401
+	if r := srv.post(session, get); has(r, "prompts/get") != "" || r.status != 401 {
+		t.Errorf("%s: %+v", has(r, "prompts/get"), r)
+	}
+}
+
 func TestModernClientGetsTheHeadersOfTheServersResponse(t *testing.T) {
 	status := 200
 	srv := severalOf(t, telling(t, true, &status), 1)[0]

@@ -39,7 +39,12 @@ func (c *httpClient) Send(e sse.Event) error {
 }
 
 // appendTold appends the headers of the server's response that the client gets.
-func (x *Exchange) appendTold(header []mcp.Header) []mcp.Header { return AppendHeaders(header, x.told) }
+func (x *Exchange) appendTold(header []mcp.Header) []mcp.Header {
+	if x.across != nil {
+		return AppendHeaders(header, x.across.Told())
+	}
+	return AppendHeaders(header, x.told)
+}
 
 // AppendHeaders appends headers of the server to those of a response for a client.
 func AppendHeaders(dst []mcp.Header, list []upstream.Header) []mcp.Header {
