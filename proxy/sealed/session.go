@@ -47,6 +47,16 @@ type Session struct {
 	Cookies string // those that the server has set, at most MaxCookies bytes; "" for none. They are secrets
 }
 
+// RoomForCookies returns how long Cookies may be, so that the id is not longer than MaxNamed: the client may be another dragoman.
+func (t *Session) RoomForCookies() int {
+	const seal = 12 + 16 // nonce and tag of AES-GCM
+	others := encoding.EncodedLen(sessionNamed + len(t.Home) + len(t.ClientInfo) + len(t.Capabilities) + len(t.Named) + 3*2 + seal)
+	if others > MaxNamed {
+		return MaxCookies
+	}
+	return min(MaxCookies, encoding.DecodedLen(MaxNamed-others))
+}
+
 // Introduce stores the client's clientInfo and capabilities, both JSON, in t, as far as they fit.
 func (t *Session) Introduce(client, can string) {
 	if t.ClientInfo = client; len(client) > MaxIntroduced {

@@ -60,6 +60,23 @@ func TestSessionIDContainsTheSession(t *testing.T) {
 	}
 }
 
+// TestIDOfASessionWithCookiesFitsIntoAnother: one dragoman may be in front of another.
+func TestIDOfASessionWithCookiesFitsIntoAnother(t *testing.T) {
+	s := testSealer(t, "http://a/mcp", 1)
+	for _, about := range []int{0, 100, 300, MaxIntroduced} {
+		for _, named := range []int{0, 36, 200, MaxNamed} {
+			k := testTicket(strings.Repeat("n", named))
+			k.ClientInfo, k.Capabilities = strings.Repeat("i", about), strings.Repeat("c", about)
+			before := len(s.SealSession(k))
+			room := k.RoomForCookies()
+			k.Cookies = strings.Repeat("k", room)
+			if n := len(s.SealSession(k)); n > MaxNamed && before <= MaxNamed || room > MaxCookies || before < 1500 && room < 300 {
+				t.Errorf("an id of %d bytes has %d with %d of cookies", before, n, room)
+			}
+		}
+	}
+}
+
 func TestInvalidSessionIDsAreRefused(t *testing.T) {
 	mine := testSealer(t, "http://a/mcp", 1)
 	k := testTicket("theirs")

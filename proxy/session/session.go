@@ -167,7 +167,7 @@ func (s *Session) Who() string {
 func (s *Session) ForReplicas() sealed.Session {
 	t := s.Session
 	if s.Web != nil && !t.Local {
-		t.Cookies = s.Web.Cookies(sealed.MaxCookies)
+		t.Cookies = s.Web.Cookies(t.RoomForCookies())
 	}
 	return t
 }
