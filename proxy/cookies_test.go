@@ -412,3 +412,37 @@ func TestCookiesAreInNothingThatIsShown(t *testing.T) {
 		}
 	}
 }
+
+// TestReplicaThatGoesOnWithATaskHasTheCookies of the session that the task belongs to.
+func TestReplicaThatGoesOnWithATaskHasTheCookies(t *testing.T) {
+	var servers []*taskingServer
+	var b *balancer
+	overEngines(t, func(t *testing.T) peer {
+		servers = nil
+		var handlers []http.Handler
+		for range 2 {
+			s := newTaskingServer(t)
+			s.Sessions = true
+			servers, handlers = append(servers, s), append(handlers, s)
+		}
+		b = newBalancer(t, handlers...)
+		return b
+	}, func(t *testing.T, c *cluster) {
+		for range 2 { // whichever server is the next one
+			first, _, stop := c.start()
+			if r := first.modernly(callAsTask("4", "slow")); gjson.Get(r.body, "result.taskId").String() != "t1" {
+				t.Fatalf("%+v", r)
+			}
+			stop()
+			second, _, stop := c.start()
+			second.modernly(modernRequestOf("4", "tools/list", meta(`{}`))) // finds out what the server is
+			bare := b.withoutCookie()
+			get := ofTaskModern("5", "tasks/get", "t1", "")
+			sameJSON(t, second.onTask(get).body, result("5", `"status":"working",`+stateOfT1))
+			stop()
+			if n := b.withoutCookie() - bare; n != 0 {
+				t.Errorf("%d requests without a cookie", n)
+			}
+		}
+	})
+}
