@@ -245,7 +245,7 @@ func newReplicas(srv *Server) *replicas.Replicas {
 		Settings: func() replicas.Settings {
 			now := srv.Now()
 			return replicas.Settings{
-				Addresses: now.Config.Bridge.Peers, Sealer: now.Sealer, MaxMessage: int(now.Config.Limits.UpstreamMessage),
+				Addresses: now.Config.Bridge.Peers, Sealer: now.Sealer, MaxMessage: int(now.Config.Limits.UpstreamMessage), Pass: now.Config.Upstream.PassHeaders,
 				Certificate: now.Guard.Cert, Roots: now.Guard.PeerRoots,
 			}
 		},

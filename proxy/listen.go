@@ -42,6 +42,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Pages:        srv.Now().Renewable().Pages,
 		PageHeaders:  srv.Now().Renewable().PageHeaders,
 		Once:         srv.Now().Renewable().Once,
+		PageReads:    srv.Now().Renewable().PageReads,
 		Beside:       oauthClients{srv},
 		Replicas:     srv.Replicas.Inbox(),
 		ReplicasPath: config.ReplicasPath,

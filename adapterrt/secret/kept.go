@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -17,6 +18,10 @@ const (
 // Kept are the secrets that a process has sent or read lately. The zero value has none. A nil *Kept keeps none. It is safe for
 // concurrent use.
 type Kept struct {
+	// Most is how many are kept; 0 for the most that there can be. It is for secrets that change all the time: the first text behind
+	// a change costs some microseconds for each that is kept.
+	Most int
+
 	mu   sync.Mutex
 	size int
 	now  atomic.Pointer[kept]
@@ -52,7 +57,7 @@ func (k *Kept) add(s string) {
 		next.list = slices.Clone(was.list)
 	}
 	next.list = append(next.list, s)
-	for k.size += len(s); len(next.list) > mostKept || k.size > mostKeptBytes; next.list = next.list[1:] {
+	for k.size += len(s); len(next.list) > cmp.Or(k.Most, mostKept) || k.size > mostKeptBytes; next.list = next.list[1:] {
 		k.size -= len(next.list[0])
 	}
 	for _, one := range next.list {
@@ -76,13 +81,13 @@ func (k *Kept) Set() *Set {
 // Known are the secrets that a text must not show: those of a configuration, and those that were sent or read since, of dragoman and of
 // its clients. The zero value has none.
 type Known struct {
-	Configured    *Set
-	Sent, Clients *Kept
+	Configured             *Set
+	Sent, Clients, Cookies *Kept
 }
 
 // Sets returns the secrets of now, with more.
 func (k Known) Sets(more ...*Set) []*Set {
-	return append([]*Set{k.Configured, k.Sent.Set(), k.Clients.Set()}, more...)
+	return append([]*Set{k.Configured, k.Sent.Set(), k.Clients.Set(), k.Cookies.Set()}, more...)
 }
 
 // Strike returns text without the secrets of now.

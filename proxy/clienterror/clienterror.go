@@ -158,6 +158,9 @@ func refusedWith(e *upstream.StatusError, err error) *mcp.Failure {
 			f.Header = append(f.Header, mcp.Header{Name: h.Name, Value: h.Value})
 		}
 	}
+	for _, h := range e.Passed {
+		f.Header = append(f.Header, mcp.Header{Name: h.Name, Value: h.Value})
+	}
 	var m wire.Message
 	if m.Scan(e.Body, nil) != nil || m.Kind != wire.Error {
 		said := PlainWords(e)

@@ -93,6 +93,7 @@ type opened struct {
 }
 
 func (o *opened) About() *sealed.Session      { return &o.s.Session }
+func (o *opened) ForReplicas() sealed.Session { return o.s.ForReplicas() }
 func (o *opened) Tools() *toolindex.Index     { return &o.s.Tools }
 func (o *opened) Down() *translate.Translator { return o.s.Down }
 func (o *opened) Piped() bool                 { return o.s.Piped }

@@ -131,6 +131,13 @@ type Admin struct {
 	Listen string `yaml:"listen"`
 }
 
+// The values of upstream.cookies.
+const (
+	CookiesOfBalancers = "balancers"
+	AllCookies         = "all"
+	NoCookies          = "none"
+)
+
 // Upstream sets the server: URL or Command.
 type Upstream struct {
 	// URL is the server's Streamable HTTP endpoint, or its stream of HTTP+SSE: http, https, or unix:/run/server.sock:/mcp for a unix
@@ -152,7 +159,15 @@ type Upstream struct {
 	// Headers are sent with every HTTP request to the server. Values may contain ${NAME}. They are secrets
 	// and never logged.
 	Headers map[string]string `yaml:"headers"`
-	Auth    UpstreamAuth      `yaml:"auth"`
+	// Cookies says which cookies of the server further requests of the same session carry: balancers for those with which load
+	// balancers find the server of a session again (AWSALB*, ARRAffinity*, GCLB, __cf_bm, __cflb, SERVERID, route), all for all,
+	// also those of a login, none for none. Clients never get them.
+	Cookies string `yaml:"cookies"`
+	// PassHeaders names headers of the server's responses that clients get, beside WWW-Authenticate and Retry-After of refusals. They come
+	// with the response to the same request over Streamable HTTP, if that is not from a cache and the session with the server is not
+	// one of dragoman's own. A value over 2 KiB is left out.
+	PassHeaders []string     `yaml:"pass_headers"`
+	Auth        UpstreamAuth `yaml:"auth"`
 	// CAFile is a PEM file of the authorities that the server's certificate is verified with; "" for the
 	// system's.
 	CAFile string `yaml:"ca_file" file:"reload"`
@@ -409,6 +424,8 @@ func Default() Config {
 		Upstream: Upstream{
 			PassEnv:          upstream.DefaultEnv(),
 			Transport:        string(upstream.Auto),
+			Cookies:          CookiesOfBalancers,
+			PassHeaders:      defaultPassed(),
 			ConnectTimeout:   5 * time.Second,
 			DeadAfter:        25 * time.Second,
 			HandshakeTimeout: time.Minute,

@@ -74,6 +74,7 @@ func limits() map[string]schema {
 		"credential_store":                 oneOf("auto", "keyring", "memory", "store"),
 		"oauth.relay":                      oneOf("metadata", "oauth", "none"),
 		"upstream.transport":               {"examples": []string{"auto", "http", "sse"}},
+		"upstream.cookies":                 oneOf(CookiesOfBalancers, AllCookies, NoCookies),
 		"upstream.version":                 oneOf(append(translate.Names(), "")...),
 		"upstream.auth.type":               oneOf("", AuthNone, AuthTokenFile, AuthClientCredentials, AuthJWTBearer, AuthLogin),
 		"upstream.auth.key_audience":       oneOf(KeyForIssuer, KeyForTokenEndpoint),

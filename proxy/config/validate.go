@@ -221,6 +221,10 @@ func (u *Upstream) validate() error {
 			all.Addf("upstream.headers."+name, "value holds a line break")
 		}
 	}
+	if c := u.Cookies; c != CookiesOfBalancers && c != AllCookies && c != NoCookies {
+		all.Addf("upstream.cookies", "%q is not one of %s, %s, %s", c, CookiesOfBalancers, AllCookies, NoCookies)
+	}
+	u.validatePassed(&all)
 	all.Add(u.validateAuth())
 	if u.Version != "" {
 		switch r := translate.Lookup(u.Version); {

@@ -73,7 +73,7 @@ func TestOwnPathsComeFirst(t *testing.T) {
 
 // TestWebPagesMayReadEveryResponse, refusals included: otherwise browsers hide a 401.
 func TestWebPagesMayReadEveryResponse(t *testing.T) {
-	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{"x"}, Pages: []string{"https://page.example"}})
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{"x"}, Pages: []string{"https://page.example"}, PageReads: []string{"DPoP-Nonce", "Link"}})
 	const page = "Origin: https://page.example\r\n"
 	for _, c := range []struct {
 		request string
@@ -86,7 +86,7 @@ func TestWebPagesMayReadEveryResponse(t *testing.T) {
 		res, _ := ask(t, s.addr, c.request)
 		h := res.Header
 		if res.StatusCode != c.status || h.Get("Access-Control-Allow-Origin") != "https://page.example" || h.Get("Vary") != "Origin" ||
-			!strings.Contains(h.Get("Access-Control-Expose-Headers"), "WWW-Authenticate") || h.Get("Access-Control-Allow-Credentials") != "" {
+			h.Get("Access-Control-Expose-Headers") != "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After, DPoP-Nonce, Link" || h.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%d %v", res.StatusCode, h)
 		}
 	}

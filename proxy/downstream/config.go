@@ -53,6 +53,8 @@ type HTTPConfig struct {
 	Pages []string
 	// PageHeaders are further headers that these pages may send.
 	PageHeaders []string
+	// PageReads are further headers of responses that these pages may read.
+	PageReads []string
 
 	// WithoutID reports whether clients of this revision get an error that belongs to no message without an id; others
 	// get it with the id null. nil means never.

@@ -11,14 +11,11 @@ import (
 // The headers that pages may send. "*" would not cover Authorization.
 var (
 	pageHeaders = [...]string{"Authorization", "Content-Type", "Accept", "Last-Event-ID", "Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name",
-		tokenHeader, "traceparent", "tracestate", "baggage"}
+		"DPoP", tokenHeader, "traceparent", "tracestate", "baggage"}
 	pageHeaderPrefix = "mcp-param-"
 )
 
-const (
-	pageReads  = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After"
-	pageMaxAge = "600"
-)
+const pageMaxAge = "600"
 
 // allowPages allows the page that sent the request to read the answer, whatever its status
 // is: otherwise a browser hides a 401, and no login begins. It reports whether the request
@@ -31,7 +28,7 @@ func (h *HTTP) allowPages(ctx *fasthttp.RequestCtx, path []byte) (answered bool)
 	}
 	out.SetBytesV(fasthttp.HeaderAccessControlAllowOrigin, origin)
 	out.Set(fasthttp.HeaderVary, fasthttp.HeaderOrigin)
-	out.Set(fasthttp.HeaderAccessControlExposeHeaders, pageReads)
+	out.Set(fasthttp.HeaderAccessControlExposeHeaders, h.guests.Load().pageReads)
 	if !h.isPreflight(ctx, path) {
 		return false
 	}

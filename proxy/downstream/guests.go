@@ -142,6 +142,9 @@ func (p pages) has(origin []byte) bool {
 	return slices.ContainsFunc(p, func(s string) bool { return s == "*" || strings.EqualFold(s, string(origin)) })
 }
 
+// pageReads are the headers of responses that pages may read in any case.
+const pageReads = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After"
+
 // Renewable is the part of an HTTPConfig that can be changed while connections are
 // open.
 type Renewable struct {
@@ -149,6 +152,7 @@ type Renewable struct {
 	Tokens       []string
 	Pages        []string
 	PageHeaders  []string
+	PageReads    []string
 	Once         []string
 	Heartbeat    time.Duration
 }
@@ -160,6 +164,7 @@ type guests struct {
 	pages  pages
 
 	pageHeaders []string // that pages may send, too
+	pageReads   string   // names of the headers that they may read
 	once        []string // headers that may occur only once
 }
 
@@ -168,7 +173,7 @@ type guests struct {
 // token is removed, and its next heartbeat still comes at the old time. Renew may be
 // called at any time.
 func (h *HTTP) Renew(r Renewable) {
-	h.guests.Store(&guests{hosts: newHostList(r.AllowedHosts), tokens: newTokenList(r.Tokens), pages: r.Pages, pageHeaders: r.PageHeaders, once: r.Once})
+	h.guests.Store(&guests{hosts: newHostList(r.AllowedHosts), tokens: newTokenList(r.Tokens), pages: r.Pages, pageHeaders: r.PageHeaders, pageReads: strings.Join(append([]string{pageReads}, r.PageReads...), ", "), once: r.Once})
 	h.heartbeat.ns.Store(int64(r.Heartbeat))
 }
 

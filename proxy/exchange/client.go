@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -26,7 +27,7 @@ func (c *httpClient) Send(e sse.Event) error {
 	x := c.x
 	if !x.Streamed {
 		x.StartStream()
-		c.resp.Header = x.Clock.AppendTo(c.resp.Header)
+		c.resp.Header = x.Clock.AppendTo(x.appendTold(c.resp.Header))
 		if x.lane != nil {
 			x.buffer = x.Session.Lanes.Trails.Begin(&session.ResumableCall{Call: x.Call, Open: x.Session.Open, Stream: x.lane}, x.Stop)
 		}
@@ -35,6 +36,22 @@ func (c *httpClient) Send(e sse.Event) error {
 		x.buffer.Record(&e, x.Final)
 	}
 	return c.to.Send(e)
+}
+
+// appendTold appends the headers of the server's response that the client gets.
+func (x *Exchange) appendTold(header []mcp.Header) []mcp.Header {
+	if x.across != nil {
+		return AppendHeaders(header, x.across.Told())
+	}
+	return AppendHeaders(header, x.told)
+}
+
+// AppendHeaders appends headers of the server to those of a response for a client.
+func AppendHeaders(dst []mcp.Header, list []upstream.Header) []mcp.Header {
+	for _, h := range list {
+		dst = append(dst, mcp.Header{Name: h.Name, Value: h.Value})
+	}
+	return dst
 }
 
 // late returns the last event of an event stream whose reading has failed with err: an error instead of the response.

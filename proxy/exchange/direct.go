@@ -100,6 +100,7 @@ func (x *Exchange) enquire(body []byte) *results.Enquiry {
 // sendKept sends x's request, or returns a stream of the cached result.
 func (x *Exchange) sendKept(e *results.Enquiry, body []byte) (upstream.Stream, error) {
 	o := x.Outgoing
+	o.Told = nil // the result may be for others
 	var err error
 	if o.Body, err = x.Common.Host.Memory().Clone(x.Ctx, large.RequestWait, large.RequestCopy, body); err != nil { // a copy, as the request may have to wait
 		return nil, err

@@ -150,12 +150,13 @@ func (x *Exchange) Post(raw []byte, resp *downstream.Response) (err error) {
 	if x.client.await != nil && x.Call != nil && x.Call.Method != wire.Initialize { // whose head names the session
 		x.client.await(x.Call.ID)
 	}
+	x.tells = &x.told
 	st, err := x.Forward(out)
 	if err != nil && !x.Unowed(err) {
 		return x.Common.Failed(x, err)
 	}
 	if st == nil {
-		resp.Status = fasthttp.StatusAccepted
+		resp.Header, resp.Status = x.appendTold(resp.Header), fasthttp.StatusAccepted
 		return nil
 	}
 	x.Stream = st
@@ -179,7 +180,7 @@ func (x *Exchange) Post(raw []byte, resp *downstream.Response) (err error) {
 		if x.Msg.Kind == wire.Error {
 			resp.Status = x.Session.Direct.Status(last.Data)
 		}
-		resp.Body = last.Data
+		resp.Header, resp.Body = x.appendTold(resp.Header), last.Data
 	}
 	return nil
 }
@@ -202,7 +203,7 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 	}
 	marked, header := x.Span.Sent(body, x.From)
 	x.observeForward(marked)
-	x.Outgoing = upstream.Outgoing{Body: marked, Request: x.Call != nil, Header: header, Stale: x.isStale, Waits: x.Waiting, Logs: x.Crossing.WantsLogs()}
+	x.Outgoing = upstream.Outgoing{Body: marked, Request: x.Call != nil, Header: header, Stale: x.isStale, Waits: x.Waiting, Logs: x.Crossing.WantsLogs(), Told: x.tells}
 	if x.Call != nil {
 		x.Outgoing.Repeats = x.Call.Method.Reads()
 		limit := x.Common.Now().Silence[x.Call.Method]

@@ -81,11 +81,13 @@ type state struct {
 	Slot        int
 	Cancels     bool // the message is notifications/cancelled for the request in key
 	Outgoing    upstream.Outgoing
-	Waiting     *upstream.Waiting // as in Outgoing; of a client on a pipe
-	Handed      *upstream.Handed  // the message, if it waits for a busy server; else nil
-	Lasts       bool              // the client's message must stay as it is
-	Spare       []byte            // memory for what a large message of the client becomes; nil for none
-	Scanned     *wire.Message     // the client's message, scanned before; nil for none
+	Waiting     *upstream.Waiting  // as in Outgoing; of a client on a pipe
+	Handed      *upstream.Handed   // the message, if it waits for a busy server; else nil
+	tells       *[]upstream.Header // told, if the client gets headers of the server's response; else nil
+	told        []upstream.Header
+	Lasts       bool          // the client's message must stay as it is
+	Spare       []byte        // memory for what a large message of the client becomes; nil for none
+	Scanned     *wire.Message // the client's message, scanned before; nil for none
 
 	Clock     trace.Stopwatch
 	Span      *telemetry.Call // of the client's message; nil for none

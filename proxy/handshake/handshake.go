@@ -231,7 +231,8 @@ func (h *Handshake) sendProposal(ctx context.Context, raw []byte, propose *trans
 	}
 	h.Sent = body
 	h.observeProposal(body, propose, observe.Why{Translator: up, Known: translate.Known{Facts: h.Facts}}, losses)
-	o := &upstream.Outgoing{Body: body, Request: true, Header: h.Header}
+	h.Told = nil
+	o := &upstream.Outgoing{Body: body, Request: true, Header: h.Header, Told: &h.Told}
 	span := telemetry.Ask(ctx, o, propose.Name)
 	defer func() {
 		span.Answered(answer)

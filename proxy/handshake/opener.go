@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -56,10 +57,11 @@ type Handshake struct {
 	vc     *translate.Revision
 	asked  string // the revision that the client asked for
 	Facts  wire.Facts
-	named  string          // the server's session id
-	answer []byte          // the server's response, as it came
-	tools  [][]byte        // the server's tools, if readTools has read them
-	Span   *telemetry.Call // of the client's initialize; nil for none
+	Told   []upstream.Header // of the response to the last initialize, for the client
+	named  string            // the server's session id
+	answer []byte            // the server's response, as it came
+	tools  [][]byte          // the server's tools, if readTools has read them
+	Span   *telemetry.Call   // of the client's initialize; nil for none
 
 	Seen *observe.Call // nil if the call is not observed
 }

@@ -92,12 +92,15 @@ type Credentials struct {
 	Sent secret.Kept
 	// Clients are the secrets of clients in requests that something observes. Elsewhere a request's own are looked for.
 	Clients secret.Kept
+	// Cookies are those of balancers that the server has set. Most change with each response, so that few are kept.
+	Cookies secret.Kept
 }
 
 // NewCredentials returns Credentials that keep tokens in the [TokenStore] of cfg.
 func NewCredentials(cfg *config.Config, log *zap.Logger) *Credentials {
 	return &Credentials{
-		store: TokenStore(cfg, log),
+		Cookies: secret.Kept{Most: 32},
+		store:   TokenStore(cfg, log),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_oauth_tokens_total",
 			Help: "Token requests to the server's authorization server, by grant and result (ok or failed).",

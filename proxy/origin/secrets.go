@@ -15,7 +15,7 @@ import (
 func (o *Origin) Known(cfg *config.Config, more ...string) secret.Known {
 	k := secret.Known{Configured: secret.NewSet(append(Secrets(cfg), more...)...)}
 	if o.Credentials != nil {
-		k.Sent, k.Clients = &o.Credentials.Sent, &o.Credentials.Clients
+		k.Sent, k.Clients, k.Cookies = &o.Credentials.Sent, &o.Credentials.Clients, &o.Credentials.Cookies
 	}
 	return k
 }

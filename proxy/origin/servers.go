@@ -45,6 +45,9 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 		MaxMessage:       int(cfg.Limits.UpstreamMessage),
 		Proxy:            WebProxy,
 		Memory:           memory,
+		Pass:             u.PassHeaders,
+		Cookies:          keptCookies(u.Cookies),
+		Secret:           in.keepCookie,
 	}
 	var err error
 	if c.TLS, err = TLS(u); err != nil {

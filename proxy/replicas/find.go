@@ -323,6 +323,7 @@ func (d *directory) link(at address) (*link, error) {
 			IdleTimeout:      quietPeer,
 			MaxMessage:       2 * now.MaxMessage, // translation can make a message longer
 			Memory:           d.Memory,
+			Pass:             now.Pass,
 		}
 		if now.Certificate != nil {
 			cfg.URL = "https://" + at.at + config.ReplicasPath

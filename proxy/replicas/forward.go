@@ -114,8 +114,15 @@ func respondStatus(status *upstream.StatusError, resp *downstream.Response) {
 			resp.Header = append(resp.Header, mcp.Header{Name: h.Name, Value: h.Value})
 		}
 	}
+	appendHeaders(resp, status.Passed)
 	if gjson.ValidBytes(status.Body) {
 		resp.Body = status.Body
+	}
+}
+
+func appendHeaders(resp *downstream.Response, list []upstream.Header) {
+	for _, h := range list {
+		resp.Header = append(resp.Header, mcp.Header{Name: h.Name, Value: h.Value})
 	}
 }
 
@@ -133,8 +140,9 @@ type answer struct {
 	id       []byte       // of the request whose answer the client waits for; nil for none
 	lost     *mcp.Failure // failure of the request if its answer is lost
 	first    sse.Event
-	pending  bool // pass has not sent first yet
-	standing bool // this is the stream of a GET
+	pending  bool              // pass has not sent first yet
+	standing bool              // this is the stream of a GET
+	told     []upstream.Header // that the client gets
 }
 
 // begin sends the request. For a standing stream it returns when the replica has granted
@@ -149,10 +157,10 @@ func (a *answer) begin(req *downstream.Request, f sealed.Forward) (err error) {
 	if f.Method == "GET" {
 		a.free = context.AfterFunc(a.of.Draining, func() { stop(errDraining) })
 		a.standing = true
-		a.st, err = conn.Listen(ctx, upstream.ListenOptions{Header: header("GET")})
+		a.st, err = conn.Listen(ctx, upstream.ListenOptions{Header: header("GET"), Told: &a.told})
 		return err
 	}
-	out := upstream.Outgoing{Body: req.Body, Request: f.Method == "POST", Header: header("POST")}
+	out := upstream.Outgoing{Body: req.Body, Request: f.Method == "POST", Header: header("POST"), Told: &a.told}
 	if a.st, err = conn.Send(ctx, &out); a.st == nil { // the end of a session has no answer
 		return err
 	}
@@ -164,6 +172,7 @@ func (a *answer) begin(req *downstream.Request, f sealed.Forward) (err error) {
 // respond gives the response the same form as at the other replica: one body, or a
 // stream.
 func (a *answer) respond(client mcp.Peer, resp *downstream.Response) {
+	appendHeaders(resp, a.told)
 	if a.st == nil {
 		resp.Done = a.end
 		return

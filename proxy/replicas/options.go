@@ -20,6 +20,7 @@ type Settings struct {
 	Addresses   []string // of replicas, host:port
 	Sealer      *sealed.Sealer
 	MaxMessage  int              // bytes
+	Pass        []string         // names of the server's headers that clients get
 	Certificate *tls.Certificate // the certificate of this replica; nil for none
 	Roots       *x509.CertPool   // verify other certificates; nil for the system's roots
 }

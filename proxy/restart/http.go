@@ -322,6 +322,7 @@ func (c *HTTP) begin(ctx context.Context, header []upstream.Header) error {
 	if next.Web == nil {
 		return mcp.Fail(mcp.SessionUnknown, "")
 	}
+	next.Web.ShareCookies(c.HTTPSession)
 	h := &server.Opening{Of: c.host, Begun: *next, Header: header, ID: []byte(`"dragoman:0"`)}
 	m, named, err := initializeAgain(ctx, h, c.was)
 	if err != nil {

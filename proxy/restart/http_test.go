@@ -450,7 +450,7 @@ func TestReplicasReplaceALostSessionOnce(t *testing.T) {
 
 	// A replica that did not see the loss ends the session that is there now.
 	third := f.session(t, f.Opened()[0].ID, stores[2])
-	if err := third.Delete(t.Context(), nil); err != nil {
+	if err := third.Delete(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if last := f.Last(); last.Text != "DELETE" || last.Session != first.SessionID() {

@@ -25,8 +25,9 @@ const lockLife = 10 * time.Second
 
 // replacement is what the store has of a lost session.
 type replacement struct {
-	Session string `json:"session"` // the server's id of the session that has replaced it
-	Partial bool   `json:"partial"` // the log level and the subscriptions were not restored
+	Session string `json:"session"`           // the server's id of the session that has replaced it
+	Partial bool   `json:"partial"`           // the log level and the subscriptions were not restored
+	Cookies []byte `json:"cookies,omitempty"` // in base64, as they need not be UTF-8
 }
 
 // key returns the key of the replacement of the session that the client's session began with.
@@ -65,7 +66,7 @@ func (c *HTTP) share(ctx context.Context, header []upstream.Header, begin func()
 		return nil
 	}
 	c.mu.Lock()
-	there = replacement{Session: c.SessionID(), Partial: c.lacks}
+	there = replacement{Session: c.SessionID(), Partial: c.lacks, Cookies: []byte(c.Cookies(sealed.MaxCookies))}
 	c.mu.Unlock()
 	value, err = json.Marshal(there)
 	if err == nil {
@@ -89,6 +90,8 @@ func (c *HTTP) use(ctx context.Context, there replacement, header []upstream.Hea
 	if next.Web == nil {
 		return false
 	}
+	next.Web.ShareCookies(c.HTTPSession)
+	next.Web.AddCookies(string(there.Cookies))
 	h := &server.Opening{Of: c.host, Begun: *next, Header: header, ID: []byte(`"dragoman:0"`)}
 	if err := c.resend(ctx, h, mcp.Request(h.ID, wire.Ping, "")); err != nil && IsLost(err) {
 		return false
@@ -106,9 +109,9 @@ func (c *HTTP) use(ctx context.Context, there replacement, header []upstream.Hea
 }
 
 // Delete ends the current session at the server. If the server does not know it, and another replica has replaced it,
-// the other one is ended.
-func (c *HTTP) Delete(ctx context.Context, header []upstream.Header) error {
-	err := c.HTTPSession.Delete(ctx, header)
+// the other one is ended. told is as in [upstream.Outgoing].
+func (c *HTTP) Delete(ctx context.Context, header []upstream.Header, told *[]upstream.Header) error {
+	err := c.HTTPSession.Delete(ctx, header, told)
 	if err == nil || !IsLost(err) || c.host.Shared() == nil {
 		return err
 	}
@@ -118,5 +121,6 @@ func (c *HTTP) Delete(ctx context.Context, header []upstream.Header) error {
 		return err
 	}
 	c.SetSession(there.Session, c.was.ServerRevision.HeaderName())
-	return c.HTTPSession.Delete(ctx, header)
+	c.AddCookies(string(there.Cookies))
+	return c.HTTPSession.Delete(ctx, header, told)
 }

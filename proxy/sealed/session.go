@@ -21,6 +21,9 @@ const MaxNamed = 2 << 10
 // MaxIntroduced is the greatest length, in bytes, of clientInfo in an id, and that of the client's capabilities.
 const MaxIntroduced = 512
 
+// MaxCookies is the greatest length of the server's cookies in an id, in bytes: those that balancers set take some hundred.
+const MaxCookies = 1 << 10
+
 // ErrNamedTooLong refuses a server's session id that does not fit into ours.
 var ErrNamedTooLong = fmt.Errorf("the server's session id is longer than %d bytes", MaxNamed)
 
@@ -40,6 +43,18 @@ type Session struct {
 	Home         ID
 	ClientInfo   string // clientInfo, only name and version if it is long; "" if these are too long
 	Capabilities string // clientCapabilities; "" if they are too long
+
+	Cookies string // those that the server has set, at most MaxCookies bytes; "" for none. They are secrets
+}
+
+// RoomForCookies returns how long Cookies may be, so that the id is not longer than MaxNamed: the client may be another dragoman.
+func (t *Session) RoomForCookies() int {
+	const seal = 12 + 16 // nonce and tag of AES-GCM
+	others := encoding.EncodedLen(sessionNamed + len(t.Home) + len(t.ClientInfo) + len(t.Capabilities) + len(t.Named) + 3*2 + seal)
+	if others > MaxNamed {
+		return MaxCookies
+	}
+	return min(MaxCookies, encoding.DecodedLen(MaxNamed-others))
 }
 
 // Introduce stores the client's clientInfo and capabilities, both JSON, in t, as far as they fit.
@@ -56,6 +71,7 @@ func (t *Session) Introduce(client, can string) {
 const (
 	sessionForm   = 3 // the first byte; another layout gets another number: 1 and 2 had no owner
 	sessionHomed  = 4 // the form with Home, ClientInfo and Capabilities
+	sessionKnown  = 5 // that with Cookies, too
 	sessionMade   = 1
 	sessionClient = sessionMade + 8
 	sessionServer = sessionClient + 1
@@ -83,10 +99,14 @@ func (s *Sealer) SealSession(t Session) string {
 	copy(plain[sessionMark:], t.Owner[:])
 	binary.BigEndian.PutUint64(plain[sessionSerial:], t.Serial.Process)
 	binary.BigEndian.PutUint64(plain[sessionSerial+8:], t.Serial.Number)
-	if t.Home != (ID{}) || t.ClientInfo != "" || t.Capabilities != "" {
+	if t.Home != (ID{}) || t.ClientInfo != "" || t.Capabilities != "" || t.Cookies != "" {
 		plain[0] = sessionHomed
 		plain = append(plain, t.Home[:]...)
 		plain = appendText(appendText(plain, t.ClientInfo), t.Capabilities)
+	}
+	if t.Cookies != "" {
+		plain[0] = sessionKnown
+		plain = appendText(plain, t.Cookies)
 	}
 	plain = append(plain, t.Named...)
 	return encoding.EncodeToString(s.keys[0].Seal(nil, nil, plain, nil))
@@ -95,7 +115,7 @@ func (s *Sealer) SealSession(t Session) string {
 // OpenSession returns what is in an id; false when no replica with one of our keys made it, or it was made for another server
 // or too long ago.
 func (s *Sealer) OpenSession(id string, now time.Time) (Session, bool) {
-	const least, most = sessionNamed, sessionNamed + len(ID{}) + 2*(MaxIntroduced+2) + MaxNamed
+	const least, most = sessionNamed, sessionNamed + len(ID{}) + 2*(MaxIntroduced+2) + MaxCookies + 2 + MaxNamed
 	over := s.keys[0].Overhead()
 	if n := encoding.DecodedLen(len(id)); n < least+over || n > most+over || strings.ContainsAny(id, "\r\n") {
 		return Session{}, false // the decoder would ignore line breaks
@@ -129,10 +149,13 @@ func (s *Sealer) read(plain []byte, now time.Time) (t Session, ok bool) {
 	rest, ok := plain[sessionNamed:], true
 	switch plain[0] {
 	case sessionForm:
-	case sessionHomed:
+	case sessionHomed, sessionKnown:
 		rest = rest[copy(t.Home[:], rest):]
 		said := textReader{rest: rest}
 		t.ClientInfo, t.Capabilities = said.next(), said.next()
+		if plain[0] == sessionKnown {
+			t.Cookies = said.next()
+		}
 		rest, ok = said.rest, !said.broken
 	default:
 		return Session{}, false // the form of another version

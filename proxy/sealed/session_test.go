@@ -39,9 +39,12 @@ func TestSessionIDContainsTheSession(t *testing.T) {
 	s := testSealer(t, "http://a/mcp", 1)
 	for _, vc := range translate.Handshake() {
 		for _, named := range []string{"", "x", "9b0a3a4e-3f4c-4f0e-b0ff-5c9b0f4b7d11", strings.Repeat("y", MaxNamed)} {
-			for _, local := range []bool{false, true} {
+			for i, cookies := range []string{"", "", "AWSALB\x00a", strings.Repeat("c", MaxCookies)} {
 				want := testTicket(named)
-				want.ClientRevision, want.Local = vc, local
+				want.ClientRevision, want.Local, want.Cookies = vc, i == 1, cookies
+				if i == 3 {
+					want.Home, want.ClientInfo, want.Capabilities = ID{1}, strings.Repeat("i", MaxIntroduced), strings.Repeat("k", MaxIntroduced)
+				}
 				id := s.SealSession(want)
 				if got, ok := s.OpenSession(id, want.Made.Add(time.Minute)); !ok || got != want {
 					t.Errorf("%+v became %+v, %t", want, got, ok)
@@ -52,6 +55,23 @@ func TestSessionIDContainsTheSession(t *testing.T) {
 				if id == s.SealSession(want) {
 					t.Error("two sessions with one id")
 				}
+			}
+		}
+	}
+}
+
+// TestIDOfASessionWithCookiesFitsIntoAnother: one dragoman may be in front of another.
+func TestIDOfASessionWithCookiesFitsIntoAnother(t *testing.T) {
+	s := testSealer(t, "http://a/mcp", 1)
+	for _, about := range []int{0, 100, 300, MaxIntroduced} {
+		for _, named := range []int{0, 36, 200, MaxNamed} {
+			k := testTicket(strings.Repeat("n", named))
+			k.ClientInfo, k.Capabilities = strings.Repeat("i", about), strings.Repeat("c", about)
+			before := len(s.SealSession(k))
+			room := k.RoomForCookies()
+			k.Cookies = strings.Repeat("k", room)
+			if n := len(s.SealSession(k)); n > MaxNamed && before <= MaxNamed || room > MaxCookies || before < 1500 && room < 300 {
+				t.Errorf("an id of %d bytes has %d with %d of cookies", before, n, room)
 			}
 		}
 	}
@@ -164,6 +184,9 @@ func FuzzOpenID(f *testing.F) {
 	f.Add("")
 	f.Add("====")
 	f.Add(testSealer(f, "http://b/mcp", 1).SealSession(testTicket("")))
+	withCookies := testTicket("theirs")
+	withCookies.Cookies = "route\x00r1"
+	f.Add(testSealer(f, "http://b/mcp", 1).SealSession(withCookies))
 	f.Add(strings.Repeat("A", 126))
 	asked := s.SealQuestion([]byte("1"), []byte("note"))
 	f.Add(string(asked))

@@ -13,10 +13,19 @@ import (
 // ResumeSession makes the session from what its id holds. The session began in another process, or
 // this process has dropped it.
 func (table *Table) ResumeSession(t sealed.Session, by *downstream.Sender) *Session {
+	named := t.Named
 	if t.ServerRevision.Modern {
-		return table.MakeBridged(t, table.Legacy.Resume(t, table.Now().Origin.Resume("", t.ServerRevision.HeaderName()).Conn), by)
+		named = ""
 	}
-	s := table.Make(t, table.Now().Origin.Resume(t.Named, t.ServerRevision.HeaderName()), by)
+	b := table.Now().Origin.Resume(named, t.ServerRevision.HeaderName())
+	if b.Web != nil {
+		b.Web.AddCookies(t.Cookies)
+	}
+	t.Cookies = "" // the connection has them
+	if t.ServerRevision.Modern {
+		return table.MakeBridged(t, table.Legacy.Resume(t, b.Conn), by)
+	}
+	s := table.Make(t, b, by)
 	if s.Renewing != nil {
 		s.Renewing.Bind(s, false)
 	}
@@ -27,6 +36,7 @@ func (table *Table) ResumeSession(t sealed.Session, by *downstream.Sender) *Sess
 func (table *Table) MakeBridged(t sealed.Session, c *legacyclient.Conn, by *downstream.Sender) *Session {
 	s := table.Make(t, &upstream.Begun{Conn: c}, by)
 	s.Bridge = c
+	s.Web, _ = c.Beneath().(*upstream.HTTPSession)
 	s.Up, s.Down = c.Translators()
 	s.observeNews()
 	forget := s.Ended
@@ -43,7 +53,7 @@ func (table *Table) MakeBridged(t sealed.Session, c *legacyclient.Conn, by *down
 func (table *Table) Make(t sealed.Session, b *upstream.Begun, by *downstream.Sender) *Session {
 	s := &Session{
 		Table: table, Session: t,
-		Conn: b.Conn, Transport: b.Transport,
+		Conn: b.Conn, Web: b.Web, Transport: b.Transport,
 		Up:    table.Now().Table.Between(t.ClientRevision, t.ServerRevision),
 		Down:  table.Now().Table.Between(t.ServerRevision, t.ClientRevision),
 		Open:  NewCalls(table.Now().Config.Limits.OpenRequests),

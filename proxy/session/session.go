@@ -57,20 +57,21 @@ type Session struct {
 	ID             string // the Mcp-Session-Id that HTTP clients get; "" for a client on a pipe
 	sealed.Session        // what the id holds
 	Conn           upstream.Conn
-	Bare           upstream.Conn      // sends what has all its headers, if Conn adds those that repeat arguments; else nil
-	Recall         Recall             // of Conn; nil if the server knows requests by the ids of the client
-	Bridge         *legacyclient.Conn // Conn, if the server alone is modern; else nil
-	Renewing       *restart.HTTP      // Conn, if a session that the server has lost can be renewed; else nil
-	Lanes          *Lanes             // Conn, or beneath Bridge, if the server is on a pipe and the client is not; else nil
-	Transport      upstream.Transport // of Conn, to a server at a URL; "" for others
-	Serverless     bool               // there is no server, only dragoman's own tools
-	Unheld         bool               // the server knows no session of this client: Conn is a share of one process, or there is no server
-	Piped          bool               // all messages of the server come on one stream
-	Principal      string             // what Who returns for a modern client's session; "" for others
-	ClientName     string             // name and version, as the client has introduced itself; "" if it has not
-	ServerName     string             // that of the server
-	RunsFor        string             // the client that its process is counted for
-	Pipe           int64              // a number of its own for a session of a client on a pipe; 0 for others
+	Bare           upstream.Conn         // sends what has all its headers, if Conn adds those that repeat arguments; else nil
+	Recall         Recall                // of Conn; nil if the server knows requests by the ids of the client
+	Bridge         *legacyclient.Conn    // Conn, if the server alone is modern; else nil
+	Renewing       *restart.HTTP         // Conn, if a session that the server has lost can be renewed; else nil
+	Lanes          *Lanes                // Conn, or beneath Bridge, if the server is on a pipe and the client is not; else nil
+	Web            *upstream.HTTPSession // Conn, or beneath it, over Streamable HTTP; else nil
+	Transport      upstream.Transport    // of Conn, to a server at a URL; "" for others
+	Serverless     bool                  // there is no server, only dragoman's own tools
+	Unheld         bool                  // the server knows no session of this client: Conn is a share of one process, or there is no server
+	Piped          bool                  // all messages of the server come on one stream
+	Principal      string                // what Who returns for a modern client's session; "" for others
+	ClientName     string                // name and version, as the client has introduced itself; "" if it has not
+	ServerName     string                // that of the server
+	RunsFor        string                // the client that its process is counted for
+	Pipe           int64                 // a number of its own for a session of a client on a pipe; 0 for others
 
 	Direct *Direct // not nil if both ends are modern
 
@@ -160,6 +161,15 @@ func (s *Session) Who() string {
 		return "pipe " + processNonce + strconv.FormatInt(s.Pipe, 10)
 	}
 	return s.ID
+}
+
+// ForReplicas returns what another process needs to know to serve the session.
+func (s *Session) ForReplicas() sealed.Session {
+	t := s.Session
+	if s.Web != nil && !t.Local {
+		t.Cookies = s.Web.Cookies(t.RoomForCookies())
+	}
+	return t
 }
 
 // Enter marks the session as in use until leave.

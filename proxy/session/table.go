@@ -115,7 +115,7 @@ func (t *Table) Add(s *Session) {
 		t.last.Number++
 		s.Serial = t.last
 	}
-	s.ID = t.sealer.SealSession(s.Session)
+	s.ID = t.sealer.SealSession(s.ForReplicas())
 	if s.Bridge != nil {
 		s.Bridge.Named(&s.Session)
 	}

@@ -81,7 +81,7 @@ func New(cfg config.Config, o origin.Origin, was *Setup) (*Setup, error) {
 	s.Footprint = footprint.NewPolicy(&cfg.Footprint)
 	isAuthorization := func(name string) bool { return strings.EqualFold(name, "Authorization") }
 	if !cfg.Upstream.Auth.Lends() && !slices.ContainsFunc(slices.Collect(maps.Keys(cfg.Upstream.Headers)), isAuthorization) {
-		s.Passed = append(s.Passed, "Authorization")
+		s.Passed = append(s.Passed, "Authorization", "DPoP")
 	}
 	return s, nil
 }

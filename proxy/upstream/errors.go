@@ -81,6 +81,7 @@ func (e *silence) Is(target error) bool { return target == ErrSilence && e.midwa
 type StatusError struct {
 	Code   int
 	Header []Header // WWW-Authenticate, Retry-After and Content-Type, where present
+	Passed []Header // those that [HTTPConfig].Pass names
 	Target string   // of a redirect, without credentials and query; "" for none
 	Body   []byte   // at most 64 KiB of it; it may contain a JSON-RPC error
 }

@@ -20,7 +20,6 @@ import (
 type exchange struct {
 	http *HTTP
 	ctx  context.Context
-	kind kind
 	end  callctx.Watch // of ctx
 
 	firstByte, silence time.Duration
@@ -30,6 +29,7 @@ type exchange struct {
 
 	mu     sync.Mutex
 	conn   *conn // nil once it was given back or closed
+	kind   kind  // which never changes
 	busy   bool  // an event is read
 	waits  bool  // Events waits for data
 	halt   bool  // Interrupt was called, and Events has not given ErrInterrupted for it
@@ -48,6 +48,8 @@ type exchange struct {
 	large    []byte // lent by memory, used instead of buf; nil for none
 	reader   *sse.Reader
 	session  string
+	jar      *jar      // the cookies of the session; nil for none
+	told     *[]Header // as in Outgoing
 	memory   large.Lender
 
 	interrupted bool // the last wait for an event was
@@ -71,11 +73,11 @@ func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
 	}
 	buf := h.buffer()
 	defer h.release(buf)
-	if buf.b, err = h.head.append(buf.b, r); err != nil {
+	if buf.b, err = h.head.append(buf.b, r, h.cookies); err != nil {
 		return nil, fmt.Errorf("upstream %s: %w", h.addr, err)
 	}
 	x := &exchange{
-		http: h, ctx: ctx, kind: r.kind, session: r.id,
+		http: h, ctx: ctx, kind: r.kind, session: r.id, jar: r.jar, told: r.told,
 		firstByte: cmp.Or(r.firstByte, h.firstByte),
 		silence:   cmp.Or(r.silence, h.silence),
 		deadline:  r.deadline,

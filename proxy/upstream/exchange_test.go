@@ -450,7 +450,7 @@ func TestASlowDelete(t *testing.T) {
 			t.Errorf("Close: %v", err)
 		}
 	})
-	if err := h.Session("abc", "").Delete(t.Context(), nil); err != nil {
+	if err := h.Session("abc", "").Delete(t.Context(), nil, nil); err != nil {
 		t.Errorf("Delete: %v", err)
 	}
 	closed.Wait()

@@ -34,6 +34,14 @@ type HTTPConfig struct {
 	// Credential. It may return its argument. nil leaves all errors as they are.
 	Explain func(*StatusError) error
 
+	// Cookies reports whether a cookie of this name is kept that the server sets: further requests of the same session carry it, within
+	// the scope that the server has given it. nil keeps none. Secret is called with each of them; it may be nil.
+	Cookies func(name string) bool
+	Secret  func(name, value string)
+
+	// Pass are the names of headers in responses that callers are told of, in [Outgoing].Told and in a [StatusError].
+	Pass []string
+
 	// Proxy returns the HTTP proxy through which URL is reached, or nil if there is
 	// none. It is called once, and may itself be nil for no proxy. The proxy's user and
 	// password are secrets. A proxy that is itself reached by https is verified by the
@@ -74,6 +82,9 @@ type HTTP struct {
 	memory     *large.Memory
 	credential Credential // nil for none
 	explain    func(*StatusError) error
+	cookies    func(name string) bool // nil for none
+	pass       []string
+	secret     func(name, value string)
 	pool       pool
 	successor  atomic.Pointer[HTTP]
 	packs      atomic.Bool // standing streams are compressed, whatever is asked for
@@ -144,6 +155,9 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		memory:     c.Memory,
 		credential: c.Credential,
 		explain:    c.Explain,
+		cookies:    c.Cookies,
+		pass:       c.Pass,
+		secret:     c.Secret,
 		pool: pool{
 			dial:    connect,
 			maxIdle: cmp.Or(c.MaxIdleConns, 128),
@@ -151,6 +165,9 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 			maxLife: maxLife,
 			open:    make(map[*conn]struct{}),
 		},
+	}
+	if h.secret == nil {
+		h.secret = func(string, string) {}
 	}
 	if h.memory == nil {
 		h.memory = large.NewMemory(math.MaxInt64)

@@ -14,7 +14,9 @@ const closeTimeout = 2 * time.Second
 // Session returns the session with this id and this MCP-Protocol-Version. Requests omit
 // each of them while it is "". The session costs nothing until it is used.
 func (h *HTTP) Session(id, version string) *HTTPSession {
-	return &HTTPSession{http: h, id: id, version: version}
+	s := &HTTPSession{http: h, id: id, version: version}
+	s.cookies = &s.own
+	return s
 }
 
 // HTTPSession is one session with a server over HTTP.
@@ -24,6 +26,9 @@ type HTTPSession struct {
 	mu            sync.RWMutex
 	id, version   string
 	authorization string // the last one of the client, which Close sends. It is a secret
+
+	cookies *jar // own, or that of the session which this one replaces
+	own     jar
 }
 
 // SetSession changes what later requests are sent with: the Mcp-Session-Id that
@@ -48,7 +53,7 @@ func (s *HTTPSession) session() (id, version string) {
 
 // Listen opens the stream of a GET. It returns when the server has granted it.
 func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, error) {
-	r := request{kind: listen, header: o.Header, lastEventID: o.LastEventID, repeats: true}
+	r := request{kind: listen, header: o.Header, lastEventID: o.LastEventID, repeats: true, told: o.Told}
 	open := func(r request) (*exchange, error) {
 		x, err := s.exchange(ctx, r)
 		if err != nil {
@@ -66,12 +71,12 @@ func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, erro
 
 // Delete asks the server to end the session, with these further headers. It waits as long as for
 // any other answer. If the server refuses, the error is a *StatusError. Without a session id there is nothing to end,
-// and no request is sent.
-func (s *HTTPSession) Delete(ctx context.Context, header []Header) error {
+// and no request is sent. told is as in [Outgoing].
+func (s *HTTPSession) Delete(ctx context.Context, header []Header, told *[]Header) error {
 	if id, _ := s.session(); id == "" {
 		return nil
 	}
-	x, err := s.exchange(ctx, request{kind: end, header: header})
+	x, err := s.exchange(ctx, request{kind: end, header: header, told: told})
 	if err != nil {
 		return err
 	}
@@ -108,7 +113,7 @@ func (s *HTTPSession) Close(ctx context.Context) error {
 	s.mu.RUnlock()
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	err := s.Delete(ctx, header)
+	err := s.Delete(ctx, header, nil)
 	if status, ok := errors.AsType[*StatusError](err); ok && (status.Code == 404 || status.Code == 405) {
 		return nil
 	}
@@ -136,13 +141,14 @@ func (s *HTTPSession) send(ctx context.Context, m *Outgoing) (*exchange, error) 
 	}
 	return s.exchange(ctx, request{
 		kind: kind, header: m.Header, content: m.Body, repeats: m.Repeats,
-		firstByte: m.FirstByte, silence: m.Silence,
+		firstByte: m.FirstByte, silence: m.Silence, told: m.Told,
 	})
 }
 
 // exchange writes one request of the session.
 func (s *HTTPSession) exchange(ctx context.Context, r request) (*exchange, error) {
 	r.id, r.version = s.session()
+	r.jar = s.cookies
 	s.note(r.header)
 	return s.http.exchange(ctx, r)
 }

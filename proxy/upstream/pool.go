@@ -46,6 +46,7 @@ const (
 type meaning struct {
 	phase   phase // object or events
 	session string
+	passed  []Header
 	keep    time.Duration // as in conn
 }
 

@@ -77,7 +77,7 @@ func (x *exchange) resend(r *request) (*conn, error) {
 	buf := x.http.buffer()
 	defer x.http.release(buf)
 	var err error
-	if buf.b, err = x.http.head.append(buf.b, *r); err != nil {
+	if buf.b, err = x.http.head.append(buf.b, *r, x.http.cookies); err != nil {
 		return nil, err
 	}
 	return x.overNew(buf.b, r.content)

@@ -32,8 +32,10 @@ type request struct {
 	id, version, lastEventID string
 	header                   []Header
 	content                  []byte
-	repeats                  bool // as in Outgoing
-	plain                    bool // of a standing stream: no coding but identity is acceptable
+	repeats                  bool      // as in Outgoing
+	plain                    bool      // of a standing stream: no coding but identity is acceptable
+	jar                      *jar      // the cookies of the session; nil for none
+	told                     *[]Header // as in Outgoing
 
 	firstByte, silence time.Duration // 0 for those of the server
 	deadline           time.Time     // for the response's head, even if firstByte ends later; zero for none
@@ -46,13 +48,15 @@ type heads struct {
 	fixed  [kinds]struct{ method, rest string }
 	plain  string   // in the place of rest of a standing stream that must not be compressed
 	own    []string // names of the headers from the configuration
+	cookie string   // that of them which holds cookies; "" for none
+	secure bool     // requests may carry cookies that are for secure connections
 }
 
 // newHeads makes the heads of requests to u. via is the proxy that reads the requests,
 // or nil if none does.
 func newHeads(u *url.URL, header []Header, via *webProxy) (heads, error) {
 	var own strings.Builder
-	h := heads{target: u.RequestURI()}
+	h := heads{target: u.RequestURI(), secure: u.Scheme == "https"}
 	if via != nil {
 		// https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2
 		h.origin = u.Scheme + "://" + u.Host
@@ -67,6 +71,10 @@ func newHeads(u *url.URL, header []Header, via *webProxy) (heads, error) {
 			agent = ""
 		}
 		h.own = append(h.own, f.Name)
+		if isCookie(f.Name) { // which is one header, with those of the server
+			h.cookie = f.Value
+			continue
+		}
 		own.WriteString(f.Name + ": " + f.Value + "\r\n")
 	}
 	// The server is often on the same machine, and what decodes an answer takes memory.
@@ -86,8 +94,8 @@ func newHeads(u *url.URL, header []Header, via *webProxy) (heads, error) {
 	return h, nil
 }
 
-// append appends the head of r to dst. Its error is a *HeaderError.
-func (h *heads) append(dst []byte, r request) ([]byte, error) {
+// append appends the head of r to dst. keeps says which cookies of r's jar are sent; nil for none. The error is a *HeaderError.
+func (h *heads) append(dst []byte, r request, keeps func(name string) bool) ([]byte, error) {
 	dst = append(dst, h.fixed[r.kind].method...)
 	dst = append(dst, h.origin...)
 	dst = append(dst, cmp.Or(r.target, h.target)...)
@@ -114,6 +122,7 @@ func (h *heads) append(dst []byte, r request) ([]byte, error) {
 	own("Mcp-Session-Id", r.id)
 	own("MCP-Protocol-Version", r.version)
 	own("Last-Event-ID", r.lastEventID)
+	cookie := h.cookie
 	for _, f := range r.header {
 		if h.has(f.Name) {
 			continue
@@ -121,14 +130,31 @@ func (h *heads) append(dst []byte, r request) ([]byte, error) {
 		if bad := checkHeader(f); bad != nil {
 			return dst, bad
 		}
+		if isCookie(f.Name) {
+			cookie = joinCookies(cookie, f.Value)
+			continue
+		}
 		field(f.Name, f.Value)
 	}
+	dst = r.jar.append(dst, cookie, cmp.Or(r.target, h.target), h.secure, keeps)
 	if r.kind == call || r.kind == notice || r.kind == post {
 		dst = append(dst, "Content-Length: "...)
 		dst = strconv.AppendInt(dst, int64(len(r.content)), 10)
 		dst = append(dst, "\r\n"...)
 	}
 	return append(dst, "\r\n"...), err
+}
+
+func isCookie(name string) bool {
+	return len(name) == len("Cookie") && strings.EqualFold(name, "Cookie")
+}
+
+// joinCookies returns the value of one Cookie header in place of two.
+func joinCookies(one, other string) string {
+	if one == "" || other == "" {
+		return one + other
+	}
+	return one + "; " + other
 }
 
 func (h *heads) has(name string) bool {

@@ -74,9 +74,14 @@ func (x *exchange) readOneHead(c *conn) error {
 	c.keep = keepAlive(head)
 	c.reusable = length != -2 && x.writeErr == nil && !wantsClose(head, raw)
 	c.silence = x.silence
+	cookies, passed := x.learnCookies(head), x.http.passed(head)
+	x.tell(passed)
 	err := x.judge(c, head)
-	if err == nil {
-		x.keepHead(c, raw, length)
+	if refusal, ok := err.(*StatusError); ok { //nolint:errorlint // judge returns it as it is
+		refusal.Passed = passed
+	}
+	if err == nil && !cookies {
+		x.keepHead(c, raw, length, passed)
 	}
 	return err
 }
@@ -102,8 +107,39 @@ func (x *exchange) readKnownHead(c *conn) error {
 	c.reusable = x.writeErr == nil
 	c.silence = x.silence
 	x.session = c.means.session
+	x.tell(c.means.passed)
 	x.begin(c.means.phase)
 	return nil
+}
+
+// tell tells the caller of the headers that are passed.
+func (x *exchange) tell(passed []Header) {
+	if x.told != nil {
+		*x.told = passed
+	}
+}
+
+// What is passed of the headers of a response; what is larger is left out, since a part of a value says something else.
+const (
+	maxPassed      = 2 << 10 // bytes of one value
+	maxPassedBytes = 8 << 10 // bytes of all, with their names
+)
+
+// passed returns those headers of a response that are passed to clients.
+func (h *HTTP) passed(head *fasthttp.ResponseHeader) (list []Header) {
+	size := 0
+	for _, name := range h.pass {
+		if len(head.Peek(name)) == 0 {
+			continue
+		}
+		for _, value := range head.PeekAll(name) {
+			if n := len(name) + len(value); len(value) > 0 && len(value) <= maxPassed && size+n <= maxPassedBytes && validValue(string(value)) {
+				size += n
+				list = append(list, Header{name, string(value)})
+			}
+		}
+	}
+	return list
 }
 
 // begin begins to read a body.
@@ -143,8 +179,8 @@ func newHead(r *bufio.Reader) []byte {
 }
 
 // keepHead keeps the head of a response to a call, of which judge has approved. raw is what newHead has returned before
-// the head was parsed, and length what the parser has found.
-func (x *exchange) keepHead(c *conn, raw []byte, length int) {
+// the head was parsed, and length and passed what the parser has found.
+func (x *exchange) keepHead(c *conn, raw []byte, length int, passed []Header) {
 	if x.kind != call || !c.reusable || len(raw) == 0 || x.packed != nil {
 		return
 	}
@@ -155,7 +191,7 @@ func (x *exchange) keepHead(c *conn, raw []byte, length int) {
 	}
 	if n, ok := at.Length(raw); ok && n == length && bytes.HasPrefix(raw, []byte("HTTP/1.1 200 ")) {
 		c.known.Keep(raw, at)
-		c.means = meaning{x.phase, x.session, c.keep}
+		c.means = meaning{x.phase, x.session, passed, c.keep}
 	}
 }
 

@@ -46,6 +46,8 @@ type SSESession struct {
 	closed bool   // Close was called
 	feed   *feed  // nil until the server has said where to post
 	target string // path and query to post to; it names the session and may be a secret
+
+	cookies jar
 }
 
 var _ Conn = (*SSESession)(nil)
@@ -91,12 +93,13 @@ func (s *SSESession) join(ctx context.Context, header []Header, deadline time.Ti
 		target = at
 		return x, nil
 	}
-	r := request{kind: join, header: header, repeats: true, firstByte: limit, silence: limit, deadline: deadline}
+	r := request{kind: join, header: header, jar: &s.cookies, repeats: true, firstByte: limit, silence: limit, deadline: deadline}
 	x, err := open(r)
 	if err != nil {
 		return nil, err
 	}
 	f := newFeed(s.http.orPlain(x, func() (*exchange, error) { return open(r.plainly()) }))
+	s.cookies.postTo(target)
 	s.mu.Lock()
 	s.target, s.feed, closed = target, f, s.closed
 	s.mu.Unlock()
@@ -204,8 +207,8 @@ const streamGrace = 5 * time.Second
 // postOnce posts one message.
 func (s *SSESession) postOnce(ctx context.Context, f *feed, target string, m *Outgoing, deadline time.Time) error {
 	x, err := s.http.exchange(ctx, request{
-		kind: post, target: target, header: m.Header, content: m.Body,
-		firstByte: m.FirstByte, silence: m.Silence, deadline: deadline,
+		kind: post, target: target, header: m.Header, jar: &s.cookies, content: m.Body,
+		firstByte: m.FirstByte, silence: m.Silence, deadline: deadline, told: m.Told,
 	})
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@
 //     request.go: the head of a request; credential.go: a request that is sent again with another credential;
 //   - parked.go: a stream that waits without a goroutine;
 //   - pool.go: connections; dial.go: how they are made;
-//   - sse.go: a session over HTTP+SSE;
+//   - cookies.go, jar.go: the cookies of a session; sse.go: a session over HTTP+SSE;
 //   - output.go, stdio.go: the messages of a process, and the process; input.go, handed.go: what waits for it to read; tail.go: what it writes that is no message; env.go: what
 //     it gets of the environment.
 //
@@ -41,6 +41,10 @@ type Outgoing struct {
 	Request bool     // an answer is expected
 	Repeats bool     // the server may get it twice: over HTTP it is sent again, once, if its connection was dead
 	Header  []Header // further headers of this message (Authorization, traceparent …): HTTP only
+
+	// Told receives those headers of the response that [HTTPConfig].Pass names, when its head was read: in Send, or while Events waits
+	// for the first event. They do not change. nil for none.
+	Told *[]Header
 
 	// How long the server may take to begin its response, and how long it may be silent
 	// within it; 0 for the limits that the Conn was made with. Every byte ends a
@@ -86,8 +90,9 @@ func HeaderValue(list []Header, name string) string {
 
 // ListenOptions say how a standing stream begins. They matter to HTTP only.
 type ListenOptions struct {
-	LastEventID string   // resume behind this event; "" for a fresh stream
-	Header      []Header // further headers, as in Outgoing
+	LastEventID string    // resume behind this event; "" for a fresh stream
+	Header      []Header  // further headers, as in Outgoing
+	Told        *[]Header // as in Outgoing
 
 	// Parks says that the caller uses Park: if nothing comes for a while, Events ends with sse.ErrInterrupted. A Stream that
 	// cannot be parked ignores it.

@@ -47,8 +47,9 @@ type call struct {
 	st        upstream.Stream
 	msgs      *messages
 	first     upstream.Outgoing
-	ready     [][]byte  // messages for the client that come first
-	one       [1][]byte // memory for ready
+	told      []upstream.Header // of the response to first, written before its first message
+	ready     [][]byte          // messages for the client that come first
+	one       [1][]byte         // memory for ready
 	over      bool
 	broken    error // why the server's stream has ended; nil if it has not
 	asking    []*ask

@@ -36,6 +36,8 @@ type Answering interface {
 	// Scanned returns what was scanned and translated last: if that is the message, there is no need to scan it again. It may
 	// return nil.
 	Scanned() *wire.Message
+	// Told returns the headers of the server's response to the request, for the client; after the first message. They do not change.
+	Told() []upstream.Header
 	// Failed reports whether the message is dragoman's own error and not the server's response.
 	Failed() bool
 }

@@ -328,5 +328,8 @@ func (b *reading) Scanned() *wire.Message {
 	return &b.msgs.down
 }
 
+// Told implements [Answering].
+func (b *reading) Told() []upstream.Header { return b.told }
+
 // Failed implements [Answering].
 func (b *reading) Failed() bool { return b.lost.Load() }

@@ -39,6 +39,7 @@ func (b *call) keepText(text string) string {
 func (b *call) post(e *results.Enquiry) (upstream.Stream, error) {
 	if e == nil {
 		b.first = b.request
+		b.first.Told = &b.told
 		b.seen.Went(observe.ServerEdge, observe.ToServer, b.first.Body)
 		return b.c.conn.Send(b.ctx, &b.first)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -74,7 +75,13 @@ func (br *Bridge) Parked() []Parked { return br.parked.asked() }
 // Pass forwards one request to a modern server, which needs no session, with its bytes and headers unchanged, and returns
 // the response.
 func (br *Bridge) Pass(req *downstream.Request, q *stateless.Request, who string, header []upstream.Header, resp *downstream.Response) error {
-	b, err := br.pool.hold(caller{req.Ctx, q, who, header}, poolKey{kind: WithoutHandshake, principal: who})
+	c := caller{req.Ctx, q, who, header}
+	key := poolKey{principal: who}
+	if who == "" && br.host.Config().Upstream.Cookies == config.AllCookies { // a login of the server's is not for others
+		key = keyOf(c)
+	}
+	key.kind = WithoutHandshake
+	b, err := br.pool.hold(c, key)
 	if err != nil {
 		return clienterror.Of(err).About(q.ID)
 	}

@@ -109,6 +109,7 @@ type fakeSession struct {
 }
 
 func (s *fakeSession) About() *sealed.Session                                          { return &s.about }
+func (s *fakeSession) ForReplicas() sealed.Session                                     { return s.about }
 func (s *fakeSession) Tools() *toolindex.Index                                         { return &s.tools }
 func (s *fakeSession) Down() *translate.Translator                                     { return nil }
 func (s *fakeSession) Serverless() bool                                                { return s.serverless }

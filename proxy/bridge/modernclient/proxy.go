@@ -71,6 +71,7 @@ const (
 // Session is a session with the server.
 type Session interface {
 	About() *sealed.Session      // the revisions and facts of both sides, which never change
+	ForReplicas() sealed.Session // what another process needs to know to serve the session
 	Tools() *toolindex.Index     // the server's tools
 	Down() *translate.Translator // from the server's revision to the client's
 	Piped() bool                 // all messages of the server come on one stream

@@ -62,7 +62,7 @@ func (t *taskStore) record(k *pooledTask) taskRecord {
 		r.Expires = time.Now().Add(maxTaskLife)
 	}
 	if about := k.b.s.About(); !about.Local && about.Named != "" && len(about.Named) <= sealed.MaxNamed {
-		r.Session = t.Proxy.Sealer().SealSession(*about)
+		r.Session = t.Proxy.Sealer().SealSession(k.b.s.ForReplicas())
 	}
 	if gjson.ValidBytes(k.b.said.server) {
 		r.Server = k.b.said.server

@@ -81,26 +81,28 @@ func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
 	}
 	defer s.Leave()
 	if !s.Local {
-		if err := f.endUpstream(s, req); err != nil {
+		told, err := f.endUpstream(s, req)
+		if err != nil {
 			f.Refuse(req, resp, err)
 			return
 		}
+		resp.Header = exchange.AppendHeaders(resp.Header, told)
 	}
 	f.Table.DropForGood(s)
 	f.End(s, mcp.Fail(mcp.SessionUnknown, "it was ended"))
 }
 
-// endUpstream sends DELETE to a server that has given the session an id.
-func (face *Face) endUpstream(s *session.Session, req *downstream.Request) error {
+// endUpstream sends DELETE to a server that has given the session an id. told are the headers of its response that the client gets.
+func (face *Face) endUpstream(s *session.Session, req *downstream.Request) (told []upstream.Header, err error) {
 	if s.Bridge != nil {
-		return nil // the server does not know the session
+		return nil, nil // the server does not know the session
 	}
 	if s.Renewing == nil {
 		f := mcp.Fail(mcp.NotDeleted, "")
 		f.Header = []mcp.Header{{Name: "Allow", Value: "GET, POST"}}
-		return f
+		return nil, f
 	}
-	err := s.Renewing.Delete(req.Ctx, face.AppendPassed(nil, req.Header))
+	err = s.Renewing.Delete(req.Ctx, face.AppendPassed(nil, req.Header), &told)
 	switch status, _ := errors.AsType[*upstream.StatusError](err); {
 	case status != nil && status.Code == fasthttp.StatusNotFound:
 		face.Table.DropForGood(s)
@@ -108,7 +110,7 @@ func (face *Face) endUpstream(s *session.Session, req *downstream.Request) error
 	case err == nil:
 		s.Release(mcp.Fail(mcp.SessionUnknown, "it was ended")) // so that no user is asked again
 	}
-	return err
+	return told, err
 }
 
 // Rescue writes the error response for a request whose handler panicked.
@@ -221,7 +223,8 @@ func (f *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, res
 	case !f.Table.Reserve(x.Owner):
 		return mcp.Fail(mcp.TooManySessions, "").About(m.ID())
 	}
-	s, answer, early, err := f.begin(x, raw)
+	s, answer, early, told, err := f.begin(x, raw)
+	resp.Header = exchange.AppendHeaders(resp.Header, told)
 	if s == nil {
 		f.Table.Release(x.Owner)
 		resp.Body = answer
@@ -254,8 +257,8 @@ func (f *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, res
 }
 
 // begin sends initialize on a new connection. If no session begins, s is nil and answer is the
-// server's response.
-func (f *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, err error) {
+// server's response. told are its headers that the client gets.
+func (f *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, told []upstream.Header, err error) {
 	id := x.Msg.ID()
 	h := &handshake.Handshake{Opener: f.Opener, Sender: x.Sender, Principal: x.Principal, Owner: x.Owner, RunsFor: x.RunsFor, Peer: x.Peer, Bridges: true, Opening: server.Opening{Of: f.Host, Header: x.From}}
 	s, answer, err = h.Negotiate(x.Ctx, raw)
@@ -268,10 +271,13 @@ func (f *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answ
 	err = h.Conclude(s, answer, err)
 	h.End(s, err)
 	x.Seen, x.Span = h.Seen, h.Span
-	if err != nil {
+	switch {
+	case err != nil:
 		err = clienterror.Of(err).About(id)
+	case s == nil || s.Bridge == nil: // else the answer is dragoman's
+		told = h.Told
 	}
-	return s, answer, h.Early, err
+	return s, answer, h.Early, told, err
 }
 
 func (face *Face) get(req *downstream.Request, resp *downstream.Response) error {
@@ -305,7 +311,8 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		resp.Listen = standing.Listen
 		return nil
 	}
-	st, err := face.Listen(ctx, s, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.From, Parks: true})
+	o := upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.From, Parks: true, Told: new([]upstream.Header)}
+	st, err := face.Listen(ctx, s, o)
 	switch {
 	case errors.Is(err, upstream.ErrNoStream):
 		f := mcp.Fail(mcp.NoStream, "")
@@ -324,6 +331,6 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		return nil
 	}
 	x.Stream = st
-	resp.Listen = standing.Listen
+	resp.Header, resp.Listen = exchange.AppendHeaders(resp.Header, *o.Told), standing.Listen
 	return nil
 }
