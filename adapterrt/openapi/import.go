@@ -270,37 +270,6 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 	}
 }
 
-// nameAll gives the operations of a file their names. A name loses the tag that all of them
-// have in front, if two words are left and no other operation has that name.
-func nameAll(ops []*operation, tag string) {
-	count := map[string]int{}
-	brief := func(op *operation) string {
-		rest, ok := strings.CutPrefix(op.name, snake(tag)+"_")
-		if tag == "" || !ok || !strings.Contains(rest, "_") || rest[0] < 'a' || rest[0] > 'z' {
-			return op.name
-		}
-		return rest
-	}
-	for _, op := range ops {
-		count[brief(op)]++
-	}
-	taken := map[string]bool{}
-	for _, op := range ops {
-		if b := brief(op); count[b] == 1 {
-			op.name = b
-		}
-		if len(op.name) > maxOperationName {
-			op.name = shorten(op.name)
-			op.findings = append(op.findings, Finding{Class: Guessed, What: "its name was longer than 64 characters: words are left out", Do: "rename it, if you like"})
-		}
-		name := operationName(taken, op.name)
-		if name != op.name {
-			op.findings = append(op.findings, Finding{Class: Guessed, What: "another operation had the same name: it has a number", Do: "rename it, if you like"})
-		}
-		op.name = name
-	}
-}
-
 // categories are the categories of operations, in the order of files.
 var categories = []string{"create", "read", "update", "delete", "execute"}
 
