@@ -128,6 +128,9 @@ func (d *Document) Import(o Options) (*Import, error) {
 			out.Files = append(out.Files, f)
 		}
 	}
+	if d.limit != nil {
+		return nil, d.limit
+	}
 	whole := func(x Finding) Finding { // about the whole document: the first file reports it
 		if len(out.Files) > 0 {
 			x.File = out.Files[0].FileName()

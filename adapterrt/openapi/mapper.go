@@ -3,6 +3,7 @@ package openapi
 import (
 	"cmp"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -32,6 +33,11 @@ func (d *Document) mapOperation(raw *rawOperation, base *target) *operation {
 func (m *mapper) all() {
 	raw, op := m.raw, m.op
 	op.name = raw.nameOf()
+	op.findings = slices.Clone(raw.lost)
+	if raw.unread != nil {
+		m.drop("its body cannot be read: "+raw.unread.Error(), "")
+		return
+	}
 	op.danger = raw.judge()
 	op.category = op.danger.category
 	if g := op.danger.guess; g != "" {

@@ -71,6 +71,14 @@ func (m *mapper) find(class Class, what, do string) {
 	}
 }
 
+// unreadable reports a schema whose reference leads nowhere.
+func (m *mapper) unreadable(n *node, err error) {
+	m.weak("a schema cannot be read, and any value is accepted: " + unread(n, err).Error())
+	if i := len(m.op.findings) - 1; i >= 0 && strings.Contains(m.op.findings[i].What, unread(n, err).Error()) {
+		m.op.findings[i].Place = m.doc.place(n)
+	}
+}
+
 // weak reports that the file accepts more than the document, or lacks something optional.
 func (m *mapper) weak(what string) { m.find(Weaker, what, "") }
 

@@ -143,6 +143,12 @@ func (m *mapper) free(name, place string) string {
 // add adds a parameter in a query, header or body.
 func (m *mapper) add(p *param) {
 	switch {
+	case p.required && (p.wire == "" || len(p.wire) > 256 || clean.Text(p.wire, 256) != p.wire):
+		m.drop("a required "+p.in+" parameter has a name that is not valid", "")
+		return
+	case p.required && len(m.op.params) == maxParams:
+		m.drop("it has more than 200 parameters, and further ones are required", "")
+		return
 	case p.wire == "" || len(p.wire) > 256 || clean.Text(p.wire, 256) != p.wire:
 		m.weak("a " + p.in + " parameter whose name is not valid is left out")
 		return

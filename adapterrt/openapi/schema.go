@@ -82,7 +82,7 @@ func (m *mapper) merged(n *node, via *trail, depth int) *shape {
 		to, err := m.doc.pointed(n, n.str("$ref"))
 		switch {
 		case err != nil:
-			m.doc.broken(n, err)
+			m.unreadable(n, err)
 			s.cut = true
 		case via.has(to) || slices.Contains(m.stack, to):
 			s = both(s, &shape{types: m.kindOf(to), description: to.str("description"), more: true, cut: true})
@@ -177,7 +177,15 @@ func (m *mapper) keywords(n *node) *shape {
 	} else if list := n.list("prefixItems"); list != nil {
 		s.items = object(n, "anyOf", array(list...))
 	}
-	if p := n.get("properties"); p.is(wire.Object) {
+	p := n.get("properties")
+	if p.get("$ref").is(wire.String) { // a map that is elsewhere, and no member of that name
+		to, err := m.doc.whole(p)
+		if err != nil {
+			m.unreadable(p, err)
+		}
+		p = to
+	}
+	if p.is(wire.Object) {
 		for i, name := range p.keys {
 			s.props = append(s.props, member{name, p.kids[i]})
 		}

@@ -274,7 +274,7 @@ func (d *Document) scheme(name, key string, scopes *node) (a auth, rank int, err
 	if d.swagger {
 		schemes = d.root.get("securityDefinitions")
 	}
-	s := d.resolved(schemes.get(key))
+	s, _ := d.follow(schemes.get(key))
 	switch kind := s.str("type"); kind {
 	case "http":
 		switch scheme := strings.ToLower(s.str("scheme")); scheme {

@@ -177,10 +177,13 @@ type builder struct {
 	file  uint16
 	count *int
 	notes []string // what is odd, but no reason to refuse the document
+
+	exceeded bool // a limit is reached
 }
 
 func (b *builder) add(kind wire.ValueKind, line int) (*node, error) {
 	if *b.count++; *b.count > maxNodes {
+		b.exceeded = true
 		return nil, b.fail(line, fmt.Sprintf("more than %d values", maxNodes))
 	}
 	return &node{kind: kind, file: b.file, line: int32(line)}, nil

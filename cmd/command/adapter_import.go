@@ -30,6 +30,7 @@ type importSettings struct {
 	update   string
 	base     string
 	fetch    bool
+	files    int
 }
 
 func adapterImportCommand(s *adapterSettings) *cobra.Command {
@@ -67,6 +68,7 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	f.StringVar(&i.update, "update", "", "adapter file into which to bring what has changed in the document")
 	f.StringVar(&i.base, "base", "", "with --update: the document of which the file was made, to merge within operations")
 	f.BoolVar(&i.fetch, "fetch", false, "fetch the document, and those that it refers to, over https")
+	filesFlag(cmd, &i.files)
 	for _, name := range [...]string{"output", "name", "include", "exclude", "split", "server", "server-var", "max-ops", "deprecated", "fields"} {
 		cmd.MarkFlagsMutuallyExclusive("update", name)
 	}
@@ -76,7 +78,7 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 			return err
 		}
 		i.InsecureHosts = w.options.InsecureHosts
-		d, err := documentReader(cmd, w, i.fetch).read(cmd.Context(), args[0])
+		d, err := documentReader(cmd, w, i.fetch, i.files).read(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
