@@ -220,7 +220,7 @@ func withoutNull(types []string) []string {
 // isReadOnly reports whether a member is only in answers.
 func (m *mapper) isReadOnly(n *node) bool {
 	for range maxHops {
-		if n.flag("readOnly") {
+		if n.flag("readOnly") && (m.doc.combines || n.get("$ref") == nil) {
 			return true
 		}
 		if list := n.list("allOf"); len(list) == 1 && n.get("$ref") == nil {

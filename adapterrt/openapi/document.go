@@ -27,7 +27,9 @@ type Document struct {
 	left    map[string]int
 	lost    []Finding // paths that cannot be read
 	swagger bool
-	ops     []*rawOperation
+
+	combines bool // members beside a $ref count; before OpenAPI 3.1 they do not
+	ops      []*rawOperation
 }
 
 // rawOperation is an operation as a document describes it, in either format.

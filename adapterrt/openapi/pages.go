@@ -114,6 +114,8 @@ func (m *mapper) pages() {
 	if page == nil && offset == nil && cursor == nil && doubtful == nil {
 		return
 	}
+	m.answering = true
+	defer func() { m.answering = false }()
 	link, items, total, answer := m.answerPages()
 	next := ""
 	if cursor == nil && doubtful != nil && doubtful.typ == "string" {

@@ -40,7 +40,7 @@ func ReadMost(name string, data []byte, load Load, files int) (*Document, error)
 	}
 	switch v, w := d.root.word("openapi"), d.root.word("swagger"); {
 	case v == "3.0" || v == "3.1" || strings.HasPrefix(v, "3.0.") || strings.HasPrefix(v, "3.1.") || strings.HasPrefix(v, "3.2."):
-		d.Format = "OpenAPI " + clean.Text(v, 20)
+		d.Format, d.combines = "OpenAPI "+clean.Text(v, 20), !strings.HasPrefix(v, "3.0")
 	case w == "2.0" || w == "2":
 		d.Format, d.swagger = "Swagger 2.0", true
 	case v != "" || w != "":

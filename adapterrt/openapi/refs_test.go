@@ -116,3 +116,65 @@ func TestTooManyFiles(t *testing.T) {
 		t.Errorf("a file with too many values: %v", err)
 	}
 }
+
+// TestMembersBesideReferences: in Swagger 2.0 and OpenAPI 3.0, only a description beside a $ref counts. Since 3.1, both say
+// something, and what cannot both be true is a finding.
+func TestMembersBesideReferences(t *testing.T) {
+	const (
+		ignored   = "members beside a $ref are ignored, as this version says: "
+		contrary  = "two parts of a schema contradict each other: "
+		list      = "{type: array, items: {type: integer}}"
+		action    = "{type: integer, enum: [0, 1, 2]}"
+		nothing   = ""
+		anyObject = "{type: object, properties: {x: {type: string}}}"
+	)
+	for _, c := range []struct{ schema, to, old, oldFinding, new, newFinding string }{
+		{"additionalProperties: false, $ref: T", list, "{type: array, items: {type: integer}}", ignored + "additionalProperties", "{type: array, items: {type: integer}}", nothing},
+		{"additionalProperties: false, $ref: T", action, action, ignored + "additionalProperties", action, nothing},
+		{"required: [x], $ref: T", action, action, ignored + "required", action, nothing},
+		{"minLength: 1, $ref: T", "{type: number}", "{type: number}", ignored + "minLength", "{type: number}", nothing},
+		{"type: object, $ref: T", action, action, ignored + "type", action, contrary + "type object, type integer"},
+		{"type: string, $ref: T", "{type: integer}", "{type: integer}", ignored + "type", "{type: integer}", contrary + "type string, type integer"},
+		{"type: number, $ref: T", "{type: integer}", "{type: integer}", ignored + "type", "{type: integer}", nothing},
+		{"description: plain, $ref: T", action, `{type: integer, enum: [0, 1, 2], description: "plain"}`, nothing, `{type: integer, enum: [0, 1, 2], description: "plain"}`, nothing},
+		{"maximum: 5, $ref: T", "{type: integer}", "{type: integer}", ignored + "maximum", "{type: integer, maximum: 5}", nothing},
+		{"enum: [3], $ref: T", action, action, ignored + "enum", action, contrary + "their lists of values have none in common"},
+		{"enum: [2, 3], $ref: T", action, action, ignored + "enum", "{type: integer, enum: [2]}", nothing},
+		{"nullable: true, x-note: a, example: 1, title: T, deprecated: true, $ref: T", "{type: integer}", "{type: integer}", ignored + "nullable", "{type: integer}", nothing},
+		{"properties: {yy: {type: string}}, $ref: T", anyObject, "x: {type: string}", ignored + "properties", "yy: {type: string}", nothing},
+		{"allOf: [{$ref: T}, {additionalProperties: false}]", action, action, nothing, action, nothing},
+		{"type: object, allOf: [{$ref: T}]", action, action, contrary + "type object, type integer", action, contrary + "type object, type integer"},
+		{"nullable: true, allOf: [{$ref: T}]", action, action, nothing, action, nothing},
+		{"oneOf: [{type: boolean}, {additionalProperties: false, $ref: T}]", list, "{type: boolean, types: [array]}", ignored + "additionalProperties", "{type: boolean, types: [array]}", nothing},
+		{"allOf: [{type: string}, {type: integer}]", list, "{type: string}", contrary + "type string, type integer", "{type: string}", contrary + "type string, type integer"},
+		{"readOnly: true, $ref: T", "{type: integer}", "{type: integer}", ignored + "readOnly", nothing, nothing},
+	} {
+		for version, want := range map[string][2]string{`swagger: "2.0"`: {c.old, c.oldFinding}, "openapi: 3.0.3": {c.old, c.oldFinding}, "openapi: 3.1.0": {c.new, c.newFinding}, "openapi: 3.2.0": {c.new, c.newFinding}} {
+			place := "#/components/schemas/T"
+			text := version + "\ninfo: {title: Beside, version: '1'}\nservers: [{url: 'https://h.example.com'}]\npaths: {/x: {post: {operationId: postX, requestBody: {content: {application/json: {schema: BODY}}}}}}\ncomponents: {schemas: {T: " + c.to + "}}\n"
+			if strings.HasPrefix(version, "swagger") {
+				place = "#/definitions/T"
+				text = version + "\ninfo: {title: Beside, version: '1'}\nhost: h.example.com\npaths: {/x: {post: {operationId: postX, parameters: [{in: body, name: body, schema: BODY}]}}}\ndefinitions: {T: " + c.to + "}\n"
+			}
+			schema := "{type: object, properties: {z: {type: string}, a: {" + strings.ReplaceAll(c.schema, "$ref: T", "$ref: '"+place+"'") + "}}}"
+			in := importOf(t, strings.Replace(text, "BODY", schema, 1))
+			front, _, _ := strings.Cut(string(in.Files[0].Front()), "request:")
+			_, got, _ := strings.Cut(front, "        a: ")
+			if _, block, ok := strings.Cut(front, "        a:\n"); ok {
+				got = block
+			}
+			if got = strings.TrimSpace(got); want[0] == nothing && got != "" || !strings.Contains(got, want[0]) {
+				t.Errorf("%s: %s: got %s, want %s", version, c.schema, got, want[0])
+			}
+			found := nothing
+			for _, f := range in.Findings {
+				if strings.HasPrefix(f.What, ignored) || strings.HasPrefix(f.What, contrary) {
+					found += f.What
+				}
+			}
+			if found != want[1] {
+				t.Errorf("%s: %s: found %q, want %q", version, c.schema, found, want[1])
+			}
+		}
+	}
+}
