@@ -23,6 +23,7 @@ type Document struct {
 	count   int              // values in all files
 	steps   int              // work that the operations of one import have needed
 	targets map[refKey]refTarget
+	memory  memory
 	notes   []string // what is odd in the document as a whole
 	left    map[string]int
 	lost    []Finding // paths that cannot be read

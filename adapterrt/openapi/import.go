@@ -374,15 +374,15 @@ func tagsOf(ops []*operation) (tags []string) {
 // describe returns the description of an adapter, of 10 to 200 characters.
 func (d *Document) describe(g *group) string {
 	title := cmp.Or(d.Title, g.name)
-	text := prose(d.about, operationText)
+	text := d.prose(d.about, operationText)
 	if !strings.HasPrefix(strings.ToLower(text), strings.ToLower(title)) {
 		text = strings.TrimSuffix(title+": "+text, ": ")
 	}
 	if g.tag != "" {
-		text = prose(title, 80) + ", " + prose(g.tag, 60)
+		text = d.prose(title, 80) + ", " + d.prose(g.tag, 60)
 		for _, n := range d.root.list("tags") {
 			if n.str("name") == g.tag && n.str("description") != "" {
-				text += ": " + prose(n.str("description"), 120)
+				text += ": " + d.prose(n.str("description"), 120)
 			}
 		}
 	}

@@ -44,7 +44,7 @@ func (m *mapper) all() {
 		m.find(Guessed, g, "check it")
 	}
 	words := strings.ReplaceAll(op.name, "_", " ")
-	op.description = cmp.Or(prose(raw.summary, operationText), prose(raw.description, operationText), strings.ToUpper(words[:1])+words[1:])
+	op.description = cmp.Or(m.doc.prose(raw.summary, operationText), m.doc.prose(raw.description, operationText), strings.ToUpper(words[:1])+words[1:])
 	if len(raw.servers) > 0 && !m.server() {
 		return
 	}

@@ -70,11 +70,18 @@ func (m *mapper) position(p *param, named position) position {
 	return unclear
 }
 
-// told returns all that the document says of a parameter, uncut.
+// maxTold is how much of a description is read, in bytes.
+const maxTold = 600
+
+// told returns what the document says of a parameter, with its marks.
 func (m *mapper) told(p *param) string {
 	for _, raw := range m.raw.params {
 		if raw.in == p.in && raw.name == p.wire {
-			return raw.description + " " + m.shape(raw.schema).description
+			text := raw.description
+			if raw.schema.get("description") != nil || raw.schema.get("$ref") != nil {
+				text += " " + m.shape(raw.schema).description
+			}
+			return text[:min(len(text), maxTold)]
 		}
 	}
 	return p.description
@@ -216,10 +223,13 @@ func (m *mapper) rename(name string) {
 // parameterOf returns the first parameter in the query that has one of the names and fits. The
 // order of the names counts, not that of the parameters.
 func (m *mapper) parameterOf(names []string, fits func(p *param) bool) *param {
+	called := make([]string, len(m.op.params))
+	for i, p := range m.op.params {
+		called[i] = strings.TrimPrefix(snake(p.wire), "api_")
+	}
 	for _, name := range names {
-		for _, p := range m.op.params {
-			called := snake(p.wire)
-			if p.in == "query" && (p.typ == "string" || p.typ == "integer" || p.typ == "number") && (called == name || strings.TrimPrefix(called, "api_") == name) && fits(p) {
+		for i, p := range m.op.params {
+			if p.in == "query" && (p.typ == "string" || p.typ == "integer" || p.typ == "number") && called[i] == name && fits(p) {
 				return p
 			}
 		}

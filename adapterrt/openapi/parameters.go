@@ -121,10 +121,10 @@ func (m *mapper) pathParameter(name string) *rawParam {
 // parameterDefinition makes the definition of a parameter outside of the body.
 func (m *mapper) parameterDefinition(raw *rawParam) *definition {
 	d := m.define(raw.schema, 0, 0)
-	if t := prose(raw.description, paramText); t != "" {
+	if t := m.doc.prose(raw.description, paramText); t != "" {
 		s := m.shape(raw.schema)
 		s.description = raw.description
-		d.description = describe(s, paramText)
+		d.description = m.describe(s, paramText)
 	}
 	d.examples = append(slices.Clone(raw.examples), d.examples...)
 	return d
