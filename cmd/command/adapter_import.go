@@ -2,16 +2,19 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
@@ -140,13 +143,18 @@ func (i *importSettings) run(cmd *cobra.Command, w *workplace, d *openapi.Docume
 	if len(in.Files) == 0 {
 		return errors.New("no operation can be imported")
 	}
-	var files []made
-	for _, f := range in.Files {
-		m, err := i.make(w, d, f)
-		if err != nil {
-			return err
-		}
-		files = append(files, m)
+	files, wrong := make([]made, len(in.Files)), make([]error, len(in.Files))
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0))
+	for k, f := range in.Files {
+		all.Go(func() error {
+			files[k], wrong[k] = i.make(w, d, f)
+			return nil
+		})
+	}
+	_ = all.Wait() // never fails
+	if err := cmp.Or(wrong...); err != nil { // that of the first file, whichever failed first
+		return err
 	}
 	if err := i.write(cmd.OutOrStdout(), files); err != nil {
 		return err
