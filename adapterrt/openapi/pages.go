@@ -174,10 +174,8 @@ func (m *mapper) pages() {
 		p.size = size.wire
 		p.limits(size)
 	}
-	// The runtime sets them; requests use first and after.
+	// The runtime sets them; requests use first and after, or other names if the API has these.
 	op.params = slices.DeleteFunc(op.params, func(o *param) bool { return slices.Contains(used, o) })
-	m.rename("first")
-	m.rename("after")
 	op.paging = p
 	if p.style != "link_header" {
 		m.find(Guessed, "pages: style "+p.style, "check it")
@@ -207,16 +205,6 @@ func (p *paging) limits(size *param) {
 	_, after, ok := strings.Cut(size.description, "(max ")
 	if n, err := strconv.Atoi(strings.TrimSuffix(strings.Fields(after + " x")[0], ")")); p.most == 0 && ok && err == nil && n > 0 && n <= 1000 {
 		p.most = n
-	}
-}
-
-// rename gives a parameter another name than first and after, which operations with pages
-// have.
-func (m *mapper) rename(name string) {
-	for _, p := range m.op.params {
-		if p.name == name {
-			p.name = m.free("api_"+name, p.in)
-		}
 	}
 }
 

@@ -80,3 +80,18 @@ func TestPages(t *testing.T) {
 		})
 	}
 }
+
+// TestParametersOfTheAPIKeepTheirNames: paging does not rename parameters, nor take those that are no part of it.
+func TestParametersOfTheAPIKeepTheirNames(t *testing.T) {
+	in := importOf(t, document(`/times: {get: {operationId: listTimes, parameters: [
+		{name: before, in: query, schema: {type: string, format: date-time}, description: Only times before this date},
+		{name: after, in: query, schema: {type: string, format: date-time}, description: Only times after this date},
+		{name: last, in: query, schema: {type: integer}}, {name: first, in: query, schema: {type: string}}, {name: page, in: query, schema: {type: integer}}, `+limitText+`],
+		responses: {"200": {description: OK, headers: {Link: {schema: {type: string}}}, content: {application/json: {schema: {type: array, items: {type: object}}}}}}}}`, ""))
+	text := string(in.Files[0].Front())
+	for _, want := range []string{"\n        before: ", "\n        after: ", "\n        last: ", "\n        first: ", "pagination: {style: link_header, per_page_param: limit"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
