@@ -170,8 +170,10 @@ func (d *Document) examples(n *node) (out []*node) {
 	if all := n.get("examples"); all.is(wire.Object) {
 		for _, e := range all.kids {
 			e, _ = d.follow(e)
-			if v := e.get("value"); v != nil {
-				out = append(out, v)
+			for _, key := range [...]string{"value", "dataValue"} { // the second since 3.2
+				if v := e.get(key); v != nil {
+					out = append(out, v)
+				}
 			}
 		}
 	}

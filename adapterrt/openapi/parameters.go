@@ -66,8 +66,10 @@ func (m *mapper) parameters() {
 			m.header(raw)
 		case "cookie":
 			m.leave(raw, "cookies are not sent", "set a cookie as a header of the target, if it is no secret")
+		case "querystring":
+			m.leave(raw, "the whole query as one value is not supported", "")
 		default:
-			m.weak("parameter " + quoted(raw.name) + " is in " + quoted(raw.in) + ", and is left out")
+			m.leave(raw, "it is in no place that is known", "")
 		}
 		if m.op.dropped {
 			return
@@ -78,9 +80,9 @@ func (m *mapper) parameters() {
 // leave leaves a parameter out. The operation is dropped if it cannot be called without.
 func (m *mapper) leave(raw *rawParam, why, do string) {
 	if raw.required {
-		m.drop("required "+raw.in+" parameter "+quoted(raw.name)+": "+why, do)
+		m.drop("required "+short(raw.in)+" parameter "+quoted(raw.name)+": "+why, do)
 	} else {
-		m.find(Weaker, raw.in+" parameter "+quoted(raw.name)+" is left out: "+why, do)
+		m.find(Weaker, short(raw.in)+" parameter "+quoted(raw.name)+" is left out: "+why, do)
 	}
 }
 

@@ -9,12 +9,37 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // methods are the methods of operations, in the order in which an object with all of them is
-// read. The last three have no place in an adapter.
-var methods = []string{"get", "put", "post", "patch", "delete", "head", "options", "trace"}
+// read. Those behind the first five have no place in an adapter.
+var methods = []string{"get", "put", "post", "patch", "delete", "head", "options", "trace", "query"}
+
+// maxOthers is how many different methods of additionalOperations are told apart.
+const maxOthers = 50
+
+// others counts the operations with methods of their own, which OpenAPI has since 3.2.
+func (d *Document) others(item *node) {
+	more, _ := d.whole(item.get("additionalOperations"))
+	if !more.is(wire.Object) {
+		return
+	}
+	for i, method := range more.keys {
+		if more.kids[i].kind != wire.Null {
+			d.unsent(method)
+		}
+	}
+}
+
+// unsent counts an operation whose method adapters do not have.
+func (d *Document) unsent(method string) {
+	if !file.IsToken(method) || len(method) > 20 || len(d.left) > maxOthers {
+		method = "other"
+	}
+	d.left[method+" operation, which adapters have no method for"]++
+}
 
 // maxPaths is the largest number of operations of a document.
 const maxPaths = 20_000
@@ -39,16 +64,16 @@ func ReadMost(name string, data []byte, load Load, files int) (*Document, error)
 		return refuse("not a description of an API: the document is no object")
 	}
 	switch v, w := d.root.word("openapi"), d.root.word("swagger"); {
-	case v == "3.0" || v == "3.1" || strings.HasPrefix(v, "3.0.") || strings.HasPrefix(v, "3.1.") || strings.HasPrefix(v, "3.2."):
+	case v == "3.0" || v == "3.1" || strings.HasPrefix(v, "3.0.") || v == "3.2" || strings.HasPrefix(v, "3.1.") || strings.HasPrefix(v, "3.2."):
 		d.Format, d.combines = "OpenAPI "+clean.Text(v, 20), !strings.HasPrefix(v, "3.0")
 	case w == "2.0" || w == "2":
 		d.Format, d.swagger = "Swagger 2.0", true
 	case v != "" || w != "":
-		return refuse("version " + quoted(v+w) + " is not supported: only OpenAPI 3.0 and 3.1, and Swagger 2.0")
+		return refuse("version " + quoted(v+w) + " is not supported: only OpenAPI 3.0 to 3.2, and Swagger 2.0")
 	case d.root.get("openapi") == nil && d.root.get("discoveryVersion") != nil:
-		return refuse("this is a Google discovery document; only OpenAPI 3.0 and 3.1, and Swagger 2.0 are supported")
+		return refuse("this is a Google discovery document; only OpenAPI 3.0 to 3.2, and Swagger 2.0 are supported")
 	case d.root.get("info").str("_postman_id") != "" || strings.Contains(d.root.get("info").str("schema"), "getpostman"):
-		return refuse("this is a Postman collection; only OpenAPI 3.0 and 3.1, and Swagger 2.0 are supported")
+		return refuse("this is a Postman collection; only OpenAPI 3.0 to 3.2, and Swagger 2.0 are supported")
 	default:
 		return refuse(`not a description of an API: it has no member "openapi" or "swagger" with the version`)
 	}
@@ -99,6 +124,7 @@ func (d *Document) operations() error {
 			lose(short(path), item, "it is no object")
 			continue
 		}
+		d.others(item)
 		for _, method := range methods {
 			at := item.get(method)
 			if at == nil || at.kind == wire.Null {
@@ -117,7 +143,11 @@ func (d *Document) operations() error {
 				return &Error{d.sources[0].name, int(n.line), fmt.Sprintf("more than %d operations", maxPaths)}
 			}
 			if slices.Index(methods, method) > 4 {
-				d.left[strings.ToUpper(method)+" operation"]++
+				if method == "query" {
+					d.unsent("QUERY")
+				} else {
+					d.left[strings.ToUpper(method)+" operation"]++
+				}
 				continue
 			}
 			d.ops = append(d.ops, d.operation(strings.ToUpper(method), path, item, n))

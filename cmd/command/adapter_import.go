@@ -40,7 +40,7 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import DOCUMENT",
 		Short: "Make adapter files of an OpenAPI or Swagger document",
-		Long: "Make adapter files of a description of an API: OpenAPI 3.0 or 3.1, or Swagger 2.0, as JSON or YAML. DOCUMENT is\n" +
+		Long: "Make adapter files of a description of an API: OpenAPI 3.0 to 3.2, or Swagger 2.0, as JSON or YAML. DOCUMENT is\n" +
 			"a file, - for standard input, or with --fetch an https URL. What a file cannot express is listed in it, and with\n" +
 			"--report as JSON. Existing files are not overwritten: --update brings what has changed in the document into a file.\n\n" +
 			"--include and --exclude select operations: tag:issues, path:/repos/**, id:issues/*, method:GET, op:get_*. In a path,\n" +
@@ -152,7 +152,7 @@ func (i *importSettings) run(cmd *cobra.Command, w *workplace, d *openapi.Docume
 			return nil
 		})
 	}
-	_ = all.Wait() // never fails
+	_ = all.Wait()                           // never fails
 	if err := cmp.Or(wrong...); err != nil { // that of the first file, whichever failed first
 		return err
 	}
@@ -313,8 +313,9 @@ func tellImport(w io.Writer, d *openapi.Document, in *openapi.Import, files []ma
 		fmt.Fprintf(&b, "what did not fit: %s; the file has a list\n", strings.Join(parts, ", "))
 	}
 	parts = nil
-	for _, what := range slices.Sorted(maps.Keys(in.Left)) {
-		parts = append(parts, count(in.Left[what], what))
+	for _, key := range slices.Sorted(maps.Keys(in.Left)) {
+		what, why, _ := strings.Cut(key, ", ")
+		parts = append(parts, strings.TrimSuffix(count(in.Left[key], what)+" ("+why+")", " ()"))
 	}
 	if parts != nil {
 		fmt.Fprintf(&b, "left out: %s\n", strings.Join(parts, ", "))
