@@ -118,7 +118,9 @@ func (d *Document) Import(o Options) (*Import, error) {
 		if opt.group != "" && g.key != opt.group {
 			continue
 		}
-		f, dropped, err := d.file(opt, g, t)
+		at := *t
+		at.auth = d.auth(opt.Name, g.ops) // what the operations of this file need
+		f, dropped, err := d.file(opt, g, &at)
 		if err != nil {
 			return nil, err
 		}

@@ -71,6 +71,14 @@ func (n *node) list(key string) []*node {
 	return nil
 }
 
+// elements returns the elements of an array.
+func (n *node) elements() []*node {
+	if n.is(wire.Array) {
+		return n.kids
+	}
+	return nil
+}
+
 // strs returns the texts in a member that is a list of strings.
 func (n *node) strs(key string) (out []string) {
 	for _, v := range n.list(key) {
