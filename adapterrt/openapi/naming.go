@@ -3,6 +3,8 @@ package openapi
 import (
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/brief"
 )
 
 // A model chooses an operation by its name. So a name keeps its verb and what tells it from others, and no two names differ
@@ -17,21 +19,11 @@ var verbs = map[string][]string{
 	"POST":   append([]string{"post", "create", "add", "insert", "new", "register", "upload", "set", "save", "upsert", "make", "search", "query", "find"}, actions...),
 }
 
-// isVerb reports whether a word of a name says what the operation does.
-func isVerb(word string) bool {
-	for _, list := range verbs {
-		if slices.Contains(list, word) {
-			return true
-		}
-	}
-	return false
-}
-
 // nameAll gives the operations of a file their names. A name loses the tag that all of them
 // have in front, if two words are left and no other operation has that name.
 func nameAll(ops []*operation, tag string) {
 	count := map[string]int{}
-	brief := func(op *operation) string {
+	untagged := func(op *operation) string {
 		rest, ok := strings.CutPrefix(op.name, snake(tag)+"_")
 		if tag == "" || !ok || !strings.Contains(rest, "_") || rest[0] < 'a' || rest[0] > 'z' {
 			return op.name
@@ -39,10 +31,10 @@ func nameAll(ops []*operation, tag string) {
 		return rest
 	}
 	for _, op := range ops {
-		count[brief(op)]++
+		count[untagged(op)]++
 	}
 	for _, op := range ops {
-		if b := brief(op); count[b] == 1 {
+		if b := untagged(op); count[b] == 1 {
 			op.name = b
 		}
 	}
@@ -57,7 +49,7 @@ func nameAll(ops []*operation, tag string) {
 	given := map[string]bool{}
 	for _, op := range ops {
 		if len(op.name) > maxOperationName {
-			name, dropped := shorten(op.name, known)
+			name, dropped := brief.Name(op.name, maxOperationName, known)
 			what := "its name was longer than 64 characters: words are abbreviated"
 			if dropped {
 				what = "its name was longer than 64 characters: words are abbreviated or left out"
@@ -212,29 +204,16 @@ func (op *operation) otherName(taken map[string]bool) string {
 	for _, words := range [][]string{
 		pathWords(op, func(string) bool { return true }, false, true), pathWords(op, func(string) bool { return true }, true, true), op.allWords(),
 	} {
-		name, _ := shorten(strings.Join(append([]string{op.name}, words...), "_"), setOf(words, itself))
+		name, _ := brief.Name(strings.Join(append([]string{op.name}, words...), "_"), maxOperationName, setOf(words, itself))
 		if !taken[name] {
 			return name
 		}
-		name, _ = shorten(strings.Join(append([]string{strings.ToLower(op.raw.method)}, words...), "_"), nil)
+		name, _ = brief.Name(strings.Join(append([]string{strings.ToLower(op.raw.method)}, words...), "_"), maxOperationName, nil)
 		if !taken[name] {
 			return name
 		}
 	}
 	return op.name
-}
-
-// maxWords is how many words of a name are looked at.
-const maxWords = 48
-
-// wordsOf returns the words of a name; of too many, those in the middle are left out.
-func wordsOf(name string) (words []string, cut bool) {
-	words = strings.Split(name[:min(len(name), 4<<10)], "_")
-	if len(words) > maxWords {
-		words = slices.Concat(words[:maxWords/2], words[len(words)-maxWords/2:])
-		return words, true
-	}
-	return words, len(name) > 4<<10
 }
 
 // tellingWords returns the words by which alone a long name differs from another one.
@@ -245,7 +224,7 @@ func tellingWords(ops []*operation) map[string]bool {
 	}
 	without := map[string]string{} // names without one of their words, and the word
 	each := func(op *operation, f func(rest, word string)) {
-		words, _ := wordsOf(op.name)
+		words := brief.Words(op.name)
 		f(strings.Join(words, "_"), "")
 		for i, w := range words {
 			f(strings.Join(slices.Concat(words[:i], words[i+1:]), "_"), w)
@@ -266,96 +245,3 @@ func tellingWords(ops []*operation) map[string]bool {
 	delete(out, "")
 	return out
 }
-
-// abbreviations are words that have a usual shorter form.
-var abbreviations = map[string]string{
-	"administration": "admin", "administrative": "admin", "administrators": "admins", "application": "app", "applications": "apps",
-	"association": "assoc", "associations": "assocs", "attribute": "attr", "attributes": "attrs", "authentication": "auth", "authorization": "authz", "authorizations": "authz",
-	"certificate": "cert", "certificates": "certs", "command": "cmd", "configuration": "config", "configurations": "configs", "connection": "conn", "connections": "conns",
-	"database": "db", "databases": "dbs", "department": "dept", "description": "desc", "destination": "dest", "development": "dev", "directory": "dir", "document": "doc", "documents": "docs",
-	"environment": "env", "environments": "envs", "external": "ext", "identifier": "id", "identifiers": "ids", "information": "info", "infrastructure": "infra", "installation": "install",
-	"international": "intl", "location": "loc", "locations": "locs", "management": "mgmt", "manager": "mgr", "maximum": "max", "message": "msg", "messages": "msgs",
-	"minimum": "min", "namespace": "ns", "namespaces": "ns", "notification": "notif", "notifications": "notifs", "number": "num", "object": "obj", "objects": "objs",
-	"operation": "op", "operations": "ops", "organisation": "org", "organisations": "orgs", "organization": "org", "organizations": "org", "package": "pkg", "packages": "pkgs",
-	"parameter": "param", "parameters": "params", "permission": "perm", "permissions": "perms", "preference": "pref", "preferences": "prefs", "previous": "prev", "production": "prod",
-	"properties": "props", "property": "prop", "protection": "protect", "reference": "ref", "references": "refs", "registration": "reg", "repositories": "repos", "repository": "repo",
-	"request": "req", "requests": "reqs", "requirement": "reqmt", "requirements": "reqmts", "resource": "rsrc", "resources": "rsrcs", "response": "resp", "responses": "resps",
-	"security": "sec", "server": "srv", "servers": "srvs", "specification": "spec", "specifications": "specs", "statistic": "stat", "statistics": "stats",
-	"subscription": "sub", "subscriptions": "subs", "synchronization": "sync", "template": "tmpl", "templates": "tmpls", "temporary": "temp", "transaction": "tx", "transactions": "txs",
-	"variable": "var", "variables": "vars", "version": "ver", "versions": "vers",
-}
-
-// The lengths to which words are cut when no usual abbreviation is short enough.
-const shortWord, shortestWord = 4, 3
-
-// shorten makes a name of at most 64 characters. Words are abbreviated before they are left out; its verb, its first word
-// and telling words are the last to go. dropped says that words are missing.
-func shorten(name string, telling map[string]bool) (short string, dropped bool) {
-	if len(name) <= maxOperationName {
-		return name, false
-	}
-	words, dropped := wordsOf(name)
-	type word struct {
-		text string
-		kept int // 2 for the verb, 1 for what tells it from others
-	}
-	list := make([]word, len(words))
-	verb := slices.IndexFunc(words, isVerb)
-	for i, w := range words {
-		list[i].text = w
-		switch {
-		case i == verb:
-			list[i].kept = 2
-		case telling[w] || i == 0 && verb < 0:
-			list[i].kept = 1
-		}
-	}
-	size := func() int {
-		n := len(list) - 1
-		for _, w := range list {
-			n += len(w.text)
-		}
-		return n
-	}
-	for i := range list {
-		if a := abbreviations[list[i].text]; a != "" {
-			list[i].text = a
-		}
-	}
-	for _, stage := range [...]struct{ to, most int }{{shortWord, 0}, {shortestWord, 0}, {shortWord, 1}} { // cut the longest words
-		for size() > maxOperationName {
-			longest := -1
-			for i, w := range list {
-				if len(w.text) > stage.to && w.kept <= stage.most && (longest < 0 || len(w.text) > len(list[longest].text)) {
-					longest = i
-				}
-			}
-			if longest < 0 {
-				break
-			}
-			list[longest].text = list[longest].text[:len(list[longest].text)-1]
-		}
-	}
-	for most := 0; most < 2; most++ { // leave out those nearest to the middle
-		for size() > maxOperationName {
-			near := -1
-			for i, w := range list {
-				if w.kept <= most && (near < 0 || abs(2*i-len(list)) < abs(2*near-len(list))) {
-					near = i
-				}
-			}
-			if near < 0 {
-				break
-			}
-			list, dropped = slices.Delete(list, near, near+1), true
-		}
-	}
-	words = words[:0]
-	for _, w := range list {
-		words = append(words, w.text)
-	}
-	name = strings.Join(words, "_")
-	return strings.TrimRight(name[:min(len(name), maxOperationName)], "_"), dropped
-}
-
-func abs(n int) int { return max(n, -n) }
