@@ -54,7 +54,7 @@ var abbreviations = map[string]string{
 	"variable": "var", "variables": "vars", "version": "ver", "versions": "vers",
 }
 
-// The lengths to which words are cut when no usual abbreviation is short enough.
+// shortWord and shortestWord are the lengths to which words are cut when no usual abbreviation is short enough.
 const shortWord, shortestWord = 4, 3
 
 // Name returns a name of at most limit characters. Words are abbreviated before they are left out; its verb, or else its
