@@ -82,6 +82,17 @@ func TestReferencesInUnusualPlaces(t *testing.T) {
 	}
 }
 
+// TestBodyAndForm: of a body and a form, which Swagger 2.0 forbids together, only one can be sent.
+func TestBodyAndForm(t *testing.T) {
+	in := importOf(t, "swagger: '2.0'\ninfo: {title: Both, version: '1'}\nhost: h.example.com\npaths: {/x: {post: {operationId: postX, parameters: [{in: body, name: b, schema: {type: string}}, {in: formData, name: f, type: string}]}}}\n")
+	for _, f := range in.Findings {
+		if f.Operation == "post_x" && strings.Contains(f.What, "the form cannot be sent") {
+			return
+		}
+	}
+	t.Errorf("no finding in %+v", in.Findings)
+}
+
 // TestTooManyFiles: a limit that is reached is a failure that says what to do, not a file with less in it.
 func TestTooManyFiles(t *testing.T) {
 	const files = 250
