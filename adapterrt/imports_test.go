@@ -19,14 +19,15 @@ var rooms = []struct{ name, may string }{
 	{"escape", ""},
 	{"failure", ""},
 	{"near", ""},
+	{"brief", ""},
 	{"find", ""},
 	{"gate", "pattern secret clean"},
 	{"file", "pattern plaintext secret clean escape near gate"},
 	{"httpcall", "pattern plaintext secret clean escape failure near gate file"},
 	{"credential", "children pattern plaintext secret clean escape failure near gate file httpcall"},
 	{"guard", "pattern plaintext secret clean escape failure near gate file httpcall"},
-	{"present", "pattern plaintext secret clean escape failure near find gate file httpcall guard"},
-	{"openapi", "pattern plaintext secret clean escape near gate file"},
+	{"present", "pattern plaintext secret clean escape failure near brief find gate file httpcall guard"},
+	{"openapi", "pattern plaintext secret clean escape near brief gate file"},
 }
 
 func TestPackagesImportDownwards(t *testing.T) {

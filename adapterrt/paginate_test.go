@@ -299,3 +299,40 @@ func TestFieldSelection(t *testing.T) {
 	}
 	conforms(t, "detailExtended", detail)
 }
+
+// TestNamesOfTheAPIWin: parameters of the API keep their names and reach it, whatever they are called; the names of paging move.
+func TestNamesOfTheAPIWin(t *testing.T) {
+	s, queries := listAPI(t)
+	const own = "params: {first: {type: string}, after: {type: string}, before: {type: string}, last: {type: integer}}"
+	rt := one(t, Options{}, s.URL, `
+read:
+- {name: by_page, maps_to: GET /page, description: P, `+own+`, pagination: {style: page, param_name: page, per_page_param: size}}
+- {name: by_link, maps_to: GET /link, description: L, `+own+`, pagination: {style: link_header, per_page_param: size}}
+- {name: by_cursor, maps_to: GET /cursor, description: C, `+own+`, pagination: {style: cursor, param_name: cursor, per_page_param: size, items_path: data.rows, next_path: next}}
+- {name: some, maps_to: GET /page, description: S, params: {before: {type: string}, last: {type: integer}, page_first: {type: string}, first: {type: string}}, pagination: {style: page, param_name: page, per_page_param: size}}`)
+	for _, c := range []struct{ op, first, after, params, query string }{
+		{"by_page", "page_first", "page_after", `"first":"a","after":"b","before":"c","last":5`, "first=a&after=b&before=c&last=5"},
+		{"by_link", "page_first", "page_after", `"after":"2026-01-01","before":"c"`, "after=2026-01-01&before=c"},
+		{"by_cursor", "page_first", "page_after", `"last":5`, "last=5"},
+		{"some", "page_page_first", "after", `"first":"a","page_first":"b","last":5`, "last=5&page_first=b&first=a"},
+	} {
+		p := getPage(t, rt, c.op, `{"`+c.first+`":2,`+c.params+`}`)
+		if !p.Success || len(p.Data.Items) != 2 || p.Data.PageInfo.EndCursor == nil {
+			t.Errorf("%s: %+v", c.op, p)
+			continue
+		}
+		query := (*queries)[len(*queries)-1]
+		for _, part := range strings.Split(c.query, "&") {
+			if !strings.Contains("&"+query+"&", "&"+part+"&") {
+				t.Errorf("%s: %s has no %s", c.op, query, part)
+			}
+		}
+		p = getPage(t, rt, c.op, `{"`+c.first+`":2,`+c.params+`,"`+c.after+`":"`+*p.Data.PageInfo.EndCursor+`"}`)
+		if !p.Success || len(p.Data.Items) != 2 || p.Data.Items[0].ID != 2 {
+			t.Errorf("%s: the second page is %+v", c.op, p)
+		}
+		if p = getPage(t, rt, c.op, `{"`+c.after+`":"x"}`); !strings.Contains(p.Error.Message, "'"+c.after+"' needs '"+c.first+"'") {
+			t.Errorf("%s: %+v", c.op, p.Error)
+		}
+	}
+}

@@ -3,7 +3,9 @@ package adapterrt
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/brief"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
@@ -111,12 +113,32 @@ func isNamed(op *file.Operation, name string) bool {
 }
 
 // unique returns the name of the tool for one operation: it differs from the names of all
-// tools of v.
+// tools of v, and by a number only if there is nothing else.
 func (v *view) unique(adapter, operation string) string {
-	name := v.how.OperationTool(adapter, operation, maxToolName)
+	name := v.how.OperationTool(adapter, operation, maxToolName, nil)
+	other := v.byTool[name]
+	if other == nil {
+		return name
+	}
+	telling := map[string]bool{} // what the other one has not
+	for _, w := range brief.Words(operation) {
+		telling[w] = true
+	}
+	for _, w := range brief.Words(other.operation[strings.IndexByte(other.operation, '.')+1:]) {
+		delete(telling, w)
+	}
+	apart := adapter
+	if adapter != "" {
+		apart += "_" // aa and b_c, aa_b and c
+	}
+	for _, adapter := range [...]string{adapter, apart} {
+		if name = v.how.OperationTool(adapter, operation, maxToolName, telling); v.byTool[name] == nil {
+			return name
+		}
+	}
 	for i := 2; v.byTool[name] != nil; i++ {
 		suffix := "_" + strconv.Itoa(i)
-		name = v.how.OperationTool(adapter, operation, maxToolName-len(suffix)) + suffix
+		name = v.how.OperationTool(adapter, operation, maxToolName-len(suffix), telling) + suffix
 	}
 	return name
 }

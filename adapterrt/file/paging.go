@@ -14,7 +14,7 @@ const (
 	mostPages   = 20
 )
 
-var pagingBlock = block{"operations.CATEGORY[].pagination", "A call with `first` gets a page of that many items, and with `after` the ones behind a cursor, whatever the style of the API. For read operations.", []key{
+var pagingBlock = block{"operations.CATEGORY[].pagination", "A call with `first` gets a page of that many items, and with `after` the ones behind a cursor, whatever the style of the API. If the API has parameters of these names, they are `page_first` and `page_after`. For read operations.", []key{
 	{"style", "cursor, offset, page, link_header", must, "How the API names a position: by a cursor of its own, the number of an item, the number of a page, or the Link header of the page before."},
 	{"param_name", "string", "", "The API's parameter for the position; required but for link_header."},
 	{"per_page_param", "string", "", "The API's parameter for the number of items."},
@@ -66,19 +66,17 @@ func (c *checker) paging(n *node, path string, op *Operation) {
 			c.wrong(SchemaInvalidValue, path, "parameters of pages must not be required", "optional parameters", p, 0)
 		}
 	}
-	for _, name := range [...]string{"first", "after"} {
-		if _, ok := op.Param([]byte(name)); ok {
-			c.wrong(SchemaInvalidValue, path, "an operation with pages must not declare "+name, "another name", p, 0)
-			return
-		}
-	}
 	g.First = op.ownParam("first", Definition{Type: TypeInteger, Minimum: &Bound{Raw: []byte("1")}, Description: "Items on a page, up to " + strconv.Itoa(g.Max) + "; null for " + strconv.Itoa(g.Limit)})
-	g.After = op.ownParam("after", Definition{Type: TypeString, Description: "endCursor of the page before; needs first"})
+	g.After = op.ownParam("after", Definition{Type: TypeString, Description: "endCursor of the page before; needs " + op.Params[g.First].Name})
 	op.Paging = g
 }
 
-// ownParam adds a parameter that the runtime itself reads, and returns its index.
+// ownParam adds a parameter that the runtime itself reads, and returns its index. If the API has
+// a parameter of that name, it has page_ in front.
 func (op *Operation) ownParam(name string, d Definition) int {
+	for _, taken := op.Param([]byte(name)); taken; _, taken = op.Param([]byte(name)) {
+		name = "page_" + name
+	}
 	d.MinLength, d.MaxLength, d.Constrained = -1, -1, d.Minimum != nil
 	op.Params = append(op.Params, &Param{Definition: d, Name: name, Wire: name, Place: InRuntime})
 	return len(op.Params) - 1

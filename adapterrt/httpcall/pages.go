@@ -40,16 +40,18 @@ func (c *Call) WantedPage(seals Cursors) (*Page, *failure.Failure) {
 		return nil, nil
 	}
 	if first.Kind == wire.Absent {
-		return nil, badPaging("'after' needs 'first'")
+		return nil, badPaging("'" + c.Op.Params[g.After].Name + "' needs '" + c.Op.Params[g.First].Name + "'")
 	}
 	for _, k := range [...]int{g.Position, g.Size} {
 		if k >= 0 && c.given(k) {
-			return nil, badPaging("'first' excludes '" + c.Op.Params[k].Name + "'")
+			return nil, badPaging("'" + c.Op.Params[g.First].Name + "' excludes '" + c.Op.Params[k].Name + "'")
 		}
 	}
-	for _, name := range [...]string{"last", "before"} {
-		if k, ok := c.Op.Param([]byte(name)); ok && c.given(k) {
-			return nil, badPaging("'first' excludes '" + name + "'")
+	if c.Op.GraphQL != nil { // of a connection, they walk the list backwards; of other APIs, they are what the API says
+		for _, name := range [...]string{"last", "before"} {
+			if k, ok := c.Op.Param([]byte(name)); ok && c.given(k) {
+				return nil, badPaging("'first' excludes '" + name + "'")
+			}
 		}
 	}
 	p := &Page{limit: g.Limit}
@@ -64,7 +66,7 @@ func (c *Call) WantedPage(seals Cursors) (*Page, *failure.Failure) {
 	if after.Kind == wire.String {
 		position, ok := seals.open(c, string(wire.Unquoted(after.Raw)))
 		if !ok {
-			return nil, failure.InvalidValue("after", "is not a cursor of this operation and these parameters")
+			return nil, failure.InvalidValue(c.Op.Params[g.After].Name, "is not a cursor of this operation and these parameters")
 		}
 		if p.position = position; g.Style == "link_header" {
 			p.query = position

@@ -71,13 +71,13 @@ func (m *mapper) body() {
 		if r.as = "text"; c.kind != "text/plain" && !strings.Contains(c.kind, "*") {
 			r.kind = c.kind
 		}
-		m.wholeBody(b, &definition{typ: "string", minLen: -1, maxLen: -1, description: prose(b.description, paramText), examples: texts(c.examples)})
+		m.wholeBody(b, &definition{typ: "string", minLen: -1, maxLen: -1, description: m.doc.prose(b.description, paramText), examples: texts(c.examples)})
 		return
 	default:
 		if r.as = "bytes"; c.kind != "application/octet-stream" && !strings.Contains(c.kind, "*") {
 			r.kind = c.kind
 		}
-		d := &definition{typ: "string", minLen: -1, maxLen: -1, description: cmp.Or(prose(b.description, paramText-12), "The content") + ", as base64"}
+		d := &definition{typ: "string", minLen: -1, maxLen: -1, description: cmp.Or(m.doc.prose(b.description, paramText-12), "The content") + ", as base64"}
 		m.wholeBody(b, d)
 		return
 	}
@@ -96,7 +96,7 @@ func texts(list []*node) (out []*node) {
 // wholeBody adds the parameter whose value is the whole body.
 func (m *mapper) wholeBody(b *rawBody, d *definition) {
 	if d.description == "" {
-		d.description = cmp.Or(prose(b.description, paramText), "The whole body")
+		d.description = cmp.Or(m.doc.prose(b.description, paramText), "The whole body")
 	}
 	m.add(&param{in: "body", wire: "body", required: b.required, definition: d})
 	m.op.request.from = m.op.params[len(m.op.params)-1].name
@@ -104,7 +104,7 @@ func (m *mapper) wholeBody(b *rawBody, d *definition) {
 
 func (m *mapper) jsonBody(b *rawBody, c media) {
 	s := m.shape(c.schema)
-	if s.plainType() != "object" || len(s.props) == 0 {
+	if s.plainType() != "object" || len(s.props) == 0 || b.required && len(s.required)+len(m.op.params) > maxParams {
 		mark := len(m.stack)
 		m.stack = append(m.stack, s.refs...)
 		d := m.definition(s, 0, 0)

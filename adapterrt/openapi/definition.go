@@ -22,6 +22,7 @@ const (
 	maxPattern = 1000
 	maxName    = 128
 	maxMembers = 250
+	surplus    = 16 // members that may be taken back: those that are only in answers
 )
 
 // define makes the definition of a schema. depth is the number of objects around it, lists
@@ -56,7 +57,7 @@ func (m *mapper) definition(s *shape, depth, lists int) *definition {
 	if s.null {
 		d.also = append(d.also, "null")
 	}
-	d.description = describe(s, m.describing)
+	d.description = m.describe(s, m.describing)
 	if s.joined || len(types) > 1 && s.types != nil {
 		m.weak("values that fit no single variant are accepted")
 	}
@@ -190,6 +191,9 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 	left := 0
 	required, needs := setOf(s.required, itself), setOf(s.needs, itself)
 	for _, p := range s.props {
+		if m.members > maxMembers+surplus && m.levels > 1 { // it will be described less deep: what is done now is in vain
+			return
+		}
 		if len(d.props) == maxProps || m.members > 20*maxMembers {
 			left++
 			continue
@@ -220,7 +224,7 @@ func withoutNull(types []string) []string {
 // isReadOnly reports whether a member is only in answers.
 func (m *mapper) isReadOnly(n *node) bool {
 	for range maxHops {
-		if n.flag("readOnly") {
+		if n.flag("readOnly") && (m.doc.combines || n.get("$ref") == nil) {
 			return true
 		}
 		if list := n.list("allOf"); len(list) == 1 && n.get("$ref") == nil {
@@ -237,8 +241,8 @@ func (m *mapper) isReadOnly(n *node) bool {
 }
 
 // describe returns the description of a value, of at most limit characters, with its default.
-func describe(s *shape, limit int) string {
-	text := prose(s.description, limit)
+func (m *mapper) describe(s *shape, limit int) string {
+	text := m.doc.prose(s.description, limit)
 	f := s.fallback
 	if !f.scalar() || len(f.text) > 40 || f.text == "" || clean.Text(f.text, 40) != f.text || clean.IsSecret(f.text) || strings.Contains(strings.ToLower(text), "default") {
 		return text

@@ -1,4 +1,4 @@
-// Package openapi makes adapter files of descriptions of HTTP APIs: OpenAPI 3.0 and 3.1, and
+// Package openapi makes adapter files of descriptions of HTTP APIs: OpenAPI 3.0 to 3.2, and
 // Swagger 2.0, as JSON or YAML.
 //
 // [Read] parses a document, and the documents that it refers to, into a tree of nodes
@@ -8,7 +8,7 @@
 // has changed in a document into a file, and keeps what a person has changed.
 //
 // read.go reads both formats into the same rawOperation (document.go, swagger.go). mapper.go makes
-// an operation (operation.go) of it: parameters.go its parameters, body.go its request body,
+// an operation (operation.go) of it, and naming.go names it: parameters.go its parameters, body.go its request body,
 // answer.go its answers, pages.go its pages, fields.go the part of its answers that is shown,
 // judge.go its category and its danger. schema.go merges the keywords of a schema, and
 // definition.go makes the definition of a parameter of them. write.go writes operations as YAML.

@@ -17,16 +17,20 @@ type Document struct {
 	root    *node
 	sources []*source
 	load    Load
+	most    int              // files
 	failed  map[string]error // files that cannot be read
+	limit   error            // of documents, that is reached
 	count   int              // values in all files
 	steps   int              // work that the operations of one import have needed
 	targets map[refKey]refTarget
-	noted   map[string]bool
+	memory  memory
 	notes   []string // what is odd in the document as a whole
 	left    map[string]int
 	lost    []Finding // paths that cannot be read
 	swagger bool
-	ops     []*rawOperation
+
+	combines bool // members beside a $ref count; before OpenAPI 3.1 they do not
+	ops      []*rawOperation
 }
 
 // rawOperation is an operation as a document describes it, in either format.
@@ -44,6 +48,15 @@ type rawOperation struct {
 	answers     []*rawAnswer
 	security    *node   // a list of alternatives
 	servers     []*node // of its own; nil for those of the document
+	unread      error   // why its body cannot be read
+	lost        []Finding
+}
+
+// lose reports something that is not read.
+func (d *Document) lose(op *rawOperation, at *node, what string) {
+	if len(op.lost) < maxFindings {
+		op.lost = append(op.lost, Finding{Place: d.place(at), Class: Weaker, What: what})
+	}
 }
 
 // rawParam is a parameter in a path, query, header or cookie.
@@ -84,17 +97,23 @@ func (a *rawAnswer) success() bool { return a.status[0] == '2' || a.status[0] ==
 
 // readAnswers reads the answers of an operation. content returns the representations of one.
 func (d *Document) readAnswers(op *rawOperation, content func(status string, a *node) []media) {
-	r := op.node.get("responses")
+	r, err := d.whole(op.node.get("responses"))
+	if err != nil {
+		d.lose(op, op.node.get("responses"), "its answers cannot be read: "+err.Error())
+	}
 	if !r.is(wire.Object) {
 		return
 	}
 	for i, status := range r.keys {
-		a := d.resolved(r.kids[i])
+		a, err := d.resolved(r.kids[i])
+		if err != nil {
+			d.lose(op, r.kids[i], "an answer cannot be read: "+err.Error())
+		}
 		if status == "" || !a.is(wire.Object) {
 			continue
 		}
 		answer := &rawAnswer{status: status, content: content(status, a)}
-		if h := a.get("headers"); h.is(wire.Object) {
+		if h, _ := d.whole(a.get("headers")); h.is(wire.Object) {
 			for _, name := range h.keys {
 				answer.headers = append(answer.headers, strings.ToLower(name))
 			}
@@ -119,23 +138,28 @@ func (d *Document) parameter(p *node) *rawParam {
 	if r.explode = r.style == "form"; p.get("explode") != nil {
 		r.explode = p.flag("explode")
 	}
-	if c := d.content(p.get("content")); len(c) > 0 && r.schema == nil {
+	if c, _ := d.content(p.get("content")); len(c) > 0 && r.schema == nil {
 		r.schema, r.json = c[0].schema, isJSON(c[0].kind)
 		r.examples = append(r.examples, c[0].examples...)
 	}
 	return r
 }
 
-// content reads a map from media types to representations.
-func (d *Document) content(c *node) (out []media) {
+// content reads a map from media types to representations. The error says which of them cannot be read.
+func (d *Document) content(c *node) (out []media, wrong error) {
+	c, err := d.whole(c)
 	if !c.is(wire.Object) {
-		return nil
+		return nil, err
 	}
 	for i, kind := range c.keys {
-		m := c.kids[i]
+		m, err := d.whole(c.kids[i])
+		if err != nil {
+			wrong = err
+			continue
+		}
 		out = append(out, media{kind: mediaType(kind), schema: m.get("schema"), examples: d.examples(m), encoding: m.get("encoding")})
 	}
-	return out
+	return out, wrong
 }
 
 // examples returns the examples in a parameter or representation.
@@ -145,11 +169,11 @@ func (d *Document) examples(n *node) (out []*node) {
 	}
 	if all := n.get("examples"); all.is(wire.Object) {
 		for _, e := range all.kids {
-			if e.get("$ref") != nil {
-				e = d.resolved(e)
-			}
-			if v := e.get("value"); v != nil {
-				out = append(out, v)
+			e, _ = d.follow(e)
+			for _, key := range [...]string{"value", "dataValue"} { // the second since 3.2
+				if v := e.get(key); v != nil {
+					out = append(out, v)
+				}
 			}
 		}
 	}

@@ -62,9 +62,10 @@ func played(t testing.TB, name string, data []byte) int {
 
 // The documents of GitHub and Stripe are not in the repository.
 const (
-	githubPath = "OPENAPI_GITHUB" // api.github.com.json of the npm package @octokit/openapi
-	stripePath = "OPENAPI_STRIPE" // spec3.json of the Go module github.com/stripe/stripe-mock
-	outPath    = "OPENAPI_OUT"    // a directory in which to leave what was imported, to look at it
+	githubPath    = "OPENAPI_GITHUB"    // api.github.com.json of the npm package @octokit/openapi
+	stripePath    = "OPENAPI_STRIPE"    // spec3.json of the Go module github.com/stripe/stripe-mock
+	documentsPath = "OPENAPI_DOCUMENTS" // a directory with further documents
+	outPath       = "OPENAPI_OUT"       // a directory in which to leave what was imported, to look at it
 )
 
 func large(t testing.TB, variable string) []byte {

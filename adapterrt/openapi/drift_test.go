@@ -97,7 +97,7 @@ var edits = []struct{ name, old, new, want string }{
 	{"renamed", "operationId: getItem", "operationId: showItem", "renamed get_item: the document calls it show_item, and did call it get_item"},
 	{"renamed placeholder", "  /items/{id}:\n    get:\n      operationId: getItem\n      summary: Get an item\n      parameters: [{name: id,", "  /items/{itemId}:\n    parameters: [{name: itemId, in: path, required: true, schema: {type: string}}]\n    get:\n      operationId: getItem\n      summary: Get an item\n      parameters: [{name: x,", ""},
 	{"deprecated", "operationId: getItem", "deprecated: true\n      operationId: getItem", "deprecated get_item: is deprecated"},
-	{"new optional", "- {name: size,", "- {name: page, in: query, schema: {type: string}}\n        - {name: size,", "optional list_items: it has pages now"},
+	{"new optional", "- {name: size,", "- {name: page, in: query, schema: {type: integer}}\n        - {name: size,", "optional list_items: it has pages now"},
 	{"new optional, not of pages", "- {name: size,", "- {name: lang, in: query, schema: {type: string}}\n        - {name: size,", "optional list_items: new optional parameter lang"},
 	{"new required", "- {name: size,", "- {name: lang, in: query, required: true, schema: {type: string}}\n        - {name: size,", "! required list_items: new required parameter lang"},
 	{"now required", "- {name: title, in: query,", "- {name: title, in: query, required: true,", "! required list_items: parameter title is now required"},

@@ -47,7 +47,7 @@ func (d *Document) propose(op *operation) {
 	if op.category != "read" || op.response.as != "" {
 		return
 	}
-	m := &mapper{doc: d, op: op, levels: 1, limit: maxSteps, raw: op.raw}
+	m := &mapper{doc: d, op: op, levels: 1, limit: maxSteps, raw: op.raw, answering: true}
 	if d.steps > manySteps {
 		m.limit = fewSteps
 	}

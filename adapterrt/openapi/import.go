@@ -118,7 +118,9 @@ func (d *Document) Import(o Options) (*Import, error) {
 		if opt.group != "" && g.key != opt.group {
 			continue
 		}
-		f, dropped, err := d.file(opt, g, t)
+		at := *t
+		at.auth = d.auth(opt.Name, g.ops) // what the operations of this file need
+		f, dropped, err := d.file(opt, g, &at)
 		if err != nil {
 			return nil, err
 		}
@@ -127,6 +129,9 @@ func (d *Document) Import(o Options) (*Import, error) {
 		if f.Operations > 0 {
 			out.Files = append(out.Files, f)
 		}
+	}
+	if d.limit != nil {
+		return nil, d.limit
 	}
 	whole := func(x Finding) Finding { // about the whole document: the first file reports it
 		if len(out.Files) > 0 {
@@ -270,37 +275,6 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 	}
 }
 
-// nameAll gives the operations of a file their names. A name loses the tag that all of them
-// have in front, if two words are left and no other operation has that name.
-func nameAll(ops []*operation, tag string) {
-	count := map[string]int{}
-	brief := func(op *operation) string {
-		rest, ok := strings.CutPrefix(op.name, snake(tag)+"_")
-		if tag == "" || !ok || !strings.Contains(rest, "_") || rest[0] < 'a' || rest[0] > 'z' {
-			return op.name
-		}
-		return rest
-	}
-	for _, op := range ops {
-		count[brief(op)]++
-	}
-	taken := map[string]bool{}
-	for _, op := range ops {
-		if b := brief(op); count[b] == 1 {
-			op.name = b
-		}
-		if len(op.name) > maxOperationName {
-			op.name = shorten(op.name)
-			op.findings = append(op.findings, Finding{Class: Guessed, What: "its name was longer than 64 characters: words are left out", Do: "rename it, if you like"})
-		}
-		name := operationName(taken, op.name)
-		if name != op.name {
-			op.findings = append(op.findings, Finding{Class: Guessed, What: "another operation had the same name: it has a number", Do: "rename it, if you like"})
-		}
-		op.name = name
-	}
-}
-
 // categories are the categories of operations, in the order of files.
 var categories = []string{"create", "read", "update", "delete", "execute"}
 
@@ -402,15 +376,15 @@ func tagsOf(ops []*operation) (tags []string) {
 // describe returns the description of an adapter, of 10 to 200 characters.
 func (d *Document) describe(g *group) string {
 	title := cmp.Or(d.Title, g.name)
-	text := prose(d.about, operationText)
+	text := d.prose(d.about, operationText)
 	if !strings.HasPrefix(strings.ToLower(text), strings.ToLower(title)) {
 		text = strings.TrimSuffix(title+": "+text, ": ")
 	}
 	if g.tag != "" {
-		text = prose(title, 80) + ", " + prose(g.tag, 60)
+		text = d.prose(title, 80) + ", " + d.prose(g.tag, 60)
 		for _, n := range d.root.list("tags") {
 			if n.str("name") == g.tag && n.str("description") != "" {
-				text += ": " + prose(n.str("description"), 120)
+				text += ": " + d.prose(n.str("description"), 120)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package openapi_test
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,5 +125,35 @@ func TestWhatIsLostIsReportedFirst(t *testing.T) {
 	}
 	if own := in.Files[0].Findings; len(own) != len(got) {
 		t.Errorf("the file reports %d findings, want all %d", len(own), len(got))
+	}
+}
+
+// TestWhatNoAdapterCanSendIsCounted: operations of OpenAPI 3.2 with other methods are counted as left out, with the reason,
+// and a required parameter that is the whole query leaves its operation out.
+func TestWhatNoAdapterCanSendIsCounted(t *testing.T) {
+	const whole = `[{in: querystring, name: q, required: REQUIRED, content: {application/x-www-form-urlencoded: {schema: {type: object}}}}]`
+	for _, version := range []string{"3.2.0", "3.2", "3.1.0"} {
+		in := importOf(t, strings.Replace(document(`/a: {query: {operationId: queryA}, head: {}, get: {operationId: getA},
+			additionalOperations: {COPY: {operationId: copyA}, "LINK": {operationId: linkA}, "b d": {}, POST: {}}},
+			/b: {query: {}, get: {operationId: getB, parameters: `+strings.Replace(whole, "REQUIRED", "true", 1)+`}},
+			/c: {get: {operationId: getC, parameters: `+strings.Replace(whole, "REQUIRED", "false", 1)+`}},
+			/d: {get: {operationId: getD, parameters: [{in: body, name: b, required: true, schema: {}}]}}`, ""), "3.0.0", version, 1))
+		const why = ", which adapters have no method for"
+		want := map[string]int{"QUERY operation" + why: 2, "HEAD operation": 1, "COPY operation" + why: 1, "LINK operation" + why: 1, "other operation" + why: 1, "POST operation" + why: 1}
+		if d := cmp.Diff(want, in.Left); d != "" {
+			t.Errorf("%s: %s", version, d)
+		}
+		var all string
+		for _, f := range in.Findings {
+			all += fmt.Sprintf("%s %s: %s\n", f.Class, f.Operation, f.What)
+		}
+		for _, want := range []string{`dropped GET /b: required querystring parameter "q": `, `weaker get_c: querystring parameter "q" is left out: `, `dropped GET /d: required body parameter "b": `} {
+			if !strings.Contains(all, want) {
+				t.Errorf("%s: no %s in\n%s", version, want, all)
+			}
+		}
+		if in.Dropped != 2 || in.Files[0].Operations != 2 {
+			t.Errorf("%s: %d dropped, %d imported", version, in.Dropped, in.Files[0].Operations)
+		}
 	}
 }

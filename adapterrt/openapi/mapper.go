@@ -3,6 +3,7 @@ package openapi
 import (
 	"cmp"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -32,13 +33,18 @@ func (d *Document) mapOperation(raw *rawOperation, base *target) *operation {
 func (m *mapper) all() {
 	raw, op := m.raw, m.op
 	op.name = raw.nameOf()
+	op.findings = slices.Clone(raw.lost)
+	if raw.unread != nil {
+		m.drop("its body cannot be read: "+raw.unread.Error(), "")
+		return
+	}
 	op.danger = raw.judge()
 	op.category = op.danger.category
 	if g := op.danger.guess; g != "" {
 		m.find(Guessed, g, "check it")
 	}
 	words := strings.ReplaceAll(op.name, "_", " ")
-	op.description = cmp.Or(prose(raw.summary, operationText), prose(raw.description, operationText), strings.ToUpper(words[:1])+words[1:])
+	op.description = cmp.Or(m.doc.prose(raw.summary, operationText), m.doc.prose(raw.description, operationText), strings.ToUpper(words[:1])+words[1:])
 	if len(raw.servers) > 0 && !m.server() {
 		return
 	}

@@ -112,16 +112,6 @@ func (op *rawOperation) pathName() string {
 	return strings.Trim(strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), "_"), "_")
 }
 
-// shorten removes whole words from the middle of a name that is too long.
-func shorten(name string) string {
-	words := strings.Split(name, "_")
-	for len(name) > maxOperationName && len(words) > 2 {
-		words = slices.Delete(words, len(words)/2, len(words)/2+1)
-		name = strings.Join(words, "_")
-	}
-	return strings.TrimRight(name[:min(len(name), maxOperationName)], "_")
-}
-
 // reservedOperations are the names of operations that the format keeps for itself.
 var reservedOperations = []string{"introspect", "execute_agent", "record_execution_step", "complete_execution", "abort_execution", "confirm_operation", "verify_challenge"}
 

@@ -62,13 +62,29 @@ type mapper struct {
 	describing int // characters of a description
 	stack      []*node
 	endless    bool
+	answering  bool // the schemas are those of answers
 }
 
-func (m *mapper) find(class Class, what, do string) {
+func (m *mapper) find(class Class, what, do string) { m.findAt(m.raw.node, class, what, do) }
+
+// findAt is find for something at another place of the document than the operation.
+func (m *mapper) findAt(at *node, class Class, what, do string) {
 	same := func(f Finding) bool { return f.Class == class && f.What == what }
 	if len(m.op.findings) < maxFindings && !slices.ContainsFunc(m.op.findings, same) {
-		m.op.findings = append(m.op.findings, Finding{Place: m.doc.place(m.raw.node), Class: class, What: what, Do: do})
+		m.op.findings = append(m.op.findings, Finding{Place: m.doc.place(at), Class: class, What: what, Do: do})
 	}
+}
+
+// said reports what is wrong with a schema of a request.
+func (m *mapper) said(n *node, what, do string) {
+	if !m.answering {
+		m.findAt(n, Weaker, what, do)
+	}
+}
+
+// unreadable reports a schema whose reference leads nowhere.
+func (m *mapper) unreadable(n *node, err error) {
+	m.said(n, "a schema cannot be read, and any value is accepted: "+unread(n, err).Error(), "")
 }
 
 // weak reports that the file accepts more than the document, or lacks something optional.

@@ -66,8 +66,10 @@ func (m *mapper) parameters() {
 			m.header(raw)
 		case "cookie":
 			m.leave(raw, "cookies are not sent", "set a cookie as a header of the target, if it is no secret")
+		case "querystring":
+			m.leave(raw, "the whole query as one value is not supported", "")
 		default:
-			m.weak("parameter " + quoted(raw.name) + " is in " + quoted(raw.in) + ", and is left out")
+			m.leave(raw, "it is in no place that is known", "")
 		}
 		if m.op.dropped {
 			return
@@ -78,9 +80,9 @@ func (m *mapper) parameters() {
 // leave leaves a parameter out. The operation is dropped if it cannot be called without.
 func (m *mapper) leave(raw *rawParam, why, do string) {
 	if raw.required {
-		m.drop("required "+raw.in+" parameter "+quoted(raw.name)+": "+why, do)
+		m.drop("required "+short(raw.in)+" parameter "+quoted(raw.name)+": "+why, do)
 	} else {
-		m.find(Weaker, raw.in+" parameter "+quoted(raw.name)+" is left out: "+why, do)
+		m.find(Weaker, short(raw.in)+" parameter "+quoted(raw.name)+" is left out: "+why, do)
 	}
 }
 
@@ -121,10 +123,10 @@ func (m *mapper) pathParameter(name string) *rawParam {
 // parameterDefinition makes the definition of a parameter outside of the body.
 func (m *mapper) parameterDefinition(raw *rawParam) *definition {
 	d := m.define(raw.schema, 0, 0)
-	if t := prose(raw.description, paramText); t != "" {
+	if t := m.doc.prose(raw.description, paramText); t != "" {
 		s := m.shape(raw.schema)
 		s.description = raw.description
-		d.description = describe(s, paramText)
+		d.description = m.describe(s, paramText)
 	}
 	d.examples = append(slices.Clone(raw.examples), d.examples...)
 	return d
@@ -143,6 +145,12 @@ func (m *mapper) free(name, place string) string {
 // add adds a parameter in a query, header or body.
 func (m *mapper) add(p *param) {
 	switch {
+	case p.required && (p.wire == "" || len(p.wire) > 256 || clean.Text(p.wire, 256) != p.wire):
+		m.drop("a required "+p.in+" parameter has a name that is not valid", "")
+		return
+	case p.required && len(m.op.params) == maxParams:
+		m.drop("it has more than 200 parameters, and further ones are required", "")
+		return
 	case p.wire == "" || len(p.wire) > 256 || clean.Text(p.wire, 256) != p.wire:
 		m.weak("a " + p.in + " parameter whose name is not valid is left out")
 		return

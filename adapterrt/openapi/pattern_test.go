@@ -9,7 +9,7 @@ import (
 func TestPatterns(t *testing.T) {
 	for _, compile := range []func() *regexp.Regexp{
 		asides, betweens, bullets, code, codeBlocks, emphasis, headings, images, loose, mdLinks, notes, refLinks, sentence, slanted,
-		spaces, tags, variable,
+		spaces, tags, variable, opaque, counting, pageOf, fromOne, dates, address, onwards,
 	} {
 		compile()
 	}

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"html"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -41,6 +42,39 @@ var (
 	sentence   = pattern.Later(`[.!?](?:\s|$)`)
 )
 
+// memory has the results of [prose], because many parameters and members of a document have the same description.
+type memory struct {
+	made map[remembered]string
+	size int // about, in bytes
+}
+
+type remembered struct {
+	text  string // of the document, which keeps it anyway
+	limit int
+}
+
+// maxMemory is how many bytes of results are remembered; then all are forgotten.
+const maxMemory = 8 << 20
+
+// prose is [prose], remembered.
+func (d *Document) prose(s string, limit int) string {
+	if len(s) < 20 { // as quickly made as looked up
+		return prose(s, limit)
+	}
+	m := &d.memory
+	key := remembered{s, limit}
+	if t, there := m.made[key]; there {
+		return t
+	}
+	t := prose(s, limit)
+	if m.size > maxMemory || m.made == nil {
+		*m = memory{made: map[remembered]string{}}
+	}
+	m.made[key] = t
+	m.size += len(t) + 100
+	return t
+}
+
 // prose returns the first sentences of a description, without the marks of Markdown and HTML,
 // on one line and at most limit characters long.
 func prose(s string, limit int) string {
@@ -51,34 +85,40 @@ func prose(s string, limit int) string {
 		s = strings.ToValidUTF8(s[:maxProse], "")
 	}
 	if !strings.ContainsAny(s, "<>[]*_`#&\n\r;+-="+codeMark) { // the usual case: nothing but words
-		s = strings.TrimSpace(spaces().ReplaceAllString(clean.Text(s, maxProse), " "))
+		s = oneLine(clean.Text(s, maxProse))
 		if clean.MayHaveSecret(s) {
 			s = clean.MaskSecrets(s)
 		}
 		return strings.TrimSuffix(cut(s, limit), ".")
 	}
 	s = strings.ReplaceAll(s, "\r\n", "\n")
-	s = codeBlocks().ReplaceAllString(s, "")
+	s = without(codeBlocks, "```", s, "")
 	var spans []string // of code, in which nothing is a mark
-	s = code().ReplaceAllStringFunc(strings.ReplaceAll(s, codeMark, ""), func(c string) string {
-		spans = append(spans, c[1:len(c)-1])
-		return codeMark
-	})
-	s = images().ReplaceAllString(s, "")
-	s = mdLinks().ReplaceAllString(s, "$1")
-	s = refLinks().ReplaceAllString(s, "$1")
+	if s = strings.ReplaceAll(s, codeMark, ""); strings.Contains(s, "`") {
+		s = code().ReplaceAllStringFunc(s, func(c string) string {
+			spans = append(spans, c[1:len(c)-1])
+			return codeMark
+		})
+	}
+	s = without(images, "![", s, "")
+	s = without(mdLinks, "](", s, "$1")
+	s = without(refLinks, "][", s, "$1")
 	for _, end := range [...]string{"<br>", "<br/>", "<br />", "</p>", "</li>", "</h1>", "</h2>", "</h3>"} {
 		s = strings.ReplaceAll(s, end, "\n\n")
 	}
-	s = html.UnescapeString(tags().ReplaceAllString(s, ""))
-	s = bullets().ReplaceAllString(headings().ReplaceAllString(s, ""), "; ")
-	s = loose().ReplaceAllString(betweens().ReplaceAllString(s, "$1 "), "; ")
+	s = html.UnescapeString(without(tags, "<", s, ""))
+	if strings.ContainsAny(s, "#>=-*+") {
+		s = bullets().ReplaceAllString(headings().ReplaceAllString(s, ""), "; ")
+	}
+	s = without(loose, ";", without(betweens, ";", s, "$1 "), "; ")
 	out := ""
 	for part := range strings.SplitSeq(s, "\n\n") {
-		if rest := strings.TrimSpace(asides().ReplaceAllString(part, "")); rest != "" && strings.Count(rest, codeMark) == strings.Count(part, codeMark) {
+		if rest := strings.TrimSpace(withoutAsides(part)); rest != "" && strings.Count(rest, codeMark) == strings.Count(part, codeMark) {
 			part = rest
 		}
-		part = slanted().ReplaceAllString(emphasis().ReplaceAllString(part, ""), "$1$2")
+		if strings.ContainsAny(part, "*_`") {
+			part = slanted().ReplaceAllString(emphasis().ReplaceAllString(part, ""), "$1$2")
+		}
 		if notes().MatchString(part) && out != "" {
 			spans = spans[min(len(spans), strings.Count(part, codeMark)):]
 			continue
@@ -87,7 +127,7 @@ func prose(s string, limit int) string {
 			part = strings.Replace(part, codeMark, spans[0], 1)
 			spans = spans[1:]
 		}
-		part = strings.TrimSpace(spaces().ReplaceAllString(clean.Text(part, maxProse), " "))
+		part = oneLine(clean.Text(part, maxProse))
 		if part == "" {
 			continue
 		}
@@ -105,6 +145,30 @@ func prose(s string, limit int) string {
 		out = clean.MaskSecrets(out)
 	}
 	return strings.TrimSuffix(cut(out, limit), ".")
+}
+
+// without replaces what a pattern matches, which every match has mark in.
+func without(marks func() *regexp.Regexp, mark, s, by string) string {
+	if !strings.Contains(s, mark) {
+		return s
+	}
+	return marks().ReplaceAllString(s, by)
+}
+
+func withoutAsides(s string) string {
+	if !strings.Contains(s, "_") && !strings.Contains(s, "**") {
+		return s
+	}
+	return asides().ReplaceAllString(s, "")
+}
+
+// oneLine returns a text without white space around it and with single spaces.
+func oneLine(s string) string {
+	s = strings.TrimSpace(s)
+	if !strings.ContainsAny(s, "\t\n\f\r") && !strings.Contains(s, "  ") {
+		return s
+	}
+	return strings.TrimSpace(spaces().ReplaceAllString(s, " "))
 }
 
 // cut cuts a text behind the last sentence, or else behind the last word, within limit

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -58,7 +59,47 @@ func TestSnake(t *testing.T) {
 			t.Errorf("%s %s: got %s, want %s", c.method, c.path, got, c.want)
 		}
 	}
-	if got := shorten(strings.Repeat("abc_", 30) + "end"); len(got) > maxOperationName || !strings.HasSuffix(got, "_end") {
-		t.Error(got)
+}
+
+// TestProseIsRemembered: a description that a document has many times is made once, and what is remembered is bounded.
+func TestProseIsRemembered(t *testing.T) {
+	d := &Document{}
+	const text = "The *same* description of [a link](https://example.com) again and again.\n\n- with a list"
+	want := prose(text, paramText)
+	if got := d.prose(text, paramText); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if n := testing.AllocsPerRun(10, func() { d.prose(text, paramText) }); n > 0 {
+		t.Errorf("%v allocations for a description that was made before", n)
+	}
+	if got := d.prose(text, 30); got != prose(text, 30) {
+		t.Errorf("the limit is ignored: %q", got)
+	}
+	words := strings.Repeat("word ", 100)
+	for i := range 60_000 {
+		d.prose(strconv.Itoa(i)+words, 120)
+		if d.memory.size > maxMemory+1000 {
+			t.Fatalf("%d bytes are remembered after %d descriptions", d.memory.size, i)
+		}
+	}
+}
+
+// TestTooManyMembersAreNotDescribedInVain: of an operation that has too many members at four levels, no more is looked at than
+// is needed to know that.
+func TestTooManyMembersAreNotDescribedInVain(t *testing.T) {
+	schema := `{"type":"string"}`
+	for range 4 {
+		var members []string
+		for i := range 12 {
+			members = append(members, `"m`+strconv.Itoa(i)+`":`+schema)
+		}
+		schema = `{"type":"object","properties":{` + strings.Join(members, ",") + `}}`
+	}
+	d, err := Read("d", []byte(`{"openapi":"3.0.0","info":{"title":"Wide","version":"1"},"servers":[{"url":"https://h.example.com"}],"paths":{"/x":{"post":{"requestBody":{"content":{"application/json":{"schema":`+schema+`}}}}}}}`), nil)
+	if err == nil {
+		_, err = d.Import(Options{})
+	}
+	if err != nil || d.steps > 2000 { // one level has 12 members, two have 156, three have 1,884
+		t.Errorf("%d steps, %v", d.steps, err)
 	}
 }

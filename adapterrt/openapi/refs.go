@@ -24,19 +24,22 @@ type source struct {
 // and has no "..", or at an https URL. The files that a document refers to are read with it.
 type Load func(path string) ([]byte, error)
 
-// maxSources is the largest number of files of a document, maxHops of references that lead to
-// one value.
-const maxSources, maxHops = 200, 32
+// MaxFiles is the largest number of files of a document, unless a caller of [ReadMost] wants another.
+const MaxFiles = 2000
+
+// maxSources is the largest number of files that may be asked for, maxHops of references that
+// lead to one value.
+const maxSources, maxHops = 50_000, 32
 
 // parse adds a file to the document.
 func (d *Document) parse(name, at string, data []byte) (*source, error) {
-	if len(d.sources) == maxSources {
-		return nil, &Error{name, 0, fmt.Sprintf("the document has more than %d files", maxSources)}
+	if len(d.sources) >= d.most {
+		return nil, d.exceeded(&Error{name, 0, fmt.Sprintf("the document has more than %d files: allow more with --max-files", d.most)})
 	}
 	b := &builder{name: name, file: uint16(len(d.sources)), count: &d.count}
 	switch {
 	case len(data) > MaxDocument:
-		return nil, b.fail(0, fmt.Sprintf("larger than %d MiB", MaxDocument>>20))
+		return nil, d.exceeded(b.fail(0, fmt.Sprintf("larger than %d MiB", MaxDocument>>20)))
 	case bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")):
 		return nil, b.fail(1, "the document is UTF-16; convert it to UTF-8")
 	case !utf8.Valid(data):
@@ -49,6 +52,9 @@ func (d *Document) parse(name, at string, data []byte) (*source, error) {
 	}
 	root, err := read(data)
 	if err != nil {
+		if b.exceeded {
+			_ = d.exceeded(err)
+		}
 		return nil, err
 	}
 	d.notes = append(d.notes, b.notes...)
@@ -63,6 +69,15 @@ func (d *Document) place(n *node) string {
 		return d.sources[0].name
 	}
 	return d.sources[n.file].name + ":" + strconv.Itoa(int(n.line))
+}
+
+// exceeded notes that a limit of documents is reached. What is read of the document is then not all that it says, and
+// neither [ReadMost] nor [Document.Import] succeeds.
+func (d *Document) exceeded(err error) error {
+	if d.limit == nil {
+		d.limit = err
+	}
+	return err
 }
 
 // follow returns n, or the value that it refers to by $ref. It returns nil and a reason if
@@ -82,27 +97,37 @@ func (d *Document) follow(n *node) (*node, error) {
 	return nil, errors.New("$ref leads to itself")
 }
 
-// resolved is follow for values that are left out if their reference is wrong. It notes the
-// mistake.
-func (d *Document) resolved(n *node) *node {
-	if n.get("$ref") == nil {
-		return n
-	}
+// resolved is follow. The error names the reference.
+func (d *Document) resolved(n *node) (*node, error) {
 	to, err := d.follow(n)
 	if err != nil {
-		d.broken(n, err)
-		return nil
+		return nil, unread(n, err)
 	}
-	return to
+	return to, nil
 }
 
-// broken notes a reference that leads nowhere, once.
-func (d *Document) broken(n *node, err error) {
-	note := d.place(n) + ": $ref " + quoted(n.str("$ref")) + ": " + err.Error()
-	if !d.noted[note] && len(d.noted) < 200 {
-		d.noted[note] = true
-		d.notes = append(d.notes, note)
+// unread says which reference leads nowhere, and why.
+func unread(n *node, err error) error { return fmt.Errorf("$ref %s: %w", quoted(n.str("$ref")), err) }
+
+// whole is resolved for a value whose reference may have members beside it, which come first.
+func (d *Document) whole(n *node) (*node, error) {
+	to, err := d.resolved(n)
+	if err != nil || to == n || len(n.keys) == 1 || !to.is(wire.Object) {
+		return to, err
 	}
+	out := &node{kind: wire.Object, file: n.file, line: n.line}
+	for i, key := range n.keys {
+		if key != "$ref" {
+			out.keys, out.kids = append(out.keys, key), append(out.kids, n.kids[i])
+		}
+	}
+	there := setOf(out.keys, itself)
+	for i, key := range to.keys {
+		if !there[key] {
+			out.keys, out.kids = append(out.keys, key), append(out.kids, to.kids[i])
+		}
+	}
+	return out, nil
 }
 
 // pointed returns the value that a reference in the file of n names:
@@ -112,6 +137,7 @@ func (d *Document) pointed(n *node, ref string) (*node, error) {
 	if t, ok := d.targets[key]; ok {
 		return t.node, t.err
 	}
+	d.targets[key] = refTarget{nil, errors.New("$ref leads to itself")} // while it is looked up
 	t, err := d.lookup(n, ref)
 	d.targets[key] = refTarget{t, err}
 	return t, err
@@ -149,6 +175,11 @@ func (d *Document) lookup(n *node, ref string) (*node, error) {
 	at := s.root
 	for _, step := range strings.Split(pointer, "/") {
 		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+		if at.get(step) == nil && at.get("$ref").is(wire.String) { // components: {$ref: components.yaml}
+			if at, err = d.follow(at); err != nil {
+				return nil, err
+			}
+		}
 		next := at.get(step)
 		if i, err := strconv.Atoi(step); err == nil && at.is(wire.Array) && i >= 0 && i < len(at.kids) {
 			next = at.kids[i]

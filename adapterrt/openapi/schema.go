@@ -12,6 +12,7 @@ import (
 // of allOf, oneOf and anyOf.
 type shape struct {
 	types       []string // without null; nil for any
+	implied     bool     // by keywords that only values of these types have; other values are valid, too
 	null        bool
 	description string
 	format      string
@@ -33,6 +34,8 @@ type shape struct {
 	unchecked   []string // keywords that an adapter does not have
 	refs        []*node  // what it refers to
 	joined      bool     // it accepts more than its branches do
+	contrary    bool     // its parts have no type in common
+	disjoint    bool     // its parts have no value in common
 	cut         bool     // it refers to itself, or is too large
 }
 
@@ -77,22 +80,19 @@ func (m *mapper) merged(n *node, via *trail, depth int) *shape {
 	if n == nil || n.kind != wire.Object {
 		return &shape{more: true}
 	}
+	ref := n.get("$ref")
+	if ref.is(wire.String) && !m.doc.combines {
+		return m.instead(n, via, depth)
+	}
 	s := m.keywords(n)
-	if n.get("$ref").is(wire.String) {
-		to, err := m.doc.pointed(n, n.str("$ref"))
-		switch {
-		case err != nil:
-			m.doc.broken(n, err)
-			s.cut = true
-		case via.has(to) || slices.Contains(m.stack, to):
-			s = both(s, &shape{types: m.kindOf(to), description: to.str("description"), more: true, cut: true})
-		default:
-			s = both(s, m.merged(to, &trail{to, via}, depth+1))
-			s.refs = append(s.refs, to)
-		}
+	own := true // s is what n itself says
+	if ref.is(wire.String) {
+		s = m.with(n, s, m.referred(n, via, depth), own)
+		own = false
 	}
 	for _, part := range n.list("allOf") {
-		s = both(s, m.merged(part, via, depth+1))
+		s = m.with(n, s, m.merged(part, via, depth+1), own)
+		own = false
 	}
 	for _, key := range [...]string{"oneOf", "anyOf"} {
 		if list := n.list(key); len(list) > 0 {
@@ -103,18 +103,73 @@ func (m *mapper) merged(n *node, via *trail, depth int) *shape {
 				}
 				branches = append(branches, m.merged(b, via, depth+1))
 			}
-			s = both(s, either(branches))
+			s = m.with(n, s, either(branches), own)
+			own = false
 		}
 	}
 	m.discriminator(n, s)
 	return s
 }
 
+// referred returns the shape of what n refers to.
+func (m *mapper) referred(n *node, via *trail, depth int) *shape {
+	to, err := m.doc.pointed(n, n.str("$ref"))
+	switch {
+	case err != nil:
+		m.unreadable(n, err)
+		return &shape{more: true, cut: true}
+	case via.has(to) || slices.Contains(m.stack, to):
+		return &shape{types: m.kindOf(to), description: to.str("description"), more: true, cut: true}
+	}
+	s := *m.merged(to, &trail{to, via}, depth+1)
+	s.refs = append(slices.Clip(s.refs), to)
+	return &s
+}
+
+// besides are members of schemas that do not say which values are valid.
+var besides = []string{"$ref", "description", "title", "example", "examples", "default", "deprecated", "summary", "externalDocs", "xml"}
+
+// instead returns the shape of what n refers to, for the versions in which a reference is all that counts. A description
+// does no harm: https://spec.openapis.org/oas/v3.0.3#reference-object
+func (m *mapper) instead(n *node, via *trail, depth int) *shape {
+	s := m.referred(n, via, depth)
+	if text := n.str("description"); text != "" {
+		s.description = text
+	}
+	for _, key := range n.keys {
+		if !slices.Contains(besides, key) && !strings.HasPrefix(key, "x-") {
+			m.said(n, "members beside a $ref are ignored, as this version says: "+short(key), "write them beside the $ref in an allOf, if they are meant")
+		}
+	}
+	return s
+}
+
+// with is both, and reports what cannot both be true. Of types, those of b then count if a is only what stands around it.
+func (m *mapper) with(at *node, a, b *shape, own bool) *shape {
+	s := both(a, b)
+	if s.contrary {
+		s.contrary = false
+		if own {
+			s.types = b.types
+		}
+		m.said(at, "two parts of a schema contradict each other: type "+strings.Join(a.types, " or ")+", type "+strings.Join(b.types, " or "), "check the type in the file")
+	} else if a.enum != nil && b.enum != nil && s.disjoint {
+		m.said(at, "two parts of a schema contradict each other: their lists of values have none in common", "check the values in the file")
+	}
+	if s.disjoint && own {
+		s.enum = b.enum
+	}
+	s.disjoint = false
+	return s
+}
+
 // kindOf returns the types of a schema that refers to itself. It looks only at its own
 // keywords; an object is the usual case.
 func (m *mapper) kindOf(n *node) []string {
-	if s := m.keywords(n); s.types != nil {
-		return s.types
+	if n.get("$ref") == nil || m.doc.combines {
+		if s := m.keywords(n); s.types != nil {
+			return s.types
+		}
 	}
 	return []string{"object"}
 }
@@ -177,7 +232,15 @@ func (m *mapper) keywords(n *node) *shape {
 	} else if list := n.list("prefixItems"); list != nil {
 		s.items = object(n, "anyOf", array(list...))
 	}
-	if p := n.get("properties"); p.is(wire.Object) {
+	p := n.get("properties")
+	if p.get("$ref").is(wire.String) { // a map that is elsewhere, and no member of that name
+		to, err := m.doc.whole(p)
+		if err != nil {
+			m.unreadable(p, err)
+		}
+		p = to
+	}
+	if p.is(wire.Object) {
 		for i, name := range p.keys {
 			s.props = append(s.props, member{name, p.kids[i]})
 		}
@@ -202,6 +265,7 @@ func (m *mapper) keywords(n *node) *shape {
 		s.format = "binary"
 	}
 	if s.types == nil {
+		s.implied = s.enum == nil
 		switch {
 		case s.props != nil || extra.is(wire.Object) || extra.is(wire.Boolean) && extra.text == "false" || s.required != nil:
 			s.types = []string{"object"}
@@ -245,16 +309,22 @@ func isWhole(s string) bool {
 }
 
 // untyped reports whether the shape says nothing about the type of values.
-func (s *shape) untyped() bool { return s.types == nil && s.enum == nil }
+func (s *shape) untyped() bool { return (s.types == nil || s.implied) && s.enum == nil }
 
 // both returns the shape of values that fit a and b. What only one can say is taken from a.
 func both(a, b *shape) *shape {
 	s := *a
+	s.contrary, s.disjoint = false, false
 	s.null = (a.null || a.untyped()) && (b.null || b.untyped()) && (a.null || b.null)
 	switch {
 	case a.types == nil:
-		s.types = b.types
-	case b.types != nil:
+		s.types, s.implied = b.types, b.implied
+	case b.types == nil:
+	case a.implied != b.implied: // what is only implied forbids nothing
+		if s.implied = false; a.implied {
+			s.types = b.types
+		}
+	default:
 		var common []string
 		for _, t := range a.types {
 			if slices.Contains(b.types, t) {
@@ -265,12 +335,15 @@ func both(a, b *shape) *shape {
 		}
 		if common != nil {
 			s.types = common
+		} else {
+			s.contrary = !a.implied
 		}
 	}
 	if a.enum == nil {
 		s.enum = b.enum
 	} else if b.enum != nil {
-		if values := common(a.enum, b.enum, (*node).string); values != nil {
+		values := common(a.enum, b.enum, (*node).string)
+		if s.disjoint = values == nil; !s.disjoint {
 			s.enum = values
 		}
 	}

@@ -29,6 +29,9 @@ func (d *Document) swaggerOperation(op *rawOperation, params []*node) {
 			op.params = append(op.params, d.swaggerParameter(p))
 		}
 	}
+	if form != nil && op.body != nil {
+		d.lose(op, op.node, "it has a body and a form: the form cannot be sent")
+	}
 	if form != nil && op.body == nil {
 		op.body = d.swaggerForm(op.node, form, consumes)
 	}

@@ -157,13 +157,64 @@ func (d *Document) target(opt *Options, ops []*rawOperation) (*target, error) {
 	case t.url == "":
 		return nil, errors.New("the document names no server: give --server https://HOST")
 	}
-	t.auth = d.auth(opt.Name, ops)
 	return t, nil
 }
 
 // envName returns the name of an environment variable for an adapter.
 func envName(adapter, what string) string {
 	return strings.ToUpper(strings.ReplaceAll(adapter, "-", "_")) + "_" + what
+}
+
+// schemesOf returns the names of the schemes of one alternative.
+func schemesOf(alternative *node) string {
+	return strings.Join(slices.Sorted(slices.Values(alternative.keys)), "\n")
+}
+
+// maxScopes is how many scopes are asked for.
+const maxScopes = 200
+
+// scopes returns the scopes of a scheme that the operations need which can be called with an alternative's schemes: the
+// union. Of several requirements that have the same schemes, one is enough. differ says that they need not all the same.
+func scopes(ops []*rawOperation, alternative *node, scheme string) (out []string, differ bool) {
+	there := map[string]bool{}
+	add := func(list []string) {
+		for _, s := range list {
+			if !there[s] {
+				there[s] = true
+				out = append(out, s)
+			}
+		}
+	}
+	missing := func(list []string) (n int) {
+		for _, s := range list {
+			if !there[s] {
+				n++
+			}
+		}
+		return n
+	}
+	wanted, sets := schemesOf(alternative), map[string]bool{}
+	var either [][][]string
+	for _, op := range ops {
+		var ways [][]string
+		for _, a := range op.security.elements() {
+			if a.is(wire.Object) && schemesOf(a) == wanted {
+				ways = append(ways, a.strs(scheme))
+			}
+		}
+		if len(ways) > 0 {
+			sets[strings.Join(ways[0], "\n")] = true
+		}
+		if len(ways) == 1 {
+			add(ways[0])
+		} else if len(ways) > 1 {
+			either = append(either, ways)
+		}
+	}
+	for _, ways := range either {
+		add(slices.MinFunc(ways, func(a, b []string) int { return missing(a) - missing(b) }))
+	}
+	return out, len(sets) > 1
 }
 
 // auth decides how the adapter authenticates: as most of the operations want it.
@@ -179,7 +230,11 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 		if anonymous(op.security) && len(op.security.kids) == 1 {
 			continue
 		}
-		key := string(op.security.JSON(nil))
+		var ways []string // not which scopes, which only add up
+		for _, a := range op.security.kids {
+			ways = append(ways, schemesOf(a))
+		}
+		key := strings.Join(distinct(ways, itself), "\n\n")
 		if count[key]++; count[key] > most {
 			best, most = op.security, count[key]
 		}
@@ -199,8 +254,12 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 			continue
 		}
 		c := choice{}
-		for i, scheme := range alternative.keys {
-			a, rank, err := d.scheme(name, scheme, alternative.kids[i])
+		for _, scheme := range alternative.keys {
+			list, differ := scopes(ops, alternative, scheme)
+			a, rank, err := d.scheme(name, scheme, list)
+			if isOAuth(a) > 0 && differ {
+				a.note("operations need different scopes: the login asks for those of all", "remove from auth.scopes what you do not use")
+			}
 			if err != nil {
 				refused = append(refused, err.Error())
 				c.auths = nil
@@ -264,17 +323,20 @@ func (a auth) renamed(i int) auth {
 }
 
 func (a *auth) note(what, do string) {
+	if slices.ContainsFunc(a.findings, func(f Finding) bool { return f.What == what }) || len(a.findings) == maxFindings {
+		return
+	}
 	a.findings = append(a.findings, Finding{Class: Guessed, What: what, Do: do})
 }
 
 // scheme makes the auth block of one security scheme. rank is the order in which
 // alternatives are preferred.
-func (d *Document) scheme(name, key string, scopes *node) (a auth, rank int, err error) {
+func (d *Document) scheme(name, key string, scopes []string) (a auth, rank int, err error) {
 	schemes := d.root.get("components").get("securitySchemes")
 	if d.swagger {
 		schemes = d.root.get("securityDefinitions")
 	}
-	s := d.resolved(schemes.get(key))
+	s, _ := d.follow(schemes.get(key))
 	switch kind := s.str("type"); kind {
 	case "http":
 		switch scheme := strings.ToLower(s.str("scheme")); scheme {
@@ -331,23 +393,25 @@ func basic(name string) auth {
 
 // oauth makes an auth block of the flows of an OAuth scheme. For flows that are only for
 // browsers or for passwords, it is a token in a variable.
-func (d *Document) oauth(name string, s, scopes *node) (auth, error) {
+func (d *Document) oauth(name string, s *node, scopes []string) (auth, error) {
 	flows := s.get("flows")
 	if d.swagger {
 		key := map[string]string{"application": "clientCredentials", "accessCode": "authorizationCode"}[s.str("flow")]
 		flows = object(s, cmp.Or(key, "other"), s)
 	}
 	a := auth{kind: "oauth", header: "Authorization"}
-	var list []string
-	if scopes.is(wire.Array) {
-		for _, n := range scopes.kids {
-			if n.kind == wire.String && len(list) < 50 {
-				list = append(list, scalar(n.text))
+	add := func(key, value string) { a.members = append(a.members, pair{key, value}) }
+	client := func(flow *node) {
+		var list []string
+		for _, scope := range scopes {
+			if elsewhere := flows.offers(scope); elsewhere && !object(nil, "flow", flow).offers(scope) {
+				a.note("the scope "+quoted(scope)+" is of another flow", "add it to auth.scopes, if the login may ask for it")
+			} else if len(list) < maxScopes {
+				list = append(list, scalar(scope))
+			} else {
+				a.note("more than 200 scopes", "see security in the document")
 			}
 		}
-	}
-	add := func(key, value string) { a.members = append(a.members, pair{key, value}) }
-	client := func() {
 		add("client_id_env", envName(name, "CLIENT_ID"))
 		add("client_secret_env", envName(name, "CLIENT_SECRET"))
 		if len(list) > 0 {
@@ -357,20 +421,28 @@ func (d *Document) oauth(name string, s, scopes *node) (auth, error) {
 	if f := flows.get("clientCredentials"); isHTTPS(f.str("tokenUrl")) {
 		add("grant", "client_credentials")
 		add("token_url", quote(f.str("tokenUrl")))
-		client()
+		client(f)
 		return a, nil
 	}
 	if f := flows.get("authorizationCode"); isHTTPS(f.str("tokenUrl")) && isHTTPS(f.str("authorizationUrl")) {
 		add("grant", "authorization_code")
 		add("authorization_url", quote(f.str("authorizationUrl")))
 		add("token_url", quote(f.str("tokenUrl")))
-		client()
+		client(f)
 		a.note("a person logs in", "run dragoman adapter login")
 		return a, nil
 	}
 	a = bearer(name)
 	a.note("the document has no OAuth flow that dragoman supports", "put a token into the variable")
 	return a, nil
+}
+
+// offers reports whether one of the flows has a scope.
+func (n *node) offers(scope string) bool {
+	if !n.is(wire.Object) {
+		return false
+	}
+	return slices.ContainsFunc(n.kids, func(flow *node) bool { return flow.get("scopes").get(scope) != nil })
 }
 
 func isHTTPS(s string) bool {

@@ -71,6 +71,14 @@ func (n *node) list(key string) []*node {
 	return nil
 }
 
+// elements returns the elements of an array.
+func (n *node) elements() []*node {
+	if n.is(wire.Array) {
+		return n.kids
+	}
+	return nil
+}
+
 // strs returns the texts in a member that is a list of strings.
 func (n *node) strs(key string) (out []string) {
 	for _, v := range n.list(key) {
@@ -177,10 +185,13 @@ type builder struct {
 	file  uint16
 	count *int
 	notes []string // what is odd, but no reason to refuse the document
+
+	exceeded bool // a limit is reached
 }
 
 func (b *builder) add(kind wire.ValueKind, line int) (*node, error) {
 	if *b.count++; *b.count > maxNodes {
+		b.exceeded = true
 		return nil, b.fail(line, fmt.Sprintf("more than %d values", maxNodes))
 	}
 	return &node{kind: kind, file: b.file, line: int32(line)}, nil

@@ -164,7 +164,10 @@ func (m *merge) run() {
 		}
 		m.kept = append(m.kept, op)
 		named := *op
-		named.name = operationName(taken, op.name)
+		if taken[op.name] {
+			named.name = op.otherName(taken)
+		}
+		named.name = operationName(taken, named.name)
 		m.added[op.category] = append(m.added[op.category], rendered(&named))
 		m.out.Changed = append(m.out.Changed, named.name)
 		m.draft(op, named.name)

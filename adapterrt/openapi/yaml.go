@@ -33,9 +33,11 @@ func marks(data []byte) (n int) {
 // parseYAML makes the nodes of a YAML document.
 func (b *builder) parseYAML(data []byte) (*node, error) {
 	if len(data) > maxYAML {
+		b.exceeded = true
 		return nil, b.fail(0, fmt.Sprintf("larger than %d MiB; convert it to JSON, for which the limit is %d MiB", maxYAML>>20, MaxDocument>>20))
 	}
 	if marks(data) > maxMarks {
+		b.exceeded = true
 		return nil, b.fail(0, fmt.Sprintf("more than %d YAML values; convert it to JSON, for which the limit is %d", maxMarks, maxNodes))
 	}
 	doc, _, err := file.DecodeYAML(data)

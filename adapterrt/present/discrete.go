@@ -3,6 +3,7 @@ package present
 import (
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/brief"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -13,22 +14,21 @@ import (
 const maxDiscreteDescription = 200
 
 // OperationTool returns the name of the tool for one operation. adapter is "" if there is
-// only one adapter. The name has at most the given number of characters: whole words are cut
-// from the middle of a longer one, because its ends say most.
-func (p *Presenter) OperationTool(adapter, operation string, most int) string {
-	name := p.ToolPrefix
-	if adapter != "" {
-		name += strings.ReplaceAll(adapter, "-", "_") + "_"
+// only one adapter. The name has at most the given number of characters: of a longer one, the
+// adapter's words are abbreviated first, and telling words of the operation last.
+func (p *Presenter) OperationTool(adapter, operation string, most int, telling map[string]bool) string {
+	if adapter = strings.ReplaceAll(adapter, "-", "_"); adapter == "" {
+		operation, _ = brief.Name(operation, most-len(p.ToolPrefix), telling)
+		return p.ToolPrefix + operation
 	}
-	name += operation
-	words := strings.Split(name, "_")
-	for len(name) > most && len(words) > 2 {
-		middle := len(words) / 2
-		words = append(words[:middle], words[middle+1:]...)
-		name = strings.Join(words, "_")
-	}
-	return name[:min(len(name), most)]
+	left := most - len(p.ToolPrefix) - len("_")
+	adapter, _ = brief.Name(adapter, max(left-len(operation), shortAdapter), nil)
+	operation, _ = brief.Name(operation, left-len(adapter), telling)
+	return p.ToolPrefix + adapter + "_" + operation
 }
+
+// shortAdapter is the length to which the name of an adapter is cut for that of an operation, which says more.
+const shortAdapter = 12
 
 // DiscreteJSON returns the entry of tools/list for the tool called name, which calls one
 // operation of s.

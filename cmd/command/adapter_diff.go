@@ -30,6 +30,8 @@ func adapterDiffCommand(s *adapterSettings) *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	breaking := cmd.Flags().Bool("breaking", false, "only what makes calls fail")
 	fetch := cmd.Flags().Bool("fetch", false, "fetch the document, and those that it refers to, over https")
+	var files int
+	filesFlag(cmd, &files)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		w, err := s.workplace(nil)
 		if err != nil {
@@ -43,7 +45,7 @@ func adapterDiffCommand(s *adapterSettings) *cobra.Command {
 		if a == nil {
 			return firstError(problems)
 		}
-		d, err := documentReader(cmd, w, *fetch).read(cmd.Context(), args[1])
+		d, err := documentReader(cmd, w, *fetch, files).read(cmd.Context(), args[1])
 		if exitCode(err) == exitServer { // which is exitDiffers here
 			err = &exitError{exitOther, err}
 		}
@@ -81,6 +83,10 @@ func adapterDiffCommand(s *adapterSettings) *cobra.Command {
 const exitDiffers = 3
 
 // documentReader returns documents with the operator's settings for the network.
-func documentReader(cmd *cobra.Command, w *workplace, fetch bool) *documents {
-	return &documents{in: cmd.InOrStdin(), fetch: fetch, publicOnly: w.options.PublicOnly, proxy: w.options.Proxy}
+func documentReader(cmd *cobra.Command, w *workplace, fetch bool, files int) *documents {
+	return &documents{in: cmd.InOrStdin(), fetch: fetch, files: files, publicOnly: w.options.PublicOnly, proxy: w.options.Proxy}
+}
+
+func filesFlag(cmd *cobra.Command, files *int) {
+	cmd.Flags().IntVar(files, "max-files", openapi.MaxFiles, "the most files that a document may refer to")
 }

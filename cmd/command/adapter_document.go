@@ -23,6 +23,7 @@ import (
 type documents struct {
 	in         io.Reader
 	fetch      bool // https URLs are fetched
+	files      int  // the most that a document may have
 	publicOnly bool
 	proxy      func(*http.Request) (*url.URL, error)
 	roots      *x509.CertPool // nil for the system's
@@ -36,7 +37,7 @@ func (r *documents) read(ctx context.Context, where string) (*openapi.Document, 
 		if err != nil {
 			return nil, err
 		}
-		return wrong(openapi.Read("standard input", data, nil))
+		return wrong(openapi.ReadMost("standard input", data, nil, r.files))
 	case strings.HasPrefix(where, "https://") || strings.HasPrefix(where, "http://"):
 		if !r.fetch {
 			return nil, &exitError{exitUsage, errors.New("a URL is fetched only with --fetch")}
@@ -49,14 +50,14 @@ func (r *documents) read(ctx context.Context, where string) (*openapi.Document, 
 			return nil, withCode(exitServer, err)
 		}
 		host, _ := url.Parse(where)
-		return wrong(openapi.Read(where, data, func(path string) ([]byte, error) {
+		return wrong(openapi.ReadMost(where, data, func(path string) ([]byte, error) {
 			u, err := url.Parse(path)
 			if err != nil || !strings.HasPrefix(path, "https://") {
 				return nil, errors.New("only https URLs are fetched")
 			}
 			// A document must not make this machine call what only this machine can reach.
 			return r.get(ctx, path, r.publicOnly || u.Host != host.Host)
-		}))
+		}, r.files))
 	}
 	f, err := os.Open(where)
 	if err != nil {
@@ -70,7 +71,7 @@ func (r *documents) read(ctx context.Context, where string) (*openapi.Document, 
 	if err != nil {
 		return nil, withCode(exitUsage, fmt.Errorf("%s: %w", where, err))
 	}
-	return wrong(openapi.Read(filepath.Base(where), data, func(path string) ([]byte, error) {
+	return wrong(openapi.ReadMost(filepath.Base(where), data, func(path string) ([]byte, error) {
 		if strings.HasPrefix(path, "https://") {
 			if !r.fetch {
 				return nil, errors.New("a URL is fetched only with --fetch")
@@ -91,7 +92,7 @@ func (r *documents) read(ctx context.Context, where string) (*openapi.Document, 
 			return nil, errors.New("not a regular file")
 		}
 		return limited(f)
-	}))
+	}, r.files))
 }
 
 // wrong gives an error of a document its exit code.

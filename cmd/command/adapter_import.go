@@ -2,16 +2,19 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
@@ -30,13 +33,14 @@ type importSettings struct {
 	update   string
 	base     string
 	fetch    bool
+	files    int
 }
 
 func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import DOCUMENT",
 		Short: "Make adapter files of an OpenAPI or Swagger document",
-		Long: "Make adapter files of a description of an API: OpenAPI 3.0 or 3.1, or Swagger 2.0, as JSON or YAML. DOCUMENT is\n" +
+		Long: "Make adapter files of a description of an API: OpenAPI 3.0 to 3.2, or Swagger 2.0, as JSON or YAML. DOCUMENT is\n" +
 			"a file, - for standard input, or with --fetch an https URL. What a file cannot express is listed in it, and with\n" +
 			"--report as JSON. Existing files are not overwritten: --update brings what has changed in the document into a file.\n\n" +
 			"--include and --exclude select operations: tag:issues, path:/repos/**, id:issues/*, method:GET, op:get_*. In a path,\n" +
@@ -67,6 +71,7 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	f.StringVar(&i.update, "update", "", "adapter file into which to bring what has changed in the document")
 	f.StringVar(&i.base, "base", "", "with --update: the document of which the file was made, to merge within operations")
 	f.BoolVar(&i.fetch, "fetch", false, "fetch the document, and those that it refers to, over https")
+	filesFlag(cmd, &i.files)
 	for _, name := range [...]string{"output", "name", "include", "exclude", "split", "server", "server-var", "max-ops", "deprecated", "fields"} {
 		cmd.MarkFlagsMutuallyExclusive("update", name)
 	}
@@ -76,7 +81,7 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 			return err
 		}
 		i.InsecureHosts = w.options.InsecureHosts
-		d, err := documentReader(cmd, w, i.fetch).read(cmd.Context(), args[0])
+		d, err := documentReader(cmd, w, i.fetch, i.files).read(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
@@ -138,13 +143,18 @@ func (i *importSettings) run(cmd *cobra.Command, w *workplace, d *openapi.Docume
 	if len(in.Files) == 0 {
 		return errors.New("no operation can be imported")
 	}
-	var files []made
-	for _, f := range in.Files {
-		m, err := i.make(w, d, f)
-		if err != nil {
-			return err
-		}
-		files = append(files, m)
+	files, wrong := make([]made, len(in.Files)), make([]error, len(in.Files))
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0))
+	for k, f := range in.Files {
+		all.Go(func() error {
+			files[k], wrong[k] = i.make(w, d, f)
+			return nil
+		})
+	}
+	_ = all.Wait()                           // never fails
+	if err := cmp.Or(wrong...); err != nil { // that of the first file, whichever failed first
+		return err
 	}
 	if err := i.write(cmd.OutOrStdout(), files); err != nil {
 		return err
@@ -303,8 +313,9 @@ func tellImport(w io.Writer, d *openapi.Document, in *openapi.Import, files []ma
 		fmt.Fprintf(&b, "what did not fit: %s; the file has a list\n", strings.Join(parts, ", "))
 	}
 	parts = nil
-	for _, what := range slices.Sorted(maps.Keys(in.Left)) {
-		parts = append(parts, count(in.Left[what], what))
+	for _, key := range slices.Sorted(maps.Keys(in.Left)) {
+		what, why, _ := strings.Cut(key, ", ")
+		parts = append(parts, strings.TrimSuffix(count(in.Left[key], what)+" ("+why+")", " ()"))
 	}
 	if parts != nil {
 		fmt.Fprintf(&b, "left out: %s\n", strings.Join(parts, ", "))

@@ -197,6 +197,11 @@ func TestAdapterImportReads(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "name: get_a") || strings.Contains(out, "get_b") || !strings.Contains(out, `$ref "link.yaml": the file cannot be read`) || !strings.Contains(out, "a URL is fetched only with --fetch") {
 		t.Error(code, out, errOut)
 	}
+	// A limit that is reached fails, also with --allow-partial: what would be written is less than the document says.
+	out, errOut, code = importing(t, dir, "import DIR/api.yaml -o - --allow-partial --max-files 1")
+	if code != exitUsage || out != "" || !strings.Contains(errOut, "more than 1 files: allow more with --max-files") {
+		t.Error(code, out, errOut)
+	}
 }
 
 func TestAdapterDiffAndUpdate(t *testing.T) {
@@ -309,7 +314,7 @@ func TestDocumentsAreFetched(t *testing.T) {
 	defer api.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(api.Certificate())
-	r := &documents{fetch: true, roots: roots}
+	r := &documents{fetch: true, files: openapi.MaxFiles, roots: roots}
 	d, err := r.read(t.Context(), api.URL+"/d/api.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func (i *importSettings) updateFile(cmd *cobra.Command, w *workplace, d *openapi
 	}
 	var base *openapi.Document
 	if i.base != "" {
-		if base, err = documentReader(cmd, w, i.fetch).read(cmd.Context(), i.base); err != nil {
+		if base, err = documentReader(cmd, w, i.fetch, i.files).read(cmd.Context(), i.base); err != nil {
 			return err
 		}
 	}
