@@ -52,9 +52,14 @@ var (
 	failedItem   = row{first: 4, fall: 16}  // an item that says it failed
 	fromHead     = row{first: 4, fall: 16}  // a line from the head
 	fromTail     = row{first: 4, fall: 16}  // a line from the tail
+	cause        = row{first: 1, fall: 6}   // a line that says what was thrown, what will be lost
+	behindCause  = row{first: 8}            // the line after it, if it ends with a colon
+	inState      = row{first: 4, fall: 8}   // a line with a state in which things do not work
+	oddRow       = row{first: 12, fall: 24} // a row that stands out in a table
+	oddItem      = row{first: 24, fall: 24} // an item that differs from nearly all others
 	failure      = row{first: 4, fall: 4}   // a line that names what failed
-	wrong        = row{first: 4, fall: 16}  // a line that looks like an error, the last one first
-	behindWrong  = row{first: 15}           // each of the two lines after it
+	anError      = row{first: 4, fall: 16}  // a line that looks like an error, the last one first
+	behindError  = row{first: 15}           // each of the two lines after it
 	section      = row{first: 5, fall: 4}   // a heading, a signature, the first hit in a file
 	level        = row{first: 7}            // each level of it: the outermost first
 	inSource     = row{first: 48}           // added for errors in a program or in prose with headings
@@ -229,7 +234,7 @@ func (p *Plan) rankItems(kids []node) {
 			k.rank = links
 		case k.up == 0:
 			k.rank = part.at(turn(i, p.open))
-		case k.kind == object && d.failed(k.at):
+		case k.kind == object && d.failed(k.at, 0):
 			failed = append(failed, i)
 		case k.kind == piece && i == 0 && base64Like(d.src[k.pos:kids[len(kids)-1].end]):
 			rest = restOf64.first
@@ -243,29 +248,54 @@ func (p *Plan) rankItems(kids []node) {
 	for k, i := range failed {
 		kids[i].rank = min(kids[i].rank, failedItem.at(k))
 	}
+	for k, i := range p.oddItems(kids) {
+		kids[i].rank = min(kids[i].rank, oddItem.at(k))
+	}
 }
 
-// failedStates are the states, as JSON, of items that failed.
-var failedStates = [...]string{`"failed"`, `"failure"`, `"error"`, `"timed_out"`, `"critical"`, `"fatal"`, `"cancelled"`}
+// stateMembers are the names, in small letters and without _ and -, of members that say how a thing is.
+var stateMembers = set("status state phase conclusion severity level result outcome health reason exitcode exitstatus ready lifecyclestate laststate statusreason resourcestatus containerstatuses initcontainerstatuses conditions waiting terminated")
 
 // failed reports whether an item says that something went wrong.
-func (d *doc) failed(at uint32) bool {
+func (d *doc) failed(at uint32, depth int) bool {
 	for m := at + 1; m < d.Nodes[at].Next; m = d.Nodes[m].Next {
-		value := d.Raw(m)
-		switch string(d.Name(m)) {
-		case "status", "state", "conclusion", "severity", "level", "result", "outcome":
-			for _, s := range failedStates {
-				if bytes.EqualFold(value, []byte(s)) {
-					return true
-				}
-			}
+		value, name := d.Raw(m), d.Name(m)
+		switch string(name) {
 		case "error", "errors", "exception", "isError", "is_error":
 			if !wire.Hollow(value) && string(value) != "false" && string(value) != "0" {
+				return true
+			}
+			continue
+		}
+		switch {
+		case name != nil && !stateMembers[string(plainName(name))]:
+		case value[0] == '{' || value[0] == '[':
+			if depth < maxStates && d.failed(m, depth+1) {
+				return true
+			}
+		case name == nil || len(value) > longCell:
+		default:
+			if _, g := look(d.src[d.Nodes[m].Key:d.Nodes[m].End]); g >= wrong {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// maxStates is how deep states are looked for.
+const maxStates = 5
+
+// plainName returns a name in small letters, without _ and -.
+func plainName(name []byte) []byte {
+	var room [32]byte
+	plain := room[:0]
+	for _, c := range name[:min(len(name), len(room))] {
+		if c != '_' && c != '-' {
+			plain = append(plain, c|0x20)
+		}
+	}
+	return plain
 }
 
 // rankLines ranks the lines of a text. If a line is in several rows, the
@@ -287,13 +317,26 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 	if s.source {
 		late = inSource.first
 	}
+	for k, i := range s.causes {
+		r := late + cause.at(min(2*k, 2*(len(s.causes)-k)-1))
+		earlier(i, r)
+		if text := bytes.TrimRight(p.raw(p.at(n).first+uint32(i)), " \r\n"); i+1 < count && (bytes.HasSuffix(text, []byte(":")) || bytes.HasSuffix(text, []byte("*"))) {
+			earlier(i+1, r+behindCause.first)
+		}
+	}
+	for k, i := range s.states {
+		earlier(i, late+inState.at(k))
+	}
+	for k, i := range s.odd {
+		earlier(i, oddRow.at(k))
+	}
 	for k, i := range s.failures {
 		earlier(i, late+failure.at(turn(k, len(s.failures))))
 	}
 	for _, lines := range [][]int{s.failures, s.errors} {
 		for k, i := range lines {
 			for d := range min(1+linesBehind, count-i) {
-				earlier(i+d, late+wrong.at(k)+rank(d)*behindWrong.first)
+				earlier(i+d, late+anError.at(k)+rank(d)*behindError.first)
 			}
 		}
 	}
