@@ -152,6 +152,9 @@ func (r *Result) RetryAfter() string {
 	return strconv.FormatInt(int64((max(r.Failure.RetryAfter, time.Second)+time.Second-1)/time.Second), 10)
 }
 
+// IsStructured reports whether the tool result also has the data as structured content.
+func (r *Result) IsStructured() bool { return r.structured }
+
 // IsError returns the isError of the tool result. It is false for a failure from which
 // an agent can recover.
 func (r *Result) IsError() bool { return r.Failure != nil && !r.Failure.Recoverable() }
