@@ -310,8 +310,6 @@ func wordEnd(line []byte) int {
 	return n
 }
 
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
-
 // failMarks begin lines of test runs that name what failed.
 var failMarks = [...]string{"✕", "✗", "✖", "●", "not ok", "--- FAIL", "FAIL"}
 

@@ -253,6 +253,52 @@ func (p *Plan) rankItems(kids []node) {
 	}
 }
 
+// oddItems returns the items of a list of objects or of lists that stand out.
+func (p *Plan) oddItems(kids []node) []int {
+	if len(kids) < 2*fewestRows {
+		return nil
+	}
+	g := new(grid)
+	var all []int
+	for i := range kids {
+		if len(g.sums) == mostRows {
+			all, g = append(all, moved(g.odd(0, 0, 2*oddShare), i-mostRows)...), new(grid)
+		}
+		g.row()
+		k, d := &kids[i], &p.docs[kids[i].doc]
+		if k.kind != object && k.kind != list || len(d.Nodes) == 0 {
+			return nil
+		}
+		column := 0
+		for m := k.at + 1; m < d.Nodes[k.at].Next && column < maxCells; m = d.Nodes[m].Next {
+			c, text := column, d.Raw(m)
+			column++
+			if k.kind == object {
+				if p.member(d.Name(m), text) > scalarMember.first {
+					continue // a description, a time, an address
+				}
+				if c = g.named(d.Name(m)); c < 0 {
+					continue
+				}
+			}
+			if d.Nodes[m].Count > 0 || text[0] == '{' || text[0] == '[' {
+				text = text[:1]
+			} else if text[0] == '"' {
+				text = text[1 : len(text)-1]
+			}
+			g.cell(c, text)
+		}
+	}
+	return append(all, moved(g.odd(0, 0, 2*oddShare), len(kids)-len(g.sums))...)
+}
+
+func moved(rows []int, by int) []int {
+	for i := range rows {
+		rows[i] += by
+	}
+	return rows
+}
+
 // stateMembers are the names, in small letters and without _ and -, of members that say how a thing is.
 var stateMembers = set("status state phase conclusion severity level result outcome health reason exitcode exitstatus ready lifecyclestate laststate statusreason resourcestatus containerstatuses initcontainerstatuses conditions waiting terminated")
 

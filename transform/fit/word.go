@@ -157,6 +157,8 @@ func (w word) counts(line []byte, i, end int) bool {
 	return line[i] >= 0x80 || spoken(line, i, end)
 }
 
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
 func isDigit(c byte) bool { return c-'0' <= 9 }
 
 func digitsOf(text []byte) (n int) {
