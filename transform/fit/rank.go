@@ -65,7 +65,8 @@ var (
 	inSource     = row{first: 48}           // added for errors in a program or in prose with headings
 	rare         = row{first: 40, fall: 16} // a line unlike all others, the last one first
 	anywhere     = row{first: 56, fall: 16} // an even spread
-	restOf64     = row{first: 192}          // base64 after its first characters
+	restOf64     = row{first: 255 * bit}    // base64 after its first characters: it is last of all
+	inHead       = row{first: 64}           // added for what a browser does not show
 )
 
 const linesBehind = 2
@@ -225,7 +226,11 @@ func (p *Plan) isMap(n uint32) bool {
 // rankItems ranks items, entries of a map, pieces of a line, and parts.
 func (p *Plan) rankItems(kids []node) {
 	var failed []int
-	rest, links := rank(0), rank(0)
+	var hidden spans
+	if len(kids) > 0 && kids[0].kind == piece {
+		hidden = p.docs[kids[0].doc].hidden()
+	}
+	links, passed := rank(0), 0
 	for i := range kids {
 		k, d := &kids[i], &p.docs[kids[i].doc]
 		switch k.rank = item.at(turn(i, len(kids))); {
@@ -236,10 +241,13 @@ func (p *Plan) rankItems(kids []node) {
 			k.rank = part.at(turn(i, p.open))
 		case k.kind == object && d.failed(k.at, 0):
 			failed = append(failed, i)
-		case k.kind == piece && i == 0 && base64Like(d.src[k.pos:kids[len(kids)-1].end]):
-			rest = restOf64.first
-		case k.kind == piece && i > 0:
-			k.rank += rest
+		case k.is&dull != 0:
+			k.rank = restOf64.first
+		case len(hidden) > 0 && hidden.has(k) && !bytes.Contains(d.src[k.pos:k.end], []byte("<title")):
+			k.rank += inHead.first
+			passed++
+		case passed > 0:
+			k.rank = item.at(turn(i-passed, len(kids)-passed))
 		}
 	}
 	if len(kids) < 5 || len(failed) > len(kids)/4 {
@@ -349,15 +357,19 @@ func plainName(name []byte) []byte {
 func (p *Plan) rankLines(n uint32, kids []node) {
 	count := len(kids)
 	earlier := func(i int, r rank) { kids[i].rank = min(kids[i].rank, r) }
-	for i := range kids {
-		kids[i].rank = min(fromHead.at(i), fromTail.at(count-1-i))
+	hidden := p.docOf(n).hidden()
+	for i, seen := 0, 0; i < count; i++ {
+		kids[i].rank = min(fromHead.at(seen), fromTail.at(count-1-i))
+		if len(hidden) == 0 || !hidden.has(&kids[i]) {
+			seen++
+		}
 	}
 	for j := range min(count, 1<<13) {
 		earlier(int(uint64(bits.Reverse32(uint32(j)))*uint64(count)>>32), anywhere.at(j)) // van der Corput
 	}
 	s := p.survey(n)
 	for k, m := range s.sections {
-		earlier(m.line, section.at(k)+level.first*rank(m.level))
+		earlier(m.line, section.at(k)+level.first*rank(max(m.level, 0)))
 	}
 	late := rank(0)
 	if s.source {
@@ -389,11 +401,44 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 	for k, i := range s.rare {
 		earlier(i, rare.at(k))
 	}
+	for i := range kids {
+		if len(hidden) > 0 && hidden.has(&kids[i]) && !bytes.Contains(p.docOf(n).src[kids[i].pos:kids[i].end], []byte("<title")) {
+			kids[i].rank += inHead.first
+		}
+	}
+	p.rankWrapped64(n, kids)
 	for _, b := range s.code { // the fences of a block are kept as long as any line of it is
 		first := last
 		for i := b.open; i <= b.shut; i++ {
 			first = min(first, kids[i].rank)
 		}
 		kids[b.open].rank, kids[b.shut].rank = first, first
+	}
+}
+
+// least64 is how many lines of base64 there are at least in one that is wrapped.
+const least64 = 4
+
+// rankWrapped64 ranks the lines of base64 that is wrapped last, but for its first line.
+func (p *Plan) rankWrapped64(n uint32, kids []node) {
+	src, first, width := p.docOf(n).src, 0, 0 // all lines but the last one are of one length
+	for i := range len(kids) + 1 {
+		var line []byte
+		if i < len(kids) && kids[i].is&unit != 0 {
+			if line = bytes.TrimLeft(lineOf(src, &kids[i]), " \t"); wrapped64(line) && (first == i || len(line) == width) {
+				width = len(line)
+				continue
+			}
+		}
+		if i-first >= least64 {
+			end := i
+			if len(line) > 0 && onlyBase64(line) { // the last line is shorter
+				end++
+			}
+			for k := first + 1; k < end; k++ {
+				kids[k].rank, kids[k].is = restOf64.first, kids[k].is|dull
+			}
+		}
+		first = i + 1
 	}
 }

@@ -59,6 +59,8 @@ func (w *writer) root(n uint32) {
 func (w *writer) node(n uint32) {
 	at, raw := w.at(n), w.raw(n)
 	switch {
+	case at.is&entry != 0 && at.kept == 1 && !w.isReading && w.guards[n] == nil: // only its name is kept
+		w.out = append(w.out, missingCell...)
 	case at.is&unit == 0 && at.kind == quoted:
 		w.string(n)
 	case at.is&unit == 0 && !w.asTable(n):
@@ -78,7 +80,7 @@ func (w *writer) node(n uint32) {
 // clipped returns the beginning of the last unit: at most w.clip.bytes of text,
 // and "…".
 func (w *writer) clipped(text []byte) []byte {
-	text = text[:grapheme.Floor(text, min(w.clip.bytes, len(text)))]
+	text = text[:grapheme.BeforeNumber(text, grapheme.Floor(text, min(w.clip.bytes, len(text))))]
 	return slices.Concat(bytes.TrimRight(text, " \r\n"), []byte("…"))
 }
 
