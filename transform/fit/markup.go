@@ -8,59 +8,55 @@ import (
 // spans are places in a text, in order.
 type spans []struct{ from, to uint32 }
 
-// has reports whether nearly all of a node is in these places.
-func (s spans) has(n *node) bool {
-	i, _ := slices.BinarySearchFunc(s, n.pos, func(e struct{ from, to uint32 }, pos uint32) int {
+// has reports whether nearly all of what is from pos to end is in these places.
+func (s spans) has(pos, end uint32) bool {
+	i, _ := slices.BinarySearchFunc(s, pos, func(e struct{ from, to uint32 }, pos uint32) int {
 		if e.to <= pos {
 			return -1
 		}
 		return 1
 	})
 	in := uint32(0)
-	for ; i < len(s) && s[i].from < n.end; i++ {
-		in += min(s[i].to, n.end) - max(s[i].from, n.pos)
+	for ; i < len(s) && s[i].from < end; i++ {
+		in += min(s[i].to, end) - max(s[i].from, pos)
 	}
-	return in > 0 && in+1 >= (n.end-n.pos)*3/4
+	return in > 0 && in+1 >= (end-pos)*3/4
 }
 
 // unseen are elements of HTML that a browser does not show.
 var unseen = [...]string{"head", "script", "style", "svg", "template", "noscript"}
 
-// hidden returns the places in a page of HTML that a browser does not show. It returns none for other texts.
-func (d *doc) hidden() spans {
-	if d.looked {
-		return d.unseen
-	}
-	d.looked = true
-	if begin := bytes.ToLower(bytes.TrimSpace(d.src[:min(len(d.src), 512)])); !bytes.HasPrefix(begin, []byte("<!doctype html")) && !bytes.HasPrefix(begin, []byte("<html")) && !bytes.Contains(begin, []byte("<head>")) {
+// notShown returns the places in a page of HTML that a browser does not show. It returns none for other texts.
+func notShown(src []byte) (all spans) {
+	if begin := bytes.ToLower(bytes.TrimSpace(src[:min(len(src), 512)])); !bytes.HasPrefix(begin, []byte("<!doctype html")) && !bytes.HasPrefix(begin, []byte("<html")) && !bytes.Contains(begin, []byte("<head>")) {
 		return nil
 	}
 	var open [len(unseen) + 1]bool // those that do not end any more
-	for i := 0; i < len(d.src); {
-		n := bytes.IndexByte(d.src[i:], '<')
+	for i := 0; i < len(src); {
+		n := bytes.IndexByte(src[i:], '<')
 		if n < 0 {
 			break
 		}
 		i += n
 		end := 0
 		for k, name := range unseen {
-			if !open[k] && isTag(d.src[i:], name) {
-				end = after(d.src, i, "</"+name)
+			if !open[k] && isTag(src[i:], name) {
+				end = after(src, i, "</"+name)
 				open[k] = end == 0
 			}
 		}
-		if k := len(unseen); !open[k] && bytes.HasPrefix(d.src[i:], []byte("<!--")) {
-			end = after(d.src, i, "-->")
+		if k := len(unseen); !open[k] && bytes.HasPrefix(src[i:], []byte("<!--")) {
+			end = after(src, i, "-->")
 			open[k] = end == 0
 		}
 		if end == 0 {
 			i++
 			continue
 		}
-		d.unseen = append(d.unseen, struct{ from, to uint32 }{uint32(i), uint32(end)})
+		all = append(all, struct{ from, to uint32 }{uint32(i), uint32(end)})
 		i = end
 	}
-	return d.unseen
+	return all
 }
 
 // isTag reports whether a text begins with the start of an element.

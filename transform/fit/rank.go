@@ -243,7 +243,7 @@ func (p *Plan) rankItems(kids []node) {
 			failed = append(failed, i)
 		case k.is&dull != 0:
 			k.rank = restOf64.first
-		case len(hidden) > 0 && hidden.has(k) && !bytes.Contains(d.src[k.pos:k.end], []byte("<title")):
+		case len(hidden) > 0 && hidden.has(k.pos, k.end) && !bytes.Contains(d.src[k.pos:k.end], []byte("<title")):
 			k.rank += inHead.first
 			passed++
 		case passed > 0:
@@ -322,7 +322,7 @@ func (d *doc) failed(at uint32, depth int) bool {
 			continue
 		}
 		switch {
-		case name != nil && !stateMembers[string(plainName(name))]:
+		case name != nil && !stateMembers[string(plainName(name))] && (depth == 0 || !bytes.EqualFold(name, []byte("name")) && !bytes.EqualFold(name, []byte("value"))):
 		case value[0] == '{' || value[0] == '[':
 			if depth < maxStates && d.failed(m, depth+1) {
 				return true
@@ -360,7 +360,7 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 	hidden := p.docOf(n).hidden()
 	for i, seen := 0, 0; i < count; i++ {
 		kids[i].rank = min(fromHead.at(seen), fromTail.at(count-1-i))
-		if len(hidden) == 0 || !hidden.has(&kids[i]) {
+		if len(hidden) == 0 || !hidden.has(kids[i].pos, kids[i].end) {
 			seen++
 		}
 	}
@@ -402,7 +402,7 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 		earlier(i, rare.at(k))
 	}
 	for i := range kids {
-		if len(hidden) > 0 && hidden.has(&kids[i]) && !bytes.Contains(p.docOf(n).src[kids[i].pos:kids[i].end], []byte("<title")) {
+		if len(hidden) > 0 && hidden.has(kids[i].pos, kids[i].end) && !bytes.Contains(p.docOf(n).src[kids[i].pos:kids[i].end], []byte("<title")) {
 			kids[i].rank += inHead.first
 		}
 	}
@@ -441,4 +441,12 @@ func (p *Plan) rankWrapped64(n uint32, kids []node) {
 		}
 		first = i + 1
 	}
+}
+
+// hidden returns the places in a text that a browser does not show.
+func (d *doc) hidden() spans {
+	if !d.looked {
+		d.looked, d.unseen = true, notShown(d.src)
+	}
+	return d.unseen
 }

@@ -63,7 +63,7 @@ var words = func() (all []word) {
 		}},
 		{grave, afterBe, []string{"destroyed", "deleted", "replaced", "removed", "dropped", "pruned", "recreated", "overwritten", "truncated", "evicted"}},
 		{grave, afterNumber, []string{"to add", "to change", "to destroy", "to create", "to update", "to delete", "to replace", "to remove", "to import", "to recreate", "to uninstall"}},
-		{grave, atStart, []string{"plan: ", "apply complete", "destroy complete", "no changes", "play recap", "resources:", "number of stacks"}},
+		{grave, atStart, []string{"plan: ", "apply complete", "destroy complete", "no changes", "play recap", "resources:", "number of stacks", "what():"}},
 		{state, withNumber, []string{"exit", "restart", "oom_kill"}},
 		{state, withFailure, []string{"status"}},
 		{state, withFalse, []string{"ready", "healthy", "available"}},
