@@ -100,7 +100,7 @@ func (p *Plan) survey(n uint32) (s survey) {
 	markdown := p.docOf(n).part.Markdown || alone > 1 && alone*8 > len(signs)
 	switch {
 	case len(hits) > 1 && len(hits)*2 <= found && others <= 8+found/3: // the output of a search
-		s.sections = hits
+		s.sections, s.source = hits, true
 	case len(s.failures)*16 > max(len(heads), len(signs)) && !markdown: // what failed says more than where sections begin
 	case markdown || len(heads) >= len(signs):
 		s.sections, s.source = heads, len(heads) > len(kids)/200 && len(heads) >= len(signs)
