@@ -50,8 +50,8 @@ var (
 	part         = row{fall: 8}             // a part of the answer: three from the head and one from the tail, in turns
 	item         = row{fall: 16}            // an item of a list, entry of a map, piece of a line: in the same turns
 	failedItem   = row{first: 4, fall: 16}  // an item that says it failed
-	fromHead     = row{first: 4, fall: 16}  // a line from the head
-	fromTail     = row{first: 4, fall: 16}  // a line from the tail
+	fromHead     = row{first: 4, fall: 20}  // a line from the head
+	fromTail     = row{first: 4, fall: 20}  // a line from the tail
 	cause        = row{first: 1, fall: 6}   // a line that says what was thrown, what will be lost
 	behindCause  = row{first: 8}            // the line after it, if it ends with a colon
 	inState      = row{first: 4, fall: 8}   // a line with a state in which things do not work
@@ -60,16 +60,20 @@ var (
 	failure      = row{first: 4, fall: 4}   // a line that names what failed
 	anError      = row{first: 4, fall: 16}  // a line that looks like an error, the last one first
 	behindError  = row{first: 15}           // each of the two lines after it
-	section      = row{first: 5, fall: 4}   // a heading, a signature, the first hit in a file
-	level        = row{first: 7}            // each level of it: the outermost first
+	section      = row{first: 5, fall: 2}   // a heading, a signature, the first hit in a file
+	level        = row{first: 5}            // each level of it: the outermost first
 	inSource     = row{first: 48}           // added for errors in a program or in prose with headings
-	rare         = row{first: 40, fall: 16} // a line unlike all others, the last one first
+	rare         = row{first: 30, fall: 16} // a line unlike all others, the last one first
 	anywhere     = row{first: 56, fall: 16} // an even spread
 	restOf64     = row{first: 255 * bit}    // base64 after its first characters: it is last of all
 	inHead       = row{first: 64}           // added for what a browser does not show
 )
 
-const linesBehind = 2
+const (
+	linesBehind = 2
+	aloneFor    = 16 // so many lines of an even spread stand alone; the others are in runs
+	runLength   = 8
+)
 
 // at returns how far the k-th node of a row ranks behind the node it is in.
 func (r row) at(k int) rank { return r.first + lg(k)*r.fall/16 }
@@ -365,7 +369,13 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 		}
 	}
 	for j := range min(count, 1<<13) {
-		earlier(int(uint64(bits.Reverse32(uint32(j)))*uint64(count)>>32), anywhere.at(j)) // van der Corput
+		point, next := j, 0
+		if j >= aloneFor { // runs of lines, because each gap costs a line
+			point, next = aloneFor+(j-aloneFor)/runLength, (j-aloneFor)%runLength
+		}
+		if i := int(uint64(bits.Reverse32(uint32(point)))*uint64(count)>>32) + next; i < count { // van der Corput
+			earlier(i, anywhere.at(j))
+		}
 	}
 	s := p.survey(n)
 	for k, m := range s.sections {

@@ -4,7 +4,7 @@ import "bytes"
 
 // isFrame reports whether a line is a frame of a stack trace. rest is the line without the blanks
 // that it begins with. The traces are those of Java, Kotlin, Scala, .NET, JavaScript, Rust, Python, Go, C and C++, Swift,
-// PHP, Dart, Ruby, Elixir, Lua, Perl, Haskell, OCaml and Julia.
+// PHP, Dart, Ruby, Elixir, Lua, Perl, Haskell, OCaml, Julia and R.
 func isFrame(line, rest []byte) bool {
 	return len(rest) > 3 && (begins(rest, len(line)-len(rest), line[0] == '\t') || prefixed(line))
 }
@@ -25,6 +25,7 @@ func begins(rest []byte, indent int, tab bool) bool {
 		n := digitsOf(rest)
 		after := rest[n:]
 		return indent > 0 && n < 5 && bytes.HasPrefix(after, []byte(": ")) && (bytes.Contains(after, []byte("::")) || bytes.Contains(after, []byte("0x")) || bytes.IndexByte(after, ' ') == len(": ")-1 && bytes.IndexByte(after[2:], ' ') < 0) ||
+			n < 5 && bytes.HasPrefix(after, []byte(": ")) && bytes.HasSuffix(after, []byte(")")) && bytes.IndexByte(after, '(') < bytes.IndexByte(after[2:], ' ')+2 ||
 			n < 5 && bytes.HasPrefix(after, []byte("  ")) && bytes.Contains(after, []byte(" 0x")) && bytes.Contains(after, []byte(" + "))
 	case c == '(':
 		return indent > 0 && (bytes.Contains(rest, []byte(".ex:")) || bytes.Contains(rest, []byte(".erl:")))
@@ -53,7 +54,7 @@ func prefixed(line []byte) bool {
 }
 
 // traceHeads are lines that stand between a message and the frames, in small letters.
-var traceHeads = [...]string{"stack trace", "backtrace", "traceback", "callstack", "call stack", "goroutine ", "[signal ", "--- end of", "stacktrace"}
+var traceHeads = [...]string{"stack trace", "backtrace", "traceback", "callstack", "call stack", "goroutine ", "[signal ", "--- end of", "stacktrace", "calls: "}
 
 // isTraceHead reports whether a line only says that frames follow.
 func isTraceHead(rest []byte) bool {

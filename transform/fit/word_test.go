@@ -91,6 +91,7 @@ func TestFramesOfTraces(t *testing.T) {
 		"at 09:13 the job ended":                                                 true, // alone it is no trace
 		"from here on it fails":                                                  false,
 		"#12 Fix the build":                                                      false,
+		"3: handleErrors(x, error = function(e) NULL)":                           true,
 		"1: one of many":                                                         false,
 		"a line of text":                                                         false,
 		"2026-11-20T09:13:00Z INFO orders_api: request served path=/orders/7000": false,
