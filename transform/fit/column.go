@@ -285,8 +285,8 @@ const sampled = 48
 
 // oddLines returns the lines of a text that stand out in the tables of that text. If it is prose, or the
 // output of a test run, only tabs make tables. line returns
-// a line, or nil if it is not to be looked at, and whether it ends a table.
-func oddLines(count int, prose bool, line func(i int) (text []byte, ends bool)) (all []int) {
+// a line, or nil if it is not to be looked at, and whether a table begins there.
+func oddLines(count int, prose bool, line func(i int) (text []byte, begins bool)) (all []int) {
 	var at []int
 	var block [][]byte
 	g, head := new(grid), 1
@@ -310,16 +310,16 @@ func oddLines(count int, prose bool, line func(i int) (text []byte, ends bool)) 
 		at, block = at[:0], block[:0]
 	}
 	for i := range count {
-		text, ends := line(i)
-		if len(text) > 0 && !isBorder(text) {
-			at, block = append(at, i), append(block, text)
-		}
-		if ends || len(block) == mostRows {
+		text, begins := line(i)
+		if begins || len(block) == mostRows {
 			done()
 			head = 0
+			if begins {
+				head = 1
+			}
 		}
-		if ends {
-			head = 1
+		if len(text) > 0 && !isBorder(text) {
+			at, block = append(at, i), append(block, text)
 		}
 	}
 	done()

@@ -108,20 +108,19 @@ func (p *Plan) survey(n uint32) (s survey) {
 		s.sections, s.source = signs, len(signs) > len(kids)/50
 	}
 	if !s.source && !markdown {
-		indent := -1 // of the table
+		indent, opens := -1, false // of the table; the line before ends with a colon
 		s.odd = oddLines(len(kids), len(s.failures)*16 > max(len(heads), len(signs)) || len(hits) > 1 && len(hits)*2 <= found, func(i int) ([]byte, bool) {
 			line := lineOf(src, &kids[i])
 			rest := bytes.TrimLeft(line, " \t")
-			ends := i+1 < len(kids) && kids[i+1].at > kids[i].at+1 // blank lines follow
-			if here := len(line) - len(rest); indent < 0 || here < indent {
+			here := len(line) - len(rest)
+			begins := i > 0 && kids[i].at > kids[i-1].at+1 || here < indent || here > indent && opens // behind blank lines, or in another section
+			opens = bytes.HasSuffix(line, []byte(":"))
+			if begins || indent < 0 {
 				indent = here
 			} else if here > indent+2 || frame[i] {
 				rest = nil
 			}
-			if ends {
-				indent = -1
-			}
-			return rest, ends
+			return rest, begins
 		})
 	}
 	return s

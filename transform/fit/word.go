@@ -25,6 +25,7 @@ const (
 	withNumber             // only if a number other than 0 follows: exit code 137
 	withFailure            // only if a number for a failure follows: status 503, status=1/FAILURE
 	withFalse              // only if false follows: Ready: False
+	withTrue               // only if true follows: DiskPressure True
 	withSignal             // only if the name of a signal follows: signal=KILL
 )
 
@@ -67,6 +68,7 @@ var words = func() (all []word) {
 		{state, withNumber, []string{"exit", "restart", "oom_kill"}},
 		{state, withFailure, []string{"status"}},
 		{state, withFalse, []string{"ready", "healthy", "available"}},
+		{state, withTrue, []string{"pressure", "networkunavailable", "outofdisk"}},
 		{state, withSignal, []string{"signal"}},
 	} {
 		for _, t := range w.texts {
@@ -150,6 +152,9 @@ func (w word) counts(line []byte, i, end int) bool {
 	case withFalse:
 		value := valueAfter(line, end)
 		return len(value) > 4 && bytes.EqualFold(value[:5], []byte("false")) || len(value) > 1 && bytes.EqualFold(bytes.TrimSpace(value), []byte("no"))
+	case withTrue:
+		value := valueAfter(line, end)
+		return len(value) > 3 && bytes.EqualFold(value[:4], []byte("true"))
 	case withSignal:
 		value := valueAfter(line, end)
 		return digitsOf(value) > 0 || len(value) > 3 && value[0] >= 'A' && value[0] <= 'Z' && value[1] >= 'A' && value[1] <= 'Z'
