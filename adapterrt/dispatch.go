@@ -216,6 +216,7 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	}
 	r.Warnings = slices.Clone(c.Warnings)
 	r.Meta = c.meta(req, r)
+	r.structured = c.single && c.Op.Schema != nil
 	if req.Shape != nil {
 		was := r.Data
 		req.Shape(r)

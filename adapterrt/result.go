@@ -153,6 +153,9 @@ func (r *Result) RetryAfter() string {
 	return strconv.FormatInt(int64((max(r.Failure.RetryAfter, time.Second)+time.Second-1)/time.Second), 10)
 }
 
+// IsStructured reports whether the tool result also has the data as structured content.
+func (r *Result) IsStructured() bool { return r.structured }
+
 // IsError returns the isError of the tool result. For a tool that calls several operations, whose
 // results MCP-AQL describes, it is false for a failure from which an agent can recover.
 func (r *Result) IsError() bool {

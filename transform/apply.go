@@ -33,7 +33,14 @@ func (e *Engine) apply(dst, result []byte, c *Call, r *rule, budget int, works b
 	if !fit {
 		run.guardedly(now, func() []byte {
 			t := tally{encoding: e.encoding, left: budget}
-			if t.result(now, c.Method); !t.over {
+			if c.Around != nil {
+				t.left -= c.Around.Whole
+				value, _ := valueOf(now)
+				t.add(value)
+			} else {
+				t.result(now, c.Method)
+			}
+			if !t.over {
 				fit = true
 				report.TokensAfter = t.sum
 			}

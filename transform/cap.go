@@ -80,6 +80,9 @@ func (r *run) capTo(dst, raw []byte, budget int) []byte {
 // capping lays out the parts of a result, and ranks what is in them.
 func (r *run) capping(raw []byte, budget int) *capping {
 	c := &capping{run: r, l: &r.layout, twin: -1}
+	if a := r.call.Around; a != nil {
+		c.fixed = min(a.Cut, budget/2)
+	}
 	l := c.l
 	l.lay(raw, r.call.Method, r.most(budget))
 	texts := 0
@@ -177,6 +180,13 @@ func (r *run) guards(l *layout) (g schema.Guards, fixed bool) {
 // previewShare divides a budget: a text that repeats the structured content may take one
 // such part of it.
 const previewShare = 10
+
+// previewNotice is about how many tokens the notice of such a result has.
+const previewNotice = 43
+
+// Preview returns how many tokens of a budget a text takes that becomes a preview of the structured content, with the
+// notice that says so.
+func Preview(budget int) int { return budget/previewShare + previewNotice }
 
 // dedupe finds a text that repeats the structured content, or its one long text.
 // With a schema, or if the configuration says so, the structured content stays and the text
@@ -300,13 +310,20 @@ func (c *capping) count(parts [][]byte, budget int) int {
 		if c.places[k] >= 0 && c.l.blocks[c.places[k]].kind == wholeBlock && out == nil && c.l.list == "messages" {
 			out = compact(c.l.blocks[c.places[k]].of(c.l.raw))
 		}
+		if c.call.Around != nil && c.places[k] != structured {
+			out = appendQuoted(make([]byte, 0, len(out)+len(out)/8), out)
+		}
 		if sum += c.run.count(out, budget-sum); sum > budget {
 			return sum
 		}
 	}
 	c.countLeftOut(parts)
 	c.notice = c.said(sum, min(maxNotice, budget/noticeShare))
-	return sum + c.run.count([]byte(c.notice), unlimited)
+	notice := []byte(c.notice)
+	if c.call.Around != nil {
+		notice = appendQuoted(nil, notice)
+	}
+	return sum + c.run.count(notice, unlimited)
 }
 
 // refusal appends an error in the place of a result that its schema does not allow to be

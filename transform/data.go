@@ -30,7 +30,7 @@ func (e *Engine) Data(dst, data []byte, c *Call) (out []byte, notice string, rep
 	call.Method, call.Schemas, call.Schema = "", None, nil
 	r := e.rule(call.Server, call.Tool)
 	budget, _, _ := e.terms(r, &call)
-	if !e.working(r, &call) && (budget == 0 || e.short(data, budget)) {
+	if a := call.Around; !e.working(r, &call) && (budget == 0 || a == nil && e.short(data, budget) || a != nil && e.short(data, budget-a.Whole)) {
 		return data, "", untouched
 	}
 	// A text becomes the text of a block, and anything else structured content,
@@ -48,22 +48,17 @@ func (e *Engine) Data(dst, data []byte, c *Call) (out []byte, notice string, rep
 	if report.TokensBefore == 0 {
 		report.TokensBefore, report.Estimated = e.roughly(data)
 	}
-	var l layout
-	l.lay(changed, "", unlimited)
-	value := []byte("null") // nothing more of it fits
-	for i := range l.blocks {
-		switch b := &l.blocks[i]; b.kind {
-		case noticeBlock:
-			notice = string(l.textOf(b))
-		case textBlock:
-			value = b.text.of(changed)
-		}
-	}
-	if l.structured.is() {
-		value = l.structured.of(changed)
-	}
+	value, notice := valueOf(changed)
 	report.BytesAfter = len(value)
 	return append(dst, value...), notice, report
+}
+
+// Count returns the tokens of a text.
+func (e *Engine) Count(text []byte) int {
+	if e == nil {
+		return 0
+	}
+	return e.encoding.Count(text)
 }
 
 // Budget returns how many tokens the result of a call may have, or 0 for any

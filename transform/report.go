@@ -25,6 +25,15 @@ type Call struct {
 	NoMore bool
 	// Full asks for all detail: only the budget applies.
 	Full bool
+	// Around is what stands around the value of [Engine.Data] in the complete result, which is a JSON text; nil if
+	// the value is all of it.
+	Around *Around
+}
+
+// Around has the tokens of a complete result beside those of a value in it.
+type Around struct {
+	Whole int // if the value is whole
+	Cut   int // if it was cut, without the notice
 }
 
 // A Name is the name by which rules know a tool.

@@ -217,3 +217,22 @@ func (r *run) guardedly(result []byte, f func() []byte) (out []byte) {
 	}()
 	return f()
 }
+
+// valueOf returns the value that Data made a result of, and the notice.
+func valueOf(result []byte) (value []byte, notice string) {
+	var l layout
+	l.lay(result, "", unlimited)
+	value = []byte("null") // nothing more of it fits
+	for i := range l.blocks {
+		switch b := &l.blocks[i]; b.kind {
+		case noticeBlock:
+			notice = string(l.textOf(b))
+		case textBlock:
+			value = b.text.of(result)
+		}
+	}
+	if l.structured.is() {
+		value = l.structured.of(result)
+	}
+	return value, notice
+}

@@ -44,8 +44,8 @@ func (s shortening) parts(text []byte, room int) (head, tail int) {
 	}
 	switch s.strategy {
 	case "middle":
-		head = grapheme.Floor(text, runeIndex(text, (room+1)/2))
-		tail = grapheme.Ceil(text, lastRunes(text, room/2))
+		head = grapheme.BeforeNumber(text, grapheme.Floor(text, runeIndex(text, (room+1)/2)))
+		tail = grapheme.AfterNumber(text, grapheme.Ceil(text, lastRunes(text, room/2)))
 		return head, max(head, tail)
 	case "word":
 		n := runeIndex(text, room)
@@ -54,7 +54,7 @@ func (s shortening) parts(text []byte, room int) (head, tail int) {
 				n = at
 			}
 		}
-		return len(bytes.TrimRight(text[:grapheme.Floor(text, n)], " \t\r\n")), len(text)
+		return len(bytes.TrimRight(text[:grapheme.BeforeNumber(text, grapheme.Floor(text, n))], " \t\r\n")), len(text)
 	}
 	return niceCut(text, runeIndex(text, room)), len(text)
 }
@@ -86,7 +86,7 @@ func niceCut(text []byte, n int) int {
 	if n >= len(text) {
 		return len(text)
 	}
-	n = grapheme.Floor(text, n)
+	n = grapheme.BeforeNumber(text, grapheme.Floor(text, n))
 	from := n - n/10
 	window := text[from:n]
 	if blank(text[n]) { // the cut is between two words as it is

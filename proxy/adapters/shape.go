@@ -2,6 +2,7 @@ package adapters
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -56,9 +57,20 @@ type resultShaping struct {
 	tokens  int            // the number of tokens of the results that were cut, before the cut
 }
 
-// aroundAnswer is how many tokens are reserved for what surrounds the data in the result, its
-// warning included; at most half of the budget.
-const aroundAnswer = 250
+// around returns the tokens of what surrounds the data in the complete result. The numbers in the warning
+// are the largest that there may be.
+func (d *resultShaping) around(r *adapterrt.Result, budget int) *transform.Around {
+	one := adapterrt.Result{Warnings: r.Warnings, Meta: r.Meta}
+	whole := d.shaping.Engine.Count(one.JSON())
+	one.Warnings = append(slices.Clip(r.Warnings), truncated("", &transform.Report{
+		TokensBefore: len(r.Data), TokensAfter: len(r.Data), Budget: len(r.Data), Arrays: []transform.ArrayCut{{Path: "items.items", Total: len(r.Data), Kept: len(r.Data)}},
+	}))
+	around := &transform.Around{Whole: whole, Cut: d.shaping.Engine.Count(one.JSON())}
+	if r.IsStructured() { // its text becomes a preview
+		around.Cut += transform.Preview(budget)
+	}
+	return around
+}
 
 // shape shapes one result; it is [adapterrt.Request.Shape].
 func (d *resultShaping) shape(r *adapterrt.Result) {
@@ -74,7 +86,7 @@ func (d *resultShaping) shape(r *adapterrt.Result) {
 	call := d.call
 	call.Server, call.Tool = d.settled.Server, d.settled.Tool
 	if budget := d.shaping.Engine.Budget(&call); budget > 0 {
-		call.MaxTokens = budget - min(aroundAnswer, budget/2)
+		call.Around = d.around(r, budget)
 	}
 	data, notice, report := d.shaping.Engine.Data(nil, r.Data, &call)
 	if report.Outcome == transform.Passed {

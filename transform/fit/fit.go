@@ -51,13 +51,16 @@ func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (p
 			margin *= 2
 		}
 	}
+	if n := p.withoutDull(low); n < low && fits(n) {
+		low = n
+	}
 	switch {
 	case low == len(p.units):
 	case p.byCount:
 		if whole := p.wholeEntries(low); whole < low && fits(whole) {
 			low = whole
 		}
-	case room-cost > max(3, room/64) && !p.isReading && p.clips(p.units[low]):
+	case room-cost > max(3, room/64) && !p.isReading && p.clips(low):
 		p.clip.node = p.units[low]
 		for few, many := 0, len(p.raw(p.clip.node)); few+3 < many; {
 			p.clip.bytes = (few + many) / 2
@@ -73,18 +76,38 @@ func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (p
 	return best.texts, cost
 }
 
+// withoutDull returns how many of the first n units are left without base64, if most of it is missing: a part of it
+// says nothing.
+func (p *Plan) withoutDull(n int) int {
+	all, kept := 0, n
+	for all < len(p.units) && p.is(p.units[len(p.units)-1-all], dull) {
+		all++
+	}
+	for kept > 0 && p.is(p.units[kept-1], dull) {
+		kept--
+	}
+	if p.isReading || (n-kept)*4 > all*3 {
+		return n
+	}
+	return kept
+}
+
 // longAddress is the number of bytes above which an address may be cut, if
 // there is no room for all of it.
 const longAddress = 100
 
-// clips reports whether a unit may be cut to its beginning.
-func (p *Plan) clips(n uint32) bool {
+// clips reports whether the unit at a place may be cut to its beginning.
+func (p *Plan) clips(next int) bool {
+	n := p.units[next]
+	if p.is(n, dull) && (next == 0 || !p.is(p.units[next-1], dull)) {
+		return false
+	}
 	raw, k := p.raw(n), p.at(n).kind
 	switch {
 	case len(raw) > 4*pieceLength:
 		return false
 	case k == line, k == piece:
-		return len(raw) > 8 && FenceOf(bytes.TrimSpace(raw)) == "" && !base64Like(p.raw(p.at(n).up))
+		return len(raw) > 8 && FenceOf(bytes.TrimSpace(raw)) == ""
 	case k != quoted, len(raw) <= 16, p.docOf(n).part.Guards != nil:
 		return false
 	}

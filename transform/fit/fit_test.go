@@ -113,6 +113,7 @@ func seeds(f *testing.F) {
 	for _, s := range []string{
 		"a\nb\n\n\nc", "e\u0301\u0301" + strings.Repeat("x", 300), strings.Repeat("👨‍👩‍👧‍👦", 60), "```go\nx\n```\n" + strings.Repeat("error: y\n", 30),
 		`{"a":[1,2,{"b":"` + strings.Repeat("text ", 80) + `"}],"n":null}`, `[[[]],{},""]`, strings.Repeat("QUJDREVGR0hJSktMTU5PUFFS0123", 20),
+		"\x1b[31ma\x1b[0m\rb\x1b[2A\x1b[Kc\n", "<html><head><title>x</title><script>y</script></head><p>z 1,234.5", "data:;base64," + strings.Repeat("QUJDREVGR0hJSktMTU5PUFFS0123", 20) + " x",
 		`{"a":"{\"b\":\"` + strings.Repeat("c ", 150) + `\"}"}`, "\r\n\r\n \t\nx", "~~~\n", `{"m":{` + strings.TrimSuffix(strings.Repeat(`"k":{"v":1,"w":"`+strings.Repeat("z", 150)+`"},`, 30), ",") + `}}`,
 	} {
 		f.Add([]byte(s), 100, 200)
@@ -131,6 +132,7 @@ func FuzzUnits(f *testing.F) {
 		if at := p.at(1); len(in) == 0 || at.kind != text {
 			return
 		}
+		in = p.docOf(1).src // as a terminal leaves it
 		end := uint32(0)
 		p.leaves(1, func(n uint32) bool {
 			at := p.at(n)

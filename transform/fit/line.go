@@ -8,7 +8,10 @@ import (
 // A survey is what stands out in a text: lines, in the order in which they count.
 type survey struct {
 	sections []mark
+	causes   []int // lines that say what was thrown, what ended the program, what a plan comes to
 	failures []int // lines that name what failed
+	states   []int // lines with a state in which things do not work
+	odd      []int // rows that stand out in a table
 	errors   []int // other lines that tell of an error
 	rare     []int // lines unlike all others
 	code     []fenced
@@ -32,7 +35,8 @@ func (p *Plan) survey(n uint32) (s survey) {
 	var heads, signs, hits []mark
 	alone, found, others, fence := 0, 0, 0, ""
 	var file []byte
-	shapes := make([]uint16, len(kids))
+	shapes, frame, grades := make([]uint16, len(kids)), make([]bool, len(kids)), make([]grade, len(kids))
+	within := -1 // the indent of a frame whose code follows
 	seen := make(map[string]bool)
 	isNew := func(line []byte) bool {
 		again := seen[string(line)]
@@ -42,17 +46,25 @@ func (p *Plan) survey(n uint32) (s survey) {
 		return !again
 	}
 	for i := range kids {
-		line := bytes.TrimRight(src[kids[i].pos:kids[i].end], "\r\n")
-		line = line[:min(len(line), 2*pieceLength)]
+		line := lineOf(src, &kids[i])
 		rest := bytes.TrimLeft(line, " \t")
-		wrong := false
-		switch shapes[i], wrong = look(line); {
-		case namesFailure(rest, wrong):
-			if isNew(rest) {
+		indent := len(line) - len(rest)
+		if within >= 0 && indent > within { // the code of a frame of Python
+			frame[i] = true
+		} else if within = -1; isFrame(line, rest) {
+			frame[i] = true
+			if rest[0] == 'F' {
+				within = indent
+			} else if i > 0 && rest[0] != 'a' && bytes.Contains(rest, []byte(".go:")) { // the function of a frame of Go
+				frame[i-1] = true
+			}
+		}
+		shapes[i], grades[i] = look(line)
+		if namesFailure(rest, grades[i] > plain) {
+			grades[i] = max(grades[i], wrong)
+			if !frame[i] && isNew(rest) {
 				s.failures = append(s.failures, i)
 			}
-		case wrong:
-			s.errors = append(s.errors, i)
 		}
 		was := fence
 		if fence = nextFence(fence, line); was == "" && fence != "" {
@@ -83,19 +95,95 @@ func (p *Plan) survey(n uint32) (s survey) {
 			heads = append(heads, mark{i, 0})
 		}
 	}
-	s.rare = rareLines(shapes)
-	slices.Reverse(s.errors) // the last error is nearest to the cause
+	s.rare = slices.DeleteFunc(rareLines(shapes), func(i int) bool { return frame[i] })
+	s.grade(grades, frame, shapes, causes(frame, func(i int) []byte { return lineOf(src, &kids[i]) }))
 	markdown := p.docOf(n).part.Markdown || alone > 1 && alone*8 > len(signs)
 	switch {
 	case len(hits) > 1 && len(hits)*2 <= found && others <= 8+found/3: // the output of a search
-		s.sections = hits
+		s.sections, s.source = hits, true
 	case len(s.failures)*16 > max(len(heads), len(signs)) && !markdown: // what failed says more than where sections begin
 	case markdown || len(heads) >= len(signs):
 		s.sections, s.source = heads, len(heads) > len(kids)/200 && len(heads) >= len(signs)
 	default:
 		s.sections, s.source = signs, len(signs) > len(kids)/50
 	}
+	if !s.source && !markdown {
+		indent, opens := -1, false // of the table; the line before ends with a colon
+		s.odd = oddLines(len(kids), len(s.failures)*16 > max(len(heads), len(signs)) || len(hits) > 1 && len(hits)*2 <= found, func(i int) ([]byte, bool) {
+			line := lineOf(src, &kids[i])
+			rest := bytes.TrimLeft(line, " \t")
+			here := len(line) - len(rest)
+			begins := i > 0 && kids[i].at > kids[i-1].at+1 || here < indent || here > indent && opens // behind blank lines, or in another section
+			opens = bytes.HasSuffix(line, []byte(":"))
+			if begins || indent < 0 {
+				indent = here
+			} else if here > indent+2 || frame[i] {
+				rest = nil
+			}
+			return rest, begins
+		})
+	}
 	return s
+}
+
+// lineOf returns the beginning of a line.
+func lineOf(src []byte, n *node) []byte {
+	line := bytes.TrimRight(src[n.pos:min(n.end, n.pos+2*pieceLength)], "\r\n")
+	if at := bytes.IndexByte(line, '\n'); at >= 0 { // blank or very short lines share the node
+		line = bytes.TrimRight(line[:at], "\r")
+	}
+	return line
+}
+
+// oftenMet is how many errors of the same shape come before those of other shapes are all shown.
+const oftenMet = 8
+
+// grade sorts the lines by their grades. Of lines with the same shape, the first and the last
+// are causes, and the last one is the first error; the others come after these.
+func (s *survey) grade(grades []grade, frame []bool, shapes []uint16, thrown []int) {
+	var first, last [1 << 16 / 64]uint64
+	met := make([]uint8, 1<<16)
+	seen := func(set *[1 << 16 / 64]uint64, shape uint16) bool {
+		was := set[shape/64]
+		set[shape/64] |= 1 << (shape % 64)
+		return set[shape/64] == was
+	}
+	for _, i := range thrown {
+		grades[i] = grave
+	}
+	late := make(map[int]bool) // the last of their shapes
+	for i, g := range slices.Backward(grades) {
+		if g == grave && !frame[i] && !seen(&last, shapes[i]) {
+			late[i] = true
+		}
+	}
+	var repeats, warnings []int
+	for i, g := range grades {
+		switch {
+		case frame[i]:
+		case g == grave && (!seen(&first, shapes[i]) || late[i]):
+			s.causes = append(s.causes, i)
+		case g == state:
+			s.states = append(s.states, i)
+		}
+	}
+	isCause := make(map[int]bool, len(s.causes))
+	for _, i := range s.causes {
+		isCause[i] = true
+	}
+	for i, g := range slices.Backward(grades) { // the last error is nearest to the cause
+		switch {
+		case frame[i] || g == plain || g == state || isCause[i]:
+		case g == weak:
+			warnings = append(warnings, i)
+		case met[shapes[i]] == oftenMet:
+			repeats = append(repeats, i)
+		default:
+			met[shapes[i]]++
+			s.errors = append(s.errors, i)
+		}
+	}
+	s.errors = append(append(s.errors, repeats...), warnings...)
 }
 
 // rareLines returns the lines whose shape no other line has, the last one first. It returns
@@ -221,8 +309,6 @@ func wordEnd(line []byte) int {
 	return n
 }
 
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
-
 // failMarks begin lines of test runs that name what failed.
 var failMarks = [...]string{"✕", "✗", "✖", "●", "not ok", "--- FAIL", "FAIL"}
 
@@ -244,59 +330,6 @@ func namesFailure(line []byte, wrong bool) bool {
 	}
 	for _, w := range [...]string{"error", "exception", "fatal", "panic"} {
 		if end >= len(w) && bytes.EqualFold(line[end-len(w):end], []byte(w)) {
-			return true
-		}
-	}
-	return false
-}
-
-// errorWords are words of lines that tell of an error.
-var errorWords = [...]string{"error", "fatal", "panic", "exception", "fail", "traceback", "cannot", "unable", "undefined", "denied", "assert", "warning", "expected", "received", "refused", "timed out", "unexpected", "caused by"}
-
-// errorStarts holds the first four letters of each of errorWords, by their
-// hash.
-var errorStarts = func() (b [1 << 12]bool) {
-	for _, w := range errorWords {
-		b[hash(uint32(w[0])<<24|uint32(w[1])<<16|uint32(w[2])<<8|uint32(w[3]))] = true
-	}
-	return b
-}()
-
-func hash(four uint32) uint16 { return uint16(four * 0x9E3779B1 >> 20) }
-
-// weights are what the bytes of a line add to its hash. Digits add nothing.
-var weights = func() (w [256]uint32) {
-	for c := range w {
-		if byte(c)-'0' > 9 {
-			w[c] = uint32(c+1) * 0x9E3779B1
-			w[c] ^= w[c] >> 15
-		}
-	}
-	return w
-}()
-
-// look hashes a line without its numbers, and reports whether it has one of errorWords
-// in it.
-func look(line []byte) (shape uint16, wrong bool) {
-	window, h := uint32(0), uint32(0)
-	for i, c := range line {
-		window = window<<8 | uint32(c|0x20)
-		h += weights[c]
-		if errorStarts[hash(window)] && !wrong {
-			wrong = i >= 3 && errorWord(line, i-3)
-		}
-	}
-	return uint16(h >> 16), wrong
-}
-
-// errorWord reports whether one of errorWords begins at i, as a word or a part
-// of a name that begins with a capital.
-func errorWord(line []byte, i int) bool {
-	if i > 0 && isLetter(line[i-1]) && (line[i] >= 'a' || line[i-1] < 'a') {
-		return false
-	}
-	for _, w := range errorWords {
-		if len(line) >= i+len(w) && line[i]|0x20 == w[0] && bytes.EqualFold(line[i:i+len(w)], []byte(w)) {
 			return true
 		}
 	}

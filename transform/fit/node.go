@@ -110,7 +110,11 @@ func (p *Plan) root(src []byte, part *Part, depth int) (n node) {
 	case depth < maxInner && tape.IsContainer(src) && isJSON():
 		n = p.value(&d, 0, nil)
 	default:
-		d.Tape = noTape
+		if d.Tape = noTape; !part.Solid {
+			if shown := asShown(src); len(shown) > 0 {
+				d.src, src = shown, shown
+			}
+		}
 		n = node{kind: text}
 	}
 	if n.doc = uint32(len(p.docs)); n.kind == text {
@@ -209,26 +213,31 @@ func lines(src []byte) iter.Seq[node] {
 	}
 }
 
-// expandLine splits a long line into pieces.
+// expandLine splits a long line into pieces. Of base64, the rest after its first characters is dull.
 func (p *Plan) expandLine(n uint32, d *doc) {
 	at := p.at(n)
 	var pieces []node
 	end := lineEnd(d.src, int(at.pos))
-	in64 := base64Like(d.src[at.pos:end])
+	from, to := 0, int(at.pos) // the next base64
 	for i := int(at.pos); i < int(at.end); {
-		next := int(at.end)
+		if i >= to {
+			from, to = base64In(d.src[:end], i)
+		}
+		next, is := int(at.end), unit
 		switch {
-		case in64 && i == int(at.pos):
+		case i == from && to > from:
 			next = i + firstOf64
-		case in64:
-			next = i + 4*pieceLength
-		case end-i > pieceLength+pieceLength/4:
-			next = pieceEnd(d.src[:end], i)
+		case i > from && i < to:
+			next, is = min(to, i+4*pieceLength), unit|dull
+		case min(end, from)-i > pieceLength+pieceLength/4:
+			next = pieceEnd(d.src[:min(end, from)], i)
+		case from < end:
+			next = from
 		}
 		if next >= end {
 			next = int(at.end)
 		}
-		pieces = append(pieces, node{doc: at.doc, pos: uint32(i), end: uint32(next), kind: piece, is: unit})
+		pieces = append(pieces, node{doc: at.doc, pos: uint32(i), end: uint32(next), kind: piece, is: is})
 		i = next
 	}
 	p.makeRoom(n, len(pieces))
@@ -237,13 +246,36 @@ func (p *Plan) expandLine(n uint32, d *doc) {
 	}
 }
 
+// base64In returns where the next base64 in a line begins and ends, from i on. If there is none, both are the
+// end of the line.
+func base64In(line []byte, i int) (from, to int) {
+	for i < len(line) {
+		from = i
+		for i < len(line) && in64[line[i]] {
+			i++
+		}
+		if base64Like(line[from:i]) {
+			return from, i
+		}
+		for i < len(line) && !in64[line[i]] {
+			i++
+		}
+	}
+	return i, i
+}
+
 // pieceEnd returns the end of the piece of a long line that begins at i.
 func pieceEnd(line []byte, i int) int {
 	n := min(len(line), i+pieceLength)
-	if at := bytes.LastIndexAny(line[n-pieceLength/3:n], " \t,;"); at >= 0 {
-		return n - pieceLength/3 + at + 1
+	for at := n - 1; at >= n-pieceLength/3; at-- {
+		if c := line[at]; c == ' ' || c == '\t' || c == ';' || c == ',' && !grapheme.InNumber(line, at+1) {
+			return at + 1
+		}
 	}
 	near := line[i:min(len(line), n+pieceLength)] // i is between two graphemes
+	if at := grapheme.BeforeNumber(near, grapheme.Floor(near, n-i)); at > 0 {
+		return i + at
+	}
 	if at := grapheme.Floor(near, n-i); at > 0 {
 		return i + at
 	}

@@ -104,6 +104,7 @@ const (
 	demanded                   // a schema demands it as long as the node it is in is kept
 	ordered                    // a list in which the place of an item determines what a schema asks of it
 	entry                      // of a map: its name is a unit, before its contents
+	dull                       // the rest of base64: it is kept whole or not at all
 	shown                      // it was in an earlier part of an answer that is now read further
 )
 
@@ -122,6 +123,8 @@ type doc struct {
 	src        []byte
 	part       *Part
 	depth      int
+	unseen     spans // what a browser does not show, once looked is set
+	looked     bool
 }
 
 // noTape is the tape of all texts that are not JSON.

@@ -50,20 +50,30 @@ var (
 	part         = row{fall: 8}             // a part of the answer: three from the head and one from the tail, in turns
 	item         = row{fall: 16}            // an item of a list, entry of a map, piece of a line: in the same turns
 	failedItem   = row{first: 4, fall: 16}  // an item that says it failed
-	fromHead     = row{first: 4, fall: 16}  // a line from the head
-	fromTail     = row{first: 4, fall: 16}  // a line from the tail
+	fromHead     = row{first: 4, fall: 20}  // a line from the head
+	fromTail     = row{first: 4, fall: 20}  // a line from the tail
+	cause        = row{first: 1, fall: 6}   // a line that says what was thrown, what will be lost
+	behindCause  = row{first: 8}            // the line after it, if it ends with a colon
+	inState      = row{first: 4, fall: 8}   // a line with a state in which things do not work
+	oddRow       = row{first: 12, fall: 24} // a row that stands out in a table
+	oddItem      = row{first: 24, fall: 24} // an item that differs from nearly all others
 	failure      = row{first: 4, fall: 4}   // a line that names what failed
-	wrong        = row{first: 4, fall: 16}  // a line that looks like an error, the last one first
-	behindWrong  = row{first: 15}           // each of the two lines after it
-	section      = row{first: 5, fall: 4}   // a heading, a signature, the first hit in a file
-	level        = row{first: 7}            // each level of it: the outermost first
+	anError      = row{first: 4, fall: 16}  // a line that looks like an error, the last one first
+	behindError  = row{first: 15}           // each of the two lines after it
+	section      = row{first: 5, fall: 2}   // a heading, a signature, the first hit in a file
+	level        = row{first: 5}            // each level of it: the outermost first
 	inSource     = row{first: 48}           // added for errors in a program or in prose with headings
-	rare         = row{first: 40, fall: 16} // a line unlike all others, the last one first
+	rare         = row{first: 30, fall: 16} // a line unlike all others, the last one first
 	anywhere     = row{first: 56, fall: 16} // an even spread
-	restOf64     = row{first: 192}          // base64 after its first characters
+	restOf64     = row{first: 255 * bit}    // base64 after its first characters: it is last of all
+	inHead       = row{first: 64}           // added for what a browser does not show
 )
 
-const linesBehind = 2
+const (
+	linesBehind = 2
+	aloneFor    = 16 // so many lines of an even spread stand alone; the others are in runs
+	runLength   = 8
+)
 
 // at returns how far the k-th node of a row ranks behind the node it is in.
 func (r row) at(k int) rank { return r.first + lg(k)*r.fall/16 }
@@ -220,7 +230,11 @@ func (p *Plan) isMap(n uint32) bool {
 // rankItems ranks items, entries of a map, pieces of a line, and parts.
 func (p *Plan) rankItems(kids []node) {
 	var failed []int
-	rest, links := rank(0), rank(0)
+	var hidden spans
+	if len(kids) > 0 && kids[0].kind == piece {
+		hidden = p.docs[kids[0].doc].hidden()
+	}
+	links, passed := rank(0), 0
 	for i := range kids {
 		k, d := &kids[i], &p.docs[kids[i].doc]
 		switch k.rank = item.at(turn(i, len(kids))); {
@@ -229,12 +243,15 @@ func (p *Plan) rankItems(kids []node) {
 			k.rank = links
 		case k.up == 0:
 			k.rank = part.at(turn(i, p.open))
-		case k.kind == object && d.failed(k.at):
+		case k.kind == object && d.failed(k.at, 0):
 			failed = append(failed, i)
-		case k.kind == piece && i == 0 && base64Like(d.src[k.pos:kids[len(kids)-1].end]):
-			rest = restOf64.first
-		case k.kind == piece && i > 0:
-			k.rank += rest
+		case k.is&dull != 0:
+			k.rank = restOf64.first
+		case len(hidden) > 0 && hidden.has(k.pos, k.end) && !bytes.Contains(d.src[k.pos:k.end], []byte("<title")):
+			k.rank += inHead.first
+			passed++
+		case passed > 0:
+			k.rank = item.at(turn(i-passed, len(kids)-passed))
 		}
 	}
 	if len(kids) < 5 || len(failed) > len(kids)/4 {
@@ -243,24 +260,80 @@ func (p *Plan) rankItems(kids []node) {
 	for k, i := range failed {
 		kids[i].rank = min(kids[i].rank, failedItem.at(k))
 	}
+	for k, i := range p.oddItems(kids) {
+		kids[i].rank = min(kids[i].rank, oddItem.at(k))
+	}
 }
 
-// failedStates are the states, as JSON, of items that failed.
-var failedStates = [...]string{`"failed"`, `"failure"`, `"error"`, `"timed_out"`, `"critical"`, `"fatal"`, `"cancelled"`}
-
-// failed reports whether an item says that something went wrong.
-func (d *doc) failed(at uint32) bool {
-	for m := at + 1; m < d.Nodes[at].Next; m = d.Nodes[m].Next {
-		value := d.Raw(m)
-		switch string(d.Name(m)) {
-		case "status", "state", "conclusion", "severity", "level", "result", "outcome":
-			for _, s := range failedStates {
-				if bytes.EqualFold(value, []byte(s)) {
-					return true
+// oddItems returns the items of a list of objects or of lists that stand out.
+func (p *Plan) oddItems(kids []node) []int {
+	if len(kids) < 2*fewestRows {
+		return nil
+	}
+	g := new(grid)
+	var all []int
+	for i := range kids {
+		if len(g.sums) == mostRows {
+			all, g = append(all, moved(g.odd(0, 0, 2*oddShare), i-mostRows)...), new(grid)
+		}
+		g.row()
+		k, d := &kids[i], &p.docs[kids[i].doc]
+		if k.kind != object && k.kind != list || len(d.Nodes) == 0 {
+			return nil
+		}
+		column := 0
+		for m := k.at + 1; m < d.Nodes[k.at].Next && column < maxCells; m = d.Nodes[m].Next {
+			c, text := column, d.Raw(m)
+			column++
+			if k.kind == object {
+				if p.member(d.Name(m), text) > scalarMember.first {
+					continue // a description, a time, an address
+				}
+				if c = g.named(d.Name(m)); c < 0 {
+					continue
 				}
 			}
+			if d.Nodes[m].Count > 0 || text[0] == '{' || text[0] == '[' {
+				text = text[:1]
+			} else if text[0] == '"' {
+				text = text[1 : len(text)-1]
+			}
+			g.cell(c, text)
+		}
+	}
+	return append(all, moved(g.odd(0, 0, 2*oddShare), len(kids)-len(g.sums))...)
+}
+
+func moved(rows []int, by int) []int {
+	for i := range rows {
+		rows[i] += by
+	}
+	return rows
+}
+
+// stateMembers are the names, in small letters and without _ and -, of members that say how a thing is.
+var stateMembers = set("status state phase conclusion severity level result outcome health reason exitcode exitstatus ready lifecyclestate laststate statusreason resourcestatus containerstatuses initcontainerstatuses conditions waiting terminated")
+
+// failed reports whether an item says that something went wrong.
+func (d *doc) failed(at uint32, depth int) bool {
+	for m := at + 1; m < d.Nodes[at].Next; m = d.Nodes[m].Next {
+		value, name := d.Raw(m), d.Name(m)
+		switch string(name) {
 		case "error", "errors", "exception", "isError", "is_error":
 			if !wire.Hollow(value) && string(value) != "false" && string(value) != "0" {
+				return true
+			}
+			continue
+		}
+		switch {
+		case name != nil && !stateMembers[string(plainName(name))] && (depth == 0 || !bytes.EqualFold(name, []byte("name")) && !bytes.EqualFold(name, []byte("value"))):
+		case value[0] == '{' || value[0] == '[':
+			if depth < maxStates && d.failed(m, depth+1) {
+				return true
+			}
+		case name == nil || len(value) > longCell:
+		default:
+			if _, g := look(d.src[d.Nodes[m].Key:d.Nodes[m].End]); g >= wrong {
 				return true
 			}
 		}
@@ -268,24 +341,62 @@ func (d *doc) failed(at uint32) bool {
 	return false
 }
 
+// maxStates is how deep states are looked for.
+const maxStates = 5
+
+// plainName returns a name in small letters, without _ and -.
+func plainName(name []byte) []byte {
+	var room [32]byte
+	plain := room[:0]
+	for _, c := range name[:min(len(name), len(room))] {
+		if c != '_' && c != '-' {
+			plain = append(plain, c|0x20)
+		}
+	}
+	return plain
+}
+
 // rankLines ranks the lines of a text. If a line is in several rows, the
 // earliest rank counts.
 func (p *Plan) rankLines(n uint32, kids []node) {
 	count := len(kids)
 	earlier := func(i int, r rank) { kids[i].rank = min(kids[i].rank, r) }
-	for i := range kids {
-		kids[i].rank = min(fromHead.at(i), fromTail.at(count-1-i))
+	hidden := p.docOf(n).hidden()
+	for i, seen := 0, 0; i < count; i++ {
+		kids[i].rank = min(fromHead.at(seen), fromTail.at(count-1-i))
+		if len(hidden) == 0 || !hidden.has(kids[i].pos, kids[i].end) {
+			seen++
+		}
 	}
 	for j := range min(count, 1<<13) {
-		earlier(int(uint64(bits.Reverse32(uint32(j)))*uint64(count)>>32), anywhere.at(j)) // van der Corput
+		point, next := j, 0
+		if j >= aloneFor { // runs of lines, because each gap costs a line
+			point, next = aloneFor+(j-aloneFor)/runLength, (j-aloneFor)%runLength
+		}
+		if i := int(uint64(bits.Reverse32(uint32(point)))*uint64(count)>>32) + next; i < count { // van der Corput
+			earlier(i, anywhere.at(j))
+		}
 	}
 	s := p.survey(n)
 	for k, m := range s.sections {
-		earlier(m.line, section.at(k)+level.first*rank(m.level))
+		earlier(m.line, section.at(k)+level.first*rank(max(m.level, 0)))
 	}
 	late := rank(0)
 	if s.source {
 		late = inSource.first
+	}
+	for k, i := range s.causes {
+		r := late + cause.at(min(2*k, 2*(len(s.causes)-k)-1))
+		earlier(i, r)
+		if text := bytes.TrimRight(p.raw(p.at(n).first+uint32(i)), " \r\n"); i+1 < count && (bytes.HasSuffix(text, []byte(":")) || bytes.HasSuffix(text, []byte("*"))) {
+			earlier(i+1, r+behindCause.first)
+		}
+	}
+	for k, i := range s.states {
+		earlier(i, late+inState.at(k))
+	}
+	for k, i := range s.odd {
+		earlier(i, oddRow.at(k))
 	}
 	for k, i := range s.failures {
 		earlier(i, late+failure.at(turn(k, len(s.failures))))
@@ -293,13 +404,19 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 	for _, lines := range [][]int{s.failures, s.errors} {
 		for k, i := range lines {
 			for d := range min(1+linesBehind, count-i) {
-				earlier(i+d, late+wrong.at(k)+rank(d)*behindWrong.first)
+				earlier(i+d, late+anError.at(k)+rank(d)*behindError.first)
 			}
 		}
 	}
 	for k, i := range s.rare {
 		earlier(i, rare.at(k))
 	}
+	for i := range kids {
+		if len(hidden) > 0 && hidden.has(kids[i].pos, kids[i].end) && !bytes.Contains(p.docOf(n).src[kids[i].pos:kids[i].end], []byte("<title")) {
+			kids[i].rank += inHead.first
+		}
+	}
+	p.rankWrapped64(n, kids)
 	for _, b := range s.code { // the fences of a block are kept as long as any line of it is
 		first := last
 		for i := b.open; i <= b.shut; i++ {
@@ -307,4 +424,39 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 		}
 		kids[b.open].rank, kids[b.shut].rank = first, first
 	}
+}
+
+// least64 is how many lines of base64 there are at least in one that is wrapped.
+const least64 = 4
+
+// rankWrapped64 ranks the lines of base64 that is wrapped last, but for its first line.
+func (p *Plan) rankWrapped64(n uint32, kids []node) {
+	src, first, width := p.docOf(n).src, 0, 0 // all lines but the last one are of one length
+	for i := range len(kids) + 1 {
+		var line []byte
+		if i < len(kids) && kids[i].is&unit != 0 {
+			if line = bytes.TrimLeft(lineOf(src, &kids[i]), " \t"); wrapped64(line) && (first == i || len(line) == width) {
+				width = len(line)
+				continue
+			}
+		}
+		if i-first >= least64 {
+			end := i
+			if len(line) > 0 && onlyBase64(line) { // the last line is shorter
+				end++
+			}
+			for k := first + 1; k < end; k++ {
+				kids[k].rank, kids[k].is = restOf64.first, kids[k].is|dull
+			}
+		}
+		first = i + 1
+	}
+}
+
+// hidden returns the places in a text that a browser does not show.
+func (d *doc) hidden() spans {
+	if !d.looked {
+		d.looked, d.unseen = true, notShown(d.src)
+	}
+	return d.unseen
 }

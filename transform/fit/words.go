@@ -37,6 +37,24 @@ func base64Like(text []byte) bool {
 	return other == 0 && small > 0 && large > 0 && large+digits > 64
 }
 
+// in64 are the characters of base64.
+var in64 = func() (b [256]bool) {
+	for c := range b {
+		_, _, _, other := letters([]byte{byte(c)})
+		b[c] = other == 0
+	}
+	return b
+}()
+
+// wrapped64 reports whether a line may be one of several of a long base64.
+func wrapped64(line []byte) bool {
+	if len(line) < 56 || len(line) > 128 {
+		return false
+	}
+	small, large, _, other := letters(line)
+	return other == 0 && small > 3 && large > 7
+}
+
 // letters counts, at the beginning of a text, the small letters, the capitals, the digits,
 // and the characters that base64 does not have.
 func letters(text []byte) (small, large, digits, other int) {

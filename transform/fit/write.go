@@ -61,6 +61,8 @@ func (w *writer) root(n uint32) {
 func (w *writer) node(n uint32) {
 	at, raw := w.at(n), w.raw(n)
 	switch {
+	case at.is&entry != 0 && at.kept == 1 && !w.isReading && w.guards[n] == nil: // only its name is kept
+		w.out = append(w.out, missingCell...)
 	case at.is&unit == 0 && at.kind == quoted:
 		w.string(n)
 	case at.is&unit == 0 && !w.asTable(n):
@@ -80,7 +82,7 @@ func (w *writer) node(n uint32) {
 // clipped returns the beginning of the last unit: at most w.clip.bytes of text,
 // and the marker, or "…" if that is "".
 func (w *writer) clipped(text []byte, marker string) []byte {
-	kept := bytes.TrimRight(text[:grapheme.Floor(text, min(w.clip.bytes, len(text)))], " \r\n")
+	kept := bytes.TrimRight(text[:grapheme.BeforeNumber(text, grapheme.Floor(text, min(w.clip.bytes, len(text))))], " \r\n")
 	if strings.Contains(marker, "%d") {
 		marker = strings.Replace(marker, "%d", strconv.Itoa(utf8.RuneCount(text)-utf8.RuneCount(kept)), 1)
 	}
