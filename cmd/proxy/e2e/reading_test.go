@@ -189,6 +189,9 @@ func putTogether(t *testing.T, answers []readAnswer) string {
 			path, _ := a.arguments["path"].(string)
 			if n, err := strconv.Atoi(path[strings.LastIndexByte(path, '.')+1:]); err == nil { // the pieces of that line
 				line, from = n, len(lines[n])
+				if hole := slices.Index(lines[n], 0); hole >= 0 { // the end of the line was shown before
+					from = hole
+				}
 			}
 		}
 		for part := range strings.SplitSeq(strings.Join(a.texts, "\n"), "\n") {
