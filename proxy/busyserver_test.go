@@ -161,7 +161,9 @@ func TestPipeBehindABusyServer(t *testing.T) {
 				runTogether(t, fmt.Sprintf("%s, %s, %s", over, server, how), func(t *testing.T) {
 					var got, want []string
 					for range 5 {
-						if got, want = playBehindABusyServer(t, over, server, how); !slices.Contains(got, "3 ") {
+						got, want = playBehindABusyServer(t, over, server, how)
+						answered, read := slices.Contains(got, "3 "), how == "cancelled" && !slices.Contains(got, "5 call 3")
+						if !answered && !read {
 							break // else this machine was so slow that the server was busy no more
 						}
 					}
