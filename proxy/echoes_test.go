@@ -408,26 +408,7 @@ func TestNothingOfTheEnvironmentIsShown(t *testing.T) {
 				`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + inside + `"}}`}
 			cfg.Upstream.Env = map[string]string{"API_KEY": secrets[0], "OTHER": secrets[2], "MODE": "production", "HOME": "/nowhere"}
 			cfg.Upstream.PassEnv = append(cfg.Upstream.PassEnv, "CHILD_TOKEN")
-			cfg.Record.File = filepath.Join(t.TempDir(), "r.jsonl")
-			core, logs := observer.New(zap.DebugLevel)
-			srv := newOf(t, cfg, zap.New(core))
-			if err := srv.Record(); err != nil {
-				t.Fatal(err)
-			}
-			base, ended := startServing(t, srv)
-			client := &webClient{t: t, srv: srv, logs: logs, base: base, http: &http.Client{Transport: new(http.Transport), Timeout: 2 * patience}}
-			h := client.initialize()
-			client.http.CloseIdleConnections()
-			_ = ended()
-			text, err := os.ReadFile(cfg.Record.File)
-			if err != nil {
-				t.Fatal(err)
-			}
-			shown := map[string]string{"the client's error": strings.Join(h.messages, "\n"), "the recording": string(text)}
-			for _, line := range logs.All() {
-				fields, _ := json.Marshal(line.ContextMap())
-				shown["the log"] += line.Message + string(fields) + "\n"
-			}
+			shown := shownOf(t, cfg)
 			if !strings.Contains(shown["the log"], "it has [redacted]") || !strings.Contains(shown["the client's error"], "it has [redacted]") || !strings.Contains(shown["the recording"], "it has [redacted]") {
 				t.Errorf("not all is said: %q", shown)
 			}
@@ -447,17 +428,9 @@ func TestNothingOfTheEnvironmentIsShown(t *testing.T) {
 	}
 }
 
-// TestAPrivateKeyOfAProcessIsShownNowhere: a process prints a key on several lines, of which only the first and the last say what they are.
-func TestAPrivateKeyOfAProcessIsShownNowhere(t *testing.T) {
-	shell, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("there is no shell")
-	}
-	body := []string{"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj", "MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu", "Zq9w8v7u=="}
-	said := "it has\n-----BEGIN RSA PRIVATE KEY-----\n" + strings.Join(body, "\n") + "\n-----END RSA PRIVATE KEY-----\nand goes on"
-	leavesNothing(t)
-	cfg := config.Default()
-	cfg.Upstream.Command = []string{shell, "-c", `printf '%s\n' "$1" >&2; printf '%s\n' "$1"; read line; printf '%s\n' "$1" >&2; exit 3`, "sh", said}
+// shownOf serves a server whose process fails, and returns what is shown of it: in the client's error, the recording and the log.
+func shownOf(t *testing.T, cfg config.Config) map[string]string {
+	t.Helper()
 	cfg.Record.File = filepath.Join(t.TempDir(), "r.jsonl")
 	core, logs := observer.New(zap.DebugLevel)
 	srv := newOf(t, cfg, zap.New(core))
@@ -478,6 +451,21 @@ func TestAPrivateKeyOfAProcessIsShownNowhere(t *testing.T) {
 		fields, _ := json.Marshal(line.ContextMap())
 		shown["the log"] += line.Message + string(fields) + "\n"
 	}
+	return shown
+}
+
+// TestAPrivateKeyOfAProcessIsShownNowhere: a process prints a key on several lines, of which only the first and the last say what they are.
+func TestAPrivateKeyOfAProcessIsShownNowhere(t *testing.T) {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("there is no shell")
+	}
+	body := []string{"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj", "MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu", "Zq9w8v7u=="}
+	said := "it has\n-----BEGIN RSA PRIVATE KEY-----\n" + strings.Join(body, "\n") + "\n-----END RSA PRIVATE KEY-----\nand goes on"
+	leavesNothing(t)
+	cfg := config.Default()
+	cfg.Upstream.Command = []string{shell, "-c", `printf '%s\n' "$1" >&2; printf '%s\n' "$1"; read line; printf '%s\n' "$1" >&2; exit 3`, "sh", said}
+	shown := shownOf(t, cfg)
 	for where, text := range shown {
 		if !strings.Contains(text, "and goes on") {
 			t.Errorf("what follows is not in %s: %s", where, text)

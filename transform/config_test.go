@@ -81,7 +81,7 @@ func TestBadConfigurationIsRefusedWithItsPath(t *testing.T) {
 }
 
 func TestEveryFaultIsReported(t *testing.T) {
-	_, err := configure(t, "transform: {default_max_tokens: 5, adapters: {jira: {}, notion: {output_format: x}}, rules: [{max_depth: 11, page_size: -1}, {adapter: nobody}]}")
+	_, err := configure(t, "transform: {default_max_tokens: 5, adapters: {jira: {}, notion: {output_format: x}}, rules: [{max_depth: 11, page_size: -1}, {adapter: trello}]}")
 	for _, path := range []string{"default_max_tokens", "adapters.jira", "adapters.notion", "rules[0].max_depth", "rules[0].page_size", "rules[1].adapter"} {
 		if err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s is not in %v", path, err)

@@ -135,7 +135,7 @@ DIR/other-api-adapter.md:7: warning: operations: adapter has no operations [SCHE
 	for block, want := range map[string]string{
 		"{max_tokns: 5}":                         "error: transform: unknown key max_tokns",
 		"{max_depth: 99}":                        "error: transform: max_depth: 99 is not 1 to 10",
-		"{adapter: nobody}":                      `error: transform: adapter: there is no "nobody"`,
+		"{adapter: trello}":                      `error: transform: adapter: there is no "trello"`,
 		"{adapter: linear, options: {pages: 1}}": "error: transform: options: option pages of linear",
 	} {
 		write(t, shaped, strings.Replace(adapterFile("https://notes.example.com/v1", ""), "operations:", "transform: "+block+"\noperations:", 1))
