@@ -102,7 +102,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/setup":               made,
 		"proxy/session":             talking,
 		"proxy/exchange":            talking + " proxy/session proxy/dialect",
-		"proxy/handshake":           talking + " proxy/session proxy/bridge/modernclient proxy/outbox proxy/probe proxy/dialect proxy/replicas",
+		"proxy/handshake":           talking + " proxy/session proxy/bridge/modernclient proxy/outbox proxy/dialect proxy/replicas",
 		"proxy/clients":             entering,
 		"proxy/clients/web":         entering + " proxy/clients",
 		"proxy/clients/pipe":        entering + " proxy/clients",

@@ -27,7 +27,7 @@ func (p *Cache) shake(ctx context.Context, header []upstream.Header) Handshake {
 	ctx, cancel := context.WithTimeout(ctx, p.AskTime)
 	defer cancel()
 	h := &server.Opening{Of: p.host, Begun: *b, Header: slices.DeleteFunc(slices.Clone(header), ofMessage), ID: []byte(`"dragoman:handshake"`)}
-	m, named, err := send(ctx, h, mcp.Initialize(h.ID, translate.Latest().Name, "{}", mcp.Us), translate.Latest())
+	m, named, err := Ask(ctx, h, mcp.Initialize(h.ID, translate.Latest().Name, "{}", mcp.Us), translate.Latest())
 	if err != nil || m.Kind != wire.Result {
 		return refusal(m, err)
 	}
@@ -49,7 +49,7 @@ func (p *Cache) shake(ctx context.Context, header []upstream.Header) Handshake {
 // answer one, and refuse all that follows. The error says that the server has answered the ping neither with a result nor with a refusal.
 func Pinged(ctx context.Context, h *server.Opening, vu *translate.Revision) (Handshake, error) {
 	id := []byte(`"dragoman:ping"`)
-	m, _, err := send(ctx, &server.Opening{Of: h.Of, Begun: h.Begun, Header: h.Header, ID: id}, mcp.Request(id, wire.Ping, ""), vu)
+	m, _, err := Ask(ctx, &server.Opening{Of: h.Of, Begun: h.Begun, Header: h.Header, ID: id}, mcp.Request(id, wire.Ping, ""), vu)
 	switch status, refused := errors.AsType[*upstream.StatusError](err); {
 	case err == nil && m.Kind == wire.Result:
 		return Accepted, nil
@@ -59,8 +59,8 @@ func Pinged(ctx context.Context, h *server.Opening, vu *translate.Revision) (Han
 	return Untried, err
 }
 
-// send sends a request of dragoman's own over HTTP, and returns the response and the session that it begins.
-func send(ctx context.Context, h *server.Opening, body []byte, vu *translate.Revision) (m *wire.Message, named string, err error) {
+// Ask sends h's request with the body, in revision vu, and returns the response and the session that it begins, "" for none.
+func Ask(ctx context.Context, h *server.Opening, body []byte, vu *translate.Revision) (m *wire.Message, named string, err error) {
 	o := &upstream.Outgoing{Body: body, Request: true, Header: h.Header}
 	span := telemetry.Ask(ctx, o, vu.Name)
 	defer func() {
@@ -70,6 +70,10 @@ func send(ctx context.Context, h *server.Opening, body []byte, vu *translate.Rev
 	st, err := h.Conn.Send(ctx, o)
 	if err != nil {
 		return nil, "", err
+	}
+	if st == nil { // a pipe
+		m, err = h.Await(ctx, h.Standing)
+		return m, "", err
 	}
 	defer st.Close()
 	if m, err = h.Await(ctx, st); err != nil {

@@ -2,12 +2,16 @@ package handshake
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/probe"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -40,9 +44,23 @@ func (h *Handshake) readTools(ctx context.Context, s *session.Session) ([][]byte
 		return nil, err
 	}
 	s.Greeted = true
-	var err error
-	if h.tools, err = probe.ReadTools(ctx, &h.Opening, s.ServerRevision); err != nil {
+	asked := 0
+	list := toolindex.Ask{Of: s.ServerRevision, Page: func(params string) ([]byte, error) {
+		asked++
+		h.ID = strconv.AppendInt(nil, int64(asked), 10)
+		m, _, err := era.Ask(ctx, &h.Opening, mcp.Request(h.ID, wire.ToolsList, "{"+params+"}"), s.ServerRevision)
+		if err != nil {
+			return nil, err
+		}
+		if m.Kind == wire.Error {
+			return nil, fmt.Errorf("the server refuses tools/list: %s", gjson.Get(wire.View(m.Error()), "message").String())
+		}
+		return m.Result(), nil
+	}}
+	tools, err := list.Entries()
+	if err != nil {
 		return nil, err
 	}
-	return h.tools, nil
+	h.tools = tools
+	return tools, nil
 }

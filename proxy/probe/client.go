@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -134,39 +133,10 @@ func plainly(err error) error {
 	return f
 }
 
-// ReadTools returns the entries of all pages of tools/list, as the server behind o, of revision vu, sends them.
-func ReadTools(ctx context.Context, o *server.Opening, vu *translate.Revision) (tools [][]byte, err error) {
-	l, asked := allLists()[0], 0
-	if err := l.read(ctx, o, vu, &asked); err != nil {
-		return nil, err
-	}
-	if l.refused != "" {
-		return nil, errors.New(l.refused)
-	}
-	for _, item := range l.items {
-		tools = append(tools, []byte(item))
-	}
-	return tools, nil
-}
-
-// inquire sends o's request body and returns the response.
-func inquire(ctx context.Context, o *server.Opening, body []byte) (m *wire.Message, err error) {
-	out := &upstream.Outgoing{Body: body, Request: true, Header: o.Header}
-	span := telemetry.Ask(ctx, out, "")
-	defer func() {
-		span.Answered(m)
-		span.Done(err)
-	}()
-	st, err := o.Conn.Send(ctx, out)
-	if err != nil {
-		return nil, err
-	}
-	if st == nil {
-		st = o.Standing
-	} else {
-		defer st.Close()
-	}
-	m, err = o.Await(ctx, st)
+// inquire sends o's request body to a server of revision vu and returns the response. An error that the server sends as a
+// status is its response too.
+func inquire(ctx context.Context, o *server.Opening, body []byte, vu *translate.Revision) (*wire.Message, error) {
+	m, _, err := era.Ask(ctx, o, body, vu)
 	if e, as := server.RefusalOf(err, o.ID); err != nil && as == nil {
 		m = new(wire.Message)
 		err = m.Scan(e.Data, nil)
@@ -184,7 +154,7 @@ func (l *list) read(ctx context.Context, o *server.Opening, vu *translate.Revisi
 		*asked++
 		o.ID = fmt.Appendf(nil, "%d", *asked)
 		body := mcp.Request(o.ID, l.method, "{"+params+"}")
-		m, err := inquire(ctx, o, body)
+		m, err := inquire(ctx, o, body, vu)
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil, mcp.Fail(mcp.UpstreamSilent, "")

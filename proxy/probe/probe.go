@@ -110,7 +110,7 @@ func (p *client) discover(ctx context.Context) error {
 	p.vu = translate.Lookup(translate.Modern())
 	p.o.Conn = &modernProbeConn{p.o.Conn, p.o.Standing != nil, p.can.JSON(true)}
 	p.o.ID = []byte("0")
-	m, err := inquire(ctx, &p.o, mcp.Request("0", wire.ServerDiscover, "{}"))
+	m, err := inquire(ctx, &p.o, mcp.Request("0", wire.ServerDiscover, "{}"), p.vu)
 	switch {
 	case err != nil:
 		return plainly(err)

@@ -322,20 +322,34 @@ func (x *Index) read(ctx context.Context, then time.Time, ask Ask) (map[string]T
 	return found, err
 }
 
-// pages reads the list, page by page. A list that does not end is known as far as it was read.
+// pages returns what the list says about each tool.
 func pages(ask Ask) (map[string]Tool, error) {
 	found := make(map[string]Tool)
-	err := mcp.ReadPages(ask.Of, ask.Page, func(result gjson.Result) error {
+	err := ask.each(func(entry gjson.Result) {
+		if name, t, _ := parse(entry); len(found) < maxTools {
+			found[name] = t
+		}
+	})
+	return found, err
+}
+
+// Entries returns the entries of all pages of the list, as the server sent them. The caller owns them.
+func (a Ask) Entries() (tools [][]byte, err error) {
+	err = a.each(func(entry gjson.Result) { tools = append(tools, []byte(entry.Raw)) })
+	return tools, err
+}
+
+// each reads the list, page by page, and calls do with each entry. A list that does not end is read up to its bound.
+func (a Ask) each(do func(entry gjson.Result)) error {
+	err := mcp.ReadPages(a.Of, a.Page, func(result gjson.Result) error {
 		result.Get("tools").ForEach(func(_, entry gjson.Result) bool {
-			if name, t, _ := parse(entry); len(found) < maxTools {
-				found[name] = t
-			}
+			do(entry)
 			return true
 		})
 		return nil
 	})
 	if _, endless := errors.AsType[*mcp.EndlessListError](err); endless {
-		err = nil
+		return nil
 	}
-	return found, err
+	return err
 }
