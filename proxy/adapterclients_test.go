@@ -229,7 +229,7 @@ func TestTheOperatorsCredentialIsTheStdioClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(srv.close)
+	t.Cleanup(srv.Close)
 	client := testServer{srv, t, logs}.pipe()
 	client.say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
 	client.hear()
@@ -380,7 +380,7 @@ func TestWhoseAuthorizationGoesToAPIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv.close()
+	srv.Close()
 	if logs.FilterMessageSnippet("Authorization header of clients is sent to an API").Len() != 1 {
 		t.Error("start-up does not say so")
 	}
@@ -423,7 +423,7 @@ func TestDiscreteToolsOfOldRevisions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(srv.close)
+	t.Cleanup(srv.Close)
 	for version, has := range map[string]struct{ annotations, title, structured bool }{
 		"2024-11-05": {}, "2025-03-26": {annotations: true}, "2025-06-18": {true, true, true}, "2025-11-25": {true, true, true},
 	} {

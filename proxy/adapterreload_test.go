@@ -121,7 +121,7 @@ func TestAdapterFileThatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv.close()
+	srv.Close()
 	cfg.Adapters.Sources = []string{filepath.Join(dir, "nowhere")}
 	cfg.Adapters.SkipInvalid = false
 	if _, err := New(cfg, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "nowhere") {

@@ -101,7 +101,7 @@ func TestAdaptersWithoutAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(plain.close)
+	t.Cleanup(plain.Close)
 	srv := testServer{plain, t, logs}
 	for _, r := range translate.Handshake() {
 		session := srv.initialize(r.Name)
@@ -115,7 +115,7 @@ func TestAdaptersWithoutAServer(t *testing.T) {
 		sameJSON(t, srv.post(session, `{"jsonrpc":"2.0","id":4,"method":"prompts/list"}`).body,
 			`{"jsonrpc":"2.0","id":4,"error":{"code":-32601,"message":"Method not found"}}`)
 	}
-	if err := srv.ready(); err != nil {
+	if err := srv.Ready(); err != nil {
 		t.Errorf("not ready: %v", err)
 	}
 	if n := counted(t, srv.Metrics, "dragoman_adapter_requests_total", "adapter=items-api", "operation=get_item", "outcome=success"); n != 4 {
@@ -141,7 +141,7 @@ func TestSessionWithOnlyAdaptersIsResumedByAnotherReplica(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(srv.close)
+		t.Cleanup(srv.Close)
 		replicas[i] = testServer{srv, t, nil}
 	}
 	session := replicas[0].initialize("2025-06-18")
@@ -366,7 +366,7 @@ func reaching(t *testing.T, cfg config.Config, o *origin.Origin) (srv *Server) {
 	if o == nil {
 		srv, err = New(cfg, zap.NewNop())
 	} else {
-		srv, err = newServer(cfg, zap.NewNop(), *o)
+		srv, err = NewWith(cfg, zap.NewNop(), *o)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -210,7 +210,7 @@ func TestRulesInAdapterFilesFollowTheirFiles(t *testing.T) {
 	put(t, filepath.Join(dir, "items-adapter.md"), file("{max_depth: 99}"))
 	cfg := config.Default()
 	cfg.Adapters.Sources = []string{dir}
-	_, err := newServer(cfg, zap.NewNop(), origin.None())
+	_, err := NewWith(cfg, zap.NewNop(), origin.None())
 	if err == nil || !strings.Contains(err.Error(), "error: transform: max_depth: 99 is not 1 to 10") {
 		t.Error(err)
 	}

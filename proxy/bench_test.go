@@ -73,12 +73,12 @@ func BenchmarkPost(b *testing.B) {
 		for _, vc := range []string{"2025-06-18", "2024-11-05"} {
 			b.Run(method+" for "+vc, func(b *testing.B) {
 				conn := &instant{answer: []byte(initAnswer)}
-				srv, err := newServer(config.Default(), zap.NewNop(), origin.Opened(false, func(context.Context) (upstream.Conn, error) { return instantConn{conn}, nil }))
+				srv, err := NewWith(config.Default(), zap.NewNop(), origin.Opened(false, func(context.Context) (upstream.Conn, error) { return instantConn{conn}, nil }))
 				if err != nil {
 					b.Fatal(err)
 				}
-				defer srv.close()
-				f := srv.web
+				defer srv.Close()
+				f := srv.Handler()
 				var resp downstream.Response
 				f.Post(&downstream.Request{Ctx: b.Context(), Body: []byte(initialize(vc, `{}`))}, &resp)
 				resp.Done()
@@ -121,12 +121,12 @@ func BenchmarkDirect(b *testing.B) {
 			o.Open = func(context.Context) (*upstream.Begun, error) { return &upstream.Begun{Conn: instantConn{conn}}, nil }
 			cfg := config.Default()
 			cfg.Upstream.Version = c.version
-			srv, err := newServer(cfg, zap.NewNop(), o)
+			srv, err := NewWith(cfg, zap.NewNop(), o)
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer srv.close()
-			f := srv.web
+			defer srv.Close()
+			f := srv.Handler()
 			header := map[string]string{"Mcp-Method": "tools/call", "Mcp-Name": "t"}
 			req := &downstream.Request{
 				Ctx: b.Context(), Cancel: func(error) {}, Version: c.version, Header: func(name string) string { return header[name] },

@@ -86,12 +86,12 @@ func eraCalls(arguments, text string) []eraCall {
 
 // begin starts a proxy, and returns a function that makes the call once.
 func (c *eraCall) begin(t testing.TB) (call func()) {
-	srv, err := newServer(config.Default(), zap.NewNop(), origin.Opened(false, func(context.Context) (upstream.Conn, error) { return c.server, nil }))
+	srv, err := NewWith(config.Default(), zap.NewNop(), origin.Opened(false, func(context.Context) (upstream.Conn, error) { return c.server, nil }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { srv.close() })
-	f := srv.web
+	t.Cleanup(func() { srv.Close() })
+	f := srv.Handler()
 	req := &downstream.Request{Ctx: t.Context(), Header: func(string) string { return "" }}
 	if translate.WithHandshake(c.client) == nil {
 		header := modernHeader(c.body)

@@ -52,7 +52,7 @@ func New(cfg config.Config, log *zap.Logger) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	srv, err := newServer(cfg, log, o)
+	srv, err := NewWith(cfg, log, o)
 	if err != nil && o.Close != nil {
 		o.Close()
 	}
@@ -71,14 +71,14 @@ func Check(cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	srv, err := newServer(cfg, log, o)
+	srv, err := NewWith(cfg, log, o)
 	if err != nil {
 		if o.Close != nil {
 			o.Close()
 		}
 		return err
 	}
-	defer srv.close()
+	defer srv.Close()
 	if at, err := net.ResolveTCPAddr("tcp", cfg.Listen); err == nil && !unixsocket.Is(cfg.Listen) {
 		if err := srv.Now().MayServe(at); err != nil {
 			return err
@@ -97,7 +97,7 @@ func Check(cfg config.Config) error {
 // process. If show is not nil, it is called, concurrently, with each message of clients over
 // Streamable HTTP after its response was sent.
 func NewDemo(cfg config.Config, log *zap.Logger, show func(demo.Exchange)) (*Server, error) {
-	srv, err := newServer(cfg, log, origin.Opened(true, demo.Open))
+	srv, err := NewWith(cfg, log, origin.Opened(true, demo.Open))
 	if err == nil && show != nil {
 		revisionOf := func(id string) string {
 			if s := srv.Held(id); s != nil {
@@ -118,7 +118,9 @@ func (srv *Server) RememberServer() {
 	}
 }
 
-func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...owntools.Source) (*Server, error) {
+// NewWith is like [New], but the server is what o opens, instead of cfg.Upstream, and own are tools that the program itself serves
+// beside the server's. If it fails, the caller closes o.
+func NewWith(cfg config.Config, log *zap.Logger, o origin.Origin, own ...owntools.Source) (*Server, error) {
 	srv := &Server{own: own}
 	srv.running = processes.New(func() int { return srv.Now().Config.Session.MaxProcesses }, srv.giveWay)
 	o = o.Bounded(srv.running)
@@ -149,19 +151,20 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	srv.Observer.Credential = func(value string) { o.Credentials.Clients.Keep(value) }
 	srv.Observer.Lost = func(reader string) { srv.Metrics.Unobserved.WithLabelValues(reader).Inc() }
 	srv.shapes = metrics.NewResults(srv.Metrics)
-	if err := srv.openStore(first, log); err != nil {
+	shared, err := srv.openStore(first, log)
+	if err != nil {
 		return nil, err
 	}
 	srv.tokens = origin.TokenStore(&cfg, log)
-	srv.tokens.Use(srv.store)
+	srv.tokens.Use(shared)
 	memory := o.Memory
 	if memory == nil {
 		memory = large.NewMemory(cfg.Limits.HeldBytes())
 	}
-	if srv.Adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), srv.tokens, srv.store, first.Secrets, func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, memory, log); err != nil {
+	if srv.Adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), srv.tokens, shared, first.Secrets, func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, memory, log); err != nil {
 		return nil, err
 	}
-	if first.Shaping, err = shape.New(cfg, first.Keys, srv.Adapters.Rules(), nil, srv.shapes, srv.store); err != nil {
+	if first.Shaping, err = shape.New(cfg, first.Keys, srv.Adapters.Rules(), nil, srv.shapes, shared); err != nil {
 		return nil, err
 	}
 	if srv.Adapters != nil {
@@ -186,7 +189,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 		now := srv.Now()
 		return host.Setup{Config: &now.Config, Table: now.Table, Server: now.Server, Secrets: now.Secrets}
 	})
-	srv.Host.Store = srv.store
+	srv.Host.Store = shared
 	if srv.Tracer, err = telemetry.New(os.Getenv, srv.traced(), log); err != nil {
 		return nil, err
 	}
@@ -203,7 +206,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	})
 	srv.Legacy = legacyclient.New(srv.Host, srv.Eras, srv.Results, srv.Lists)
 	srv.Metrics.Registry.MustRegister(srv.gauges()...)
-	o.Credentials.Share(srv.store)
+	o.Credentials.Share(shared)
 	o.Credentials.Register(srv.Metrics.Registry, func() *origin.Credential { return srv.Now().Origin.Credential }, srv.loginChanged)
 	srv.SignIns = o.Credentials
 	srv.Replicas = newReplicas(srv)
@@ -234,12 +237,8 @@ func (srv *Server) traced() telemetry.Options {
 
 // newReplicas returns the other processes to which srv may forward requests.
 func newReplicas(srv *Server) *replicas.Replicas {
-	var shared *store.Store
-	if srv.store.Shared() {
-		shared = srv.store
-	}
 	return replicas.New(replicas.Options{
-		Store: shared,
+		Store: srv.Host.Shared(),
 		Self:  srv.Instance, Handler: srv.web, Rescue: srv.web.Rescue,
 		Memory: srv.Host.Memory(), Streams: &srv.Streams, Draining: srv.Host.Draining, Log: srv.Host.Log,
 		Settings: func() replicas.Settings {
@@ -260,14 +259,13 @@ func newReplicas(srv *Server) *replicas.Replicas {
 }
 
 // openStore opens the store that first names. It does not connect yet.
-func (srv *Server) openStore(first *setup.Setup, log *zap.Logger) (err error) {
+func (srv *Server) openStore(first *setup.Setup, log *zap.Logger) (*store.Store, error) {
 	if first.Config.Store.URL == "" {
-		srv.store, err = storeconfig.Open(&first.Config, nil, store.Options{})
-		return err
+		return storeconfig.Open(&first.Config, nil, store.Options{})
 	}
 	counts := srv.Metrics.NewStore()
 	var down time.Time // the one goroutine that tells the next of two changes begins after the first
-	srv.store, err = storeconfig.Open(&first.Config, first.Keys, store.Options{
+	return storeconfig.Open(&first.Config, first.Keys, store.Options{
 		Observe: func(op store.Operation) {
 			counts.Operations.WithLabelValues(op.Name, op.Kind, string(op.Outcome)).Inc()
 			if op.Outcome != store.Skipped && op.Outcome != store.TooLarge {
@@ -285,5 +283,4 @@ func (srv *Server) openStore(first *setup.Setup, log *zap.Logger) (err error) {
 			log.Info("the store is there again", zap.Duration("after", time.Since(down).Round(time.Millisecond)))
 		},
 	})
-	return err
 }

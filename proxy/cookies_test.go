@@ -387,8 +387,7 @@ func TestCookiesAreInNothingThatIsShown(t *testing.T) {
 		for _, tool := range []string{"ok", "failed", "refused"} {
 			srv.post(session, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`"}}`)
 		}
-		srv.endRecording()
-		srv.recorder = nil
+		srv.EndRecording()
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

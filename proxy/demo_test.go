@@ -19,7 +19,7 @@ func TestBuiltInServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer srv.close()
+	defer srv.Close()
 	ts := testServer{srv, t, logs}
 	s := ts.initialize("2025-11-25")
 	for _, c := range []struct{ in, path, want string }{

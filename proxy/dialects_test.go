@@ -121,7 +121,7 @@ func TestSchemaDialectOff(t *testing.T) {
 func TestProbeWarnsOfDraft07(t *testing.T) {
 	for _, setting := range []string{"auto", "off"} {
 		srv := front(t, drafting("2025-11-25", false, false), func(c *config.Config) { c.Contract.SchemaDialect = setting })
-		r, err := probe.Probe(context.Background(), (*probed)(srv.Server), probe.AllCapabilities())
+		r, err := srv.Probe(context.Background(), probe.AllCapabilities())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -255,7 +255,7 @@ func TestParkedCallIsCancelledBeforeItsPipeCloses(t *testing.T) {
 		if r := srv.modernly(modernCall("7", "")); gjson.Get(r.body, "result.resultType").String() != "input_required" {
 			t.Fatal(r.body)
 		}
-		srv.close()
+		srv.Close()
 		if got := f.said("notifications/cancelled"); len(got) != 1 {
 			t.Errorf("cancellations %q", got)
 		}

@@ -277,7 +277,7 @@ func testEcho(t *testing.T, change func(*config.Config), later func(*testing.T, 
 	if err := srv.Record(); err != nil {
 		t.Fatal(err)
 	}
-	ring := observe.NewRing((*redactor)(srv))
+	ring := observe.NewRing(srv.Now().Redactor)
 	detach := srv.Observer.Attach("page", ring)
 	base, ended := startServing(t, srv)
 	stop := sync.OnceFunc(func() { _ = ended() })

@@ -61,12 +61,12 @@ func (r *replaceable) before(t *testing.T) testServer {
 		t.Fatal(err)
 	}
 	leavesNothing(t)
-	srv, err := newServer(cfg, zap.NewNop(), o)
+	srv, err := NewWith(cfg, zap.NewNop(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		srv.close()
+		srv.Close()
 		for _, s := range r.all {
 			for session := range s.Sessions() {
 				session.Close()

@@ -91,7 +91,7 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 						good(client.hear())
 					}
 				} else {
-					t.Cleanup(srv.close)
+					t.Cleanup(srv.Close)
 					for range 2 {
 						good(front.modernly(request).body)
 					}
@@ -268,7 +268,7 @@ func TestProcessIsNotSentInitializeNeedlessly(t *testing.T) {
 	ended := front(t, silent)
 	go func() {
 		eventually(t, "it is asked", func() bool { return len(silent.sent()) > 0 })
-		ended.close()
+		ended.Close()
 	}()
 	if _, err := ended.Eras.Of(context.Background(), nil); !errors.Is(err, clienterror.ErrShutdown) && !errors.Is(err, context.Canceled) {
 		t.Error(err)

@@ -158,12 +158,12 @@ func frontOf(t *testing.T, o origin.Origin, change ...func(*config.Config)) test
 		c(&cfg)
 	}
 	core, logs := observer.New(zap.DebugLevel)
-	srv, err := newServer(cfg, zap.New(core), o)
+	srv, err := NewWith(cfg, zap.New(core), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		srv.close()
+		srv.Close()
 	})
 	return testServer{srv, t, logs}
 }
@@ -222,7 +222,7 @@ func (srv testServer) begin(ctx context.Context, method, session, body string, h
 			}
 		},
 	}
-	f := srv.Server.web
+	f := srv.Server.Handler()
 	handle := map[string]func(*downstream.Request, *downstream.Response){"POST": f.Post, "GET": f.Get, "DELETE": f.Delete}[method]
 	return req, respond(req, handle)
 }
@@ -313,7 +313,7 @@ func (srv testServer) outcomes(how metrics.Outcome, method string) int {
 	return counted(srv.t, srv.Metrics, "dragoman_requests_total", "method="+method, "outcome="+string(how))
 }
 
-// counted returns the sum of a family's counters that have all these labels.
+// counted returns the sum of a family's counters or gauges that have all these labels.
 func counted(t *testing.T, from *metrics.Metrics, family string, labels ...string) (n int) {
 	t.Helper()
 	families, err := from.Registry.Gather()
@@ -334,7 +334,7 @@ func counted(t *testing.T, from *metrics.Metrics, family string, labels ...strin
 				all = all && has[l]
 			}
 			if all {
-				n += int(m.GetCounter().GetValue())
+				n += int(m.GetCounter().GetValue() + m.GetGauge().GetValue())
 			}
 		}
 	}

@@ -15,14 +15,14 @@ func TestOwnToolsThatAreTooLargeAreRefused(t *testing.T) {
 	cfg := config.Default()
 	change(&cfg)
 	cfg.Footprint.MaxBytes = 1000
-	srv, err := newServer(cfg, zap.NewNop(), origin.None())
+	srv, err := NewWith(cfg, zap.NewNop(), origin.None())
 	if err != nil {
 		t.Fatal("they are refused without enforce: ", err)
 	}
 	strict := cfg
 	strict.Footprint.Enforce = true
 	for name, err := range map[string]error{
-		"at start":  func() error { _, err := newServer(strict, zap.NewNop(), origin.None()); return err }(),
+		"at start":  func() error { _, err := NewWith(strict, zap.NewNop(), origin.None()); return err }(),
 		"on reload": srv.Reload(strict),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "footprint.enforce: adapter tools take ") {

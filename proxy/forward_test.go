@@ -141,7 +141,7 @@ func TestRetryIsForwardedToTheReplicaThatHasTheProcess(t *testing.T) {
 	})
 	f.piped = true
 	f.on("", func(*peertest.Turn) { f.Unasked(result(call, `"content":[{"type":"text","text":"done"}]`)) })
-	all := acquainted(t, 2, func(cfg config.Config, log *zap.Logger) (*Server, error) { return newServer(cfg, log, f.origin()) })
+	all := acquainted(t, 2, func(cfg config.Config, log *zap.Logger) (*Server, error) { return NewWith(cfg, log, f.origin()) })
 	r := all[0].modernly(modernCall("7", ""))
 	if r := all[1].modernly(retryOf("8", ada, r)); gjson.Get(r.body, "result.content.0.text").String() != "done" {
 		t.Errorf("%+v", r)

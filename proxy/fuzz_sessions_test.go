@@ -77,7 +77,7 @@ func FuzzSessions(f *testing.F) {
 			return s.conn(), nil
 		})
 		srv := quietWith(t, origin)
-		defer srv.close()
+		defer srv.Close()
 		parties := [2]*fuzzParty{{srv: srv, name: "alice", other: "bob"}, {srv: srv, name: "bob", other: "alice"}}
 		for i, p := range parties {
 			p.version = revisions[(int(program[0])+i)%4]

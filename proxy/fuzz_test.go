@@ -56,7 +56,7 @@ func FuzzServerSays(f *testing.F) {
 		}))
 		server.piped = pick/16%2 == 1
 		srv := quiet(t, server)
-		defer srv.close()
+		defer srv.Close()
 		s := srv.initializeWith(vc, `{"sampling":{},"roots":{},"elicitation":{}}`)
 		r := srv.post(s, callOne)
 		events := r.events
@@ -101,7 +101,7 @@ func FuzzClientSays(f *testing.F) {
 			return nil, nil
 		}))
 		srv := quiet(t, server)
-		defer srv.close()
+		defer srv.Close()
 		s := srv.initialize(vc)
 		for _, session := range []string{s, ""} {
 			r := srv.post(session, text)
@@ -146,7 +146,7 @@ func quietWith(t *testing.T, o origin.Origin) testServer {
 	core, logs := observer.New(zap.ErrorLevel)
 	cfg := config.Default()
 	cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
-	srv, err := newServer(cfg, zap.New(core), o)
+	srv, err := NewWith(cfg, zap.New(core), o)
 	if err != nil {
 		t.Fatal(err)
 	}

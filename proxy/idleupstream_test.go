@@ -82,6 +82,6 @@ func TestServerThatClosesIdleConnectionsFailsNoCall(t *testing.T) {
 	if at.ended < 60 {
 		t.Errorf("the server closed %d connections: nothing was tested", at.ended)
 	}
-	srv.close()
+	srv.Close()
 	s.Close()
 }

@@ -94,7 +94,7 @@ func (srv *Server) routes() map[string]fasthttp.RequestHandler {
 	return map[string]fasthttp.RequestHandler{
 		"/livez": func(c *fasthttp.RequestCtx) { c.SetBodyString("ok\n") },
 		"/readyz": func(c *fasthttp.RequestCtx) {
-			if err := srv.ready(); err != nil {
+			if err := srv.Ready(); err != nil {
 				c.SetStatusCode(fasthttp.StatusServiceUnavailable)
 				c.SetBodyString(clienterror.Reason(err) + "\n")
 				return
@@ -106,8 +106,8 @@ func (srv *Server) routes() map[string]fasthttp.RequestHandler {
 	}
 }
 
-// ready returns an error if no client could be served now.
-func (srv *Server) ready() error {
+// Ready returns an error if no client could be served now. The result of a look at the server counts for two seconds.
+func (srv *Server) Ready() error {
 	if srv.Host.Draining.Err() != nil {
 		return clienterror.ErrShutdown
 	}
@@ -116,6 +116,10 @@ func (srv *Server) ready() error {
 	}
 	return srv.lookout.ask(srv.Host.Draining, srv.Now().Origin.Ready)
 }
+
+// Handler returns what answers the requests of clients over HTTP, for a program with a listener of its own. What [Server.Serve] does
+// besides, such as checking hosts and tokens, ending idle sessions and limiting connections, is then left to that program.
+func (srv *Server) Handler() downstream.Handler { return srv.handler }
 
 // servePlain answers a request to the plain endpoints of adapters.
 func (srv *Server) servePlain(req *downstream.Request, resp *downstream.Response) {

@@ -21,7 +21,7 @@ func (srv *Server) gauges() []prometheus.Collector {
 	memory := cmp.Or(float64(memlimit.Read()), math.Inf(1))
 	return []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_ready", Help: "1 if /readyz says that a client could be served now, else 0."}, func() float64 {
-			if srv.ready() != nil {
+			if srv.Ready() != nil {
 				return 0
 			}
 			return 1
@@ -49,7 +49,7 @@ func (srv *Server) gauges() []prometheus.Collector {
 // register tells the other replicas, by the store, where this one is.
 func (srv *Server) register(listener net.Addr) {
 	cfg := &srv.Now().Config
-	if !srv.store.Shared() {
+	if !srv.Host.Store.Shared() {
 		return
 	}
 	at, err := cfg.Store.Reached(listener)

@@ -347,7 +347,7 @@ func TestWaitingClientsGetAnErrorAtShutdown(t *testing.T) {
 	told := make(chan reply, 1)
 	go func() { told <- srv.modernly(retryOf("8", ada, r)) }()
 	eventually(t, "the answer is delivered", func() bool { return len(f.sent()) == 4 })
-	srv.close()
+	srv.Close()
 	if r := <-told; r.status != 503 || gjson.Get(r.body, "id").Raw != "8" {
 		t.Errorf("%+v", r)
 	}

@@ -43,7 +43,7 @@ func against(t *testing.T, url, onClash string) testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(srv.close)
+	t.Cleanup(srv.Close)
 	return testServer{srv, t, nil}
 }
 

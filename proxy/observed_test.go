@@ -14,7 +14,7 @@ import (
 
 // observedBy returns a ring that sees what srv does until end is called.
 func observedBy(srv testServer) (ring *observe.Ring, end func()) {
-	ring = observe.NewRing((*redactor)(srv.Server))
+	ring = observe.NewRing(srv.Now().Redactor)
 	return ring, srv.Observer.Attach("test", ring)
 }
 
@@ -151,7 +151,7 @@ func TestAQuestionBelongsToItsCall(t *testing.T) {
 		calls := rowsOf(ring, "tools/call")
 		return len(calls) == 1 && calls[0].Row.Status == "asking"
 	})
-	if q := srv.live().Parked; len(q) != 1 || q[0].Method != "elicitation/create" || q[0].Call != rowsOf(ring, "tools/call")[0].Row.N || q[0].Since.IsZero() || q[0].Session == "" {
+	if q := srv.Live().Parked; len(q) != 1 || q[0].Method != "elicitation/create" || q[0].Call != rowsOf(ring, "tools/call")[0].Row.N || q[0].Since.IsZero() || q[0].Session == "" {
 		t.Errorf("%+v", q)
 	}
 	srv.post(session, `{"jsonrpc":"2.0","id":`+gjson.Get(question, "id").Raw+`,"result":{"action":"decline"}}`)
@@ -175,7 +175,7 @@ func TestAQuestionBelongsToItsCall(t *testing.T) {
 	if others := rowsOf(ring, "elicitation/create"); len(others) != 0 {
 		t.Errorf("%+v", others)
 	}
-	if q := srv.live().Parked; len(q) != 0 {
+	if q := srv.Live().Parked; len(q) != 0 {
 		t.Errorf("%+v", q)
 	}
 }
@@ -221,7 +221,7 @@ func TestAQuestionToAModernClientBelongsToItsCall(t *testing.T) {
 	ring, end := observedBy(srv)
 	asked := srv.modernly(modernCall("1", ""))
 	eventually(t, "the client is asked", func() bool { d := rowsOf(ring, "tools/call"); return len(d) == 1 && d[0].Row.Status == "asking" })
-	if q := srv.live().Parked; len(q) != 1 || q[0].Method != "elicitation/create" || q[0].Call != rowsOf(ring, "tools/call")[0].Row.N || !q[0].Ends.After(q[0].Since) {
+	if q := srv.Live().Parked; len(q) != 1 || q[0].Method != "elicitation/create" || q[0].Call != rowsOf(ring, "tools/call")[0].Row.N || !q[0].Ends.After(q[0].Since) {
 		t.Errorf("%+v", q)
 	}
 	open(f, gate)

@@ -175,7 +175,7 @@ func TestIDNamesTheReplicaOfASessionWithAModernServer(t *testing.T) {
 // do the streams that are resumed.
 func TestServersProcessIsReachedThroughEveryReplica(t *testing.T) {
 	f := silentPipe()
-	all := acquainted(t, 3, func(cfg config.Config, log *zap.Logger) (*Server, error) { return newServer(cfg, log, f.origin()) })
+	all := acquainted(t, 3, func(cfg config.Config, log *zap.Logger) (*Server, error) { return NewWith(cfg, log, f.origin()) })
 	session := all[0].initialize("2025-06-18")
 	c, last := all[1].streaming(f, session, `1`)
 	c.leaves()

@@ -121,11 +121,11 @@ func frontWith(t *testing.T, o origin.Origin, own []owntools.Source, change ...f
 		c(&cfg)
 	}
 	core, logs := observer.New(zap.DebugLevel)
-	srv, err := newServer(cfg, zap.New(core), o, own...)
+	srv, err := NewWith(cfg, zap.New(core), o, own...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(srv.close)
+	t.Cleanup(srv.Close)
 	return testServer{srv, t, logs}
 }
 
@@ -428,14 +428,14 @@ func TestOwnToolsLearnThatASessionEnded(t *testing.T) {
 	if r := srv.exchange(context.Background(), "DELETE", session, ""); r.status >= 300 && r.status != 405 {
 		t.Fatalf("%+v", r)
 	}
-	srv.close()
+	srv.Close()
 	if got := own.sessionsEnded(); len(got) != 1 || got[0] != session {
 		t.Errorf("ended: %q", got)
 	}
 }
 
 func TestTwoOwnToolsWithOneName(t *testing.T) {
-	_, err := newServer(config.Default(), zap.NewNop(), newFake(nil).origin(), echoing("a", "b"), echoing("b"))
+	_, err := NewWith(config.Default(), zap.NewNop(), newFake(nil).origin(), echoing("a", "b"), echoing("b"))
 	if err == nil || !strings.Contains(err.Error(), "b") {
 		t.Errorf("error %v", err)
 	}

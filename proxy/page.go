@@ -1,9 +1,6 @@
 package proxy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/url"
@@ -13,7 +10,6 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
@@ -62,8 +58,8 @@ func (srv *Server) makePage() (err error) {
 		Ring: observe.NewRing(safe), Observer: &srv.Observer, Keep: cfg.Inspect.Keep, Files: files, Token: srv.pageToken, Redactor: safe,
 		AllowsHost: srv.allowsHost,
 		Version:    mcp.Version(), Replica: srv.replicaName(), Started: time.Now(), Payloads: cfg.Inspect.Payloads,
-		Live: srv.live, Watching: srv.noteWatcher, Endpoint: srv.pageEndpoint,
-		Export: inspect.ExportHeader{Version: mcp.Version(), Configuration: func() string { return digest(&srv.Now().Config) }},
+		Live: srv.Live, Watching: srv.noteWatcher, Endpoint: srv.pageEndpoint,
+		Export: inspect.ExportHeader{Version: mcp.Version(), Configuration: func() string { return srv.Now().Config.Digest() }},
 	})
 	return err
 }
@@ -112,8 +108,8 @@ func (srv *Server) noteWatcher(w inspect.Watcher) {
 	}
 }
 
-// live returns what only the proxy knows of its state.
-func (srv *Server) live() inspect.Live {
+// Live returns what is open now, as the page shows it: sessions, parked calls and replicas.
+func (srv *Server) Live() inspect.Live {
 	l := inspect.Live{Sessions: map[string]inspect.LiveSession{}}
 	srv.Table.Each(func(s *session.Session) {
 		p := s.Peers()
@@ -150,14 +146,14 @@ func (srv *Server) pageRoutes() map[string]fasthttp.RequestHandler {
 }
 
 // Record begins the recording that record.file asks for, if it does. It must be called before Serve or ServePipe, which
-// end it.
+// end it, as [Server.EndRecording] and [Server.Close] do.
 func (srv *Server) Record() error {
 	cfg := &srv.Now().Config
 	if cfg.Record.File == "" {
 		return nil
 	}
 	r, err := recording.Start(&srv.Observer, recording.Options{
-		File: recording.Name(cfg.Record.File), MaxBytes: int(cfg.Record.MaxBytes), Version: mcp.Version(), Configuration: digest(cfg),
+		File: recording.Name(cfg.Record.File), MaxBytes: int(cfg.Record.MaxBytes), Version: mcp.Version(), Configuration: cfg.Digest(),
 	}, func() observe.Redactor { return srv.Now().Redactor }, func(err error) {
 		srv.Metrics.RecordingFailures.Inc()
 		srv.Host.Log.Error("the recording has ended, since its file cannot be written; calls go on", zap.Error(err),
@@ -171,24 +167,16 @@ func (srv *Server) Record() error {
 	return nil
 }
 
-// endRecording writes what waits.
-func (srv *Server) endRecording() {
-	if srv.recorder == nil {
+// EndRecording writes what waits and closes the file of [Server.Record]. Without a recording it does nothing.
+func (srv *Server) EndRecording() {
+	r := srv.recorder
+	if r == nil {
 		return
 	}
-	if err := srv.recorder.Close(); err != nil {
+	srv.recorder = nil
+	if err := r.Close(); err != nil {
 		srv.Host.Log.Error("cannot finish the recording", zap.Error(err))
 	}
-}
-
-// digest returns what tells two configurations apart, without telling anything of them.
-func digest(cfg *config.Config) string {
-	text, err := json.Marshal(cfg)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
 }
 
 // appendAsked appends the questions that wait for the answers of the session's client.

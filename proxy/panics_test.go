@@ -101,11 +101,11 @@ func panicBetween(t *testing.T, client, server string, overPipe, piped bool) {
 			core, logs := observer.New(zap.DebugLevel)
 			cfg := config.Default()
 			cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
-			srv, err := newServer(cfg, zap.New(tripwire{core, &from}), faulty(server, piped).origin())
+			srv, err := NewWith(cfg, zap.New(tripwire{core, &from}), faulty(server, piped).origin())
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(srv.close)
+			t.Cleanup(srv.Close)
 			ask := callingAs(testServer{srv, t, logs}, client, overPipe)
 			switch fault {
 			case "request":

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -544,19 +546,17 @@ func TestIdleSessionsEnd(t *testing.T) {
 
 // TestIdleSessionsAreSweptInTime: more often than once a minute if session.idle is shorter.
 func TestIdleSessionsAreSweptInTime(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		srv := front(t, newFake(initializing("2025-06-18", obliging)), func(c *config.Config) { c.Session.IdleTimeout = 50 * time.Millisecond })
-		ctx, stop := context.WithCancel(context.Background())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			srv.tend(ctx)
-		}()
-		srv.initialize("2025-06-18")
-		eventually(t, "swept", func() bool { return srv.Table.Len() == 0 })
-		stop()
-		<-ended
-	})
+	cfg := config.Default()
+	cfg.Session.IdleTimeout = 50 * time.Millisecond
+	srv, err := NewWith(cfg, zap.NewNop(), newFake(initializing("2025-06-18", obliging)).origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, _ := startServing(t, srv)
+	if status, _, body := visit(t, http.DefaultClient, "POST", base+"/mcp", initialize("2025-06-18", `{}`)); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	eventually(t, "swept", func() bool { return srv.Table.Len() == 0 })
 }
 
 func timeOf(ns int64) time.Time { return time.Unix(0, ns) }

@@ -27,9 +27,15 @@ func Probe(ctx context.Context, cfg config.Config, can probe.Capabilities, log *
 	if err != nil {
 		return nil, err
 	}
-	defer (*Server)(srv).close()
-	r, err := probe.Probe(ctx, srv, can)
+	defer (*Server)(srv).Close()
+	r, err := (*Server)(srv).Probe(ctx, can)
 	return r, secret.Error(err, (*Server)(srv).Now().Secrets.Sets()...)
+}
+
+// Probe reports what clients of each revision would get of the server, as clients that declare the capabilities in can. See
+// [probe.Probe].
+func (srv *Server) Probe(ctx context.Context, can probe.Capabilities) (*probe.Report, error) {
+	return probe.Probe(ctx, (*probed)(srv), can)
 }
 
 // Tools reads the tools of the server that cfg names, as a client that declares the capabilities in can. It calls no
@@ -39,7 +45,7 @@ func Tools(ctx context.Context, cfg config.Config, can probe.Capabilities, log *
 	if err != nil {
 		return nil, err
 	}
-	defer (*Server)(srv).close()
+	defer (*Server)(srv).Close()
 	list, err := probe.Tools(ctx, srv, can)
 	return list, secret.Error(err, (*Server)(srv).Now().Secrets.Sets()...)
 }

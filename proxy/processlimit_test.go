@@ -47,7 +47,7 @@ func TestOneAddressDoesNotStartProcessesWithoutEnd(t *testing.T) {
 	var all []string
 	for range 12 {
 		all = append(all, client.begins())
-		if n := client.srv.running.Running(); n > 4 {
+		if n := counted(t, client.srv.Metrics, "dragoman_upstream_processes"); n > 4 {
 			t.Fatalf("%d processes", n)
 		}
 	}
@@ -59,7 +59,7 @@ func TestOneAddressDoesNotStartProcessesWithoutEnd(t *testing.T) {
 	if status, said := client.as(http.MethodDelete, all[11], ""); status >= 300 {
 		t.Errorf("%d %s", status, said)
 	}
-	eventually(t, "three processes, after one has ended", func() bool { return client.srv.running.Running() == 3 })
+	eventually(t, "three processes, after one has ended", func() bool { return counted(t, client.srv.Metrics, "dragoman_upstream_processes") == 3 })
 }
 
 // TestAQuarterOfTheProcessesIsEachClients: a client can always have a quarter of the processes,
@@ -148,7 +148,7 @@ func TestIdleSessionsOfAllKindsGiveWay(t *testing.T) {
 	if client.lives(session) {
 		t.Error("the session is still there")
 	}
-	if n := client.srv.running.Running(); n != 1 {
+	if n := counted(t, client.srv.Metrics, "dragoman_upstream_processes"); n != 1 {
 		t.Errorf("%d processes", n)
 	}
 }
@@ -161,7 +161,7 @@ func TestASharedProcessIsOne(t *testing.T) {
 			t.Error("the session is gone")
 		}
 	}
-	if n := client.srv.running.Running(); n != 1 {
+	if n := counted(t, client.srv.Metrics, "dragoman_upstream_processes"); n != 1 {
 		t.Errorf("%d processes", n)
 	}
 }

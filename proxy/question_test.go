@@ -137,7 +137,7 @@ func confirmed(t *testing.T, over string, piped bool, via, action string) {
 
 	var transport mcp.Transport
 	if over == "stdio" {
-		srv, err := newServer(cfg, zap.NewNop(), o)
+		srv, err := NewWith(cfg, zap.NewNop(), o)
 		if err != nil {
 			t.Fatal(err)
 		}

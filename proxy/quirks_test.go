@@ -215,11 +215,11 @@ func beforeSDK(t *testing.T, s *sdk.Server, stateless bool, change ...func(*conf
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := newServer(cfg, zap.NewNop(), o)
+	srv, err := NewWith(cfg, zap.NewNop(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(srv.close)
+	t.Cleanup(srv.Close)
 	return testServer{srv, t, nil}
 }
 
@@ -234,7 +234,7 @@ func beforeEarlyQuestions(t *testing.T, how string) testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(srv.close)
+	t.Cleanup(srv.Close)
 	if how == "is silent when asked early" {
 		srv.Eras.Silence = 200 * time.Millisecond
 	}

@@ -30,7 +30,7 @@ func TestARecordingBeginsBeforeAnyClient(t *testing.T) {
 	defer closer.Close()
 	other := config.Default()
 	other.Upstream.Headers = map[string]string{"Authorization": "Bearer a"}
-	if h := f.Header(); len(h.Configuration) != 16 || h.Version == "" || h.Configuration == digest(&other) {
+	if h := f.Header(); len(h.Configuration) != 16 || h.Version == "" || h.Configuration == other.Digest() {
 		t.Errorf("header %+v", h)
 	}
 	err = front(t, newFake(nil), toFile).Record()
@@ -67,7 +67,7 @@ func TestLinesOfTheServersProcessAreRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	(*o.Stderr.Load())("listening, password=planted-1")
-	srv.endRecording()
+	srv.EndRecording()
 	text, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(text), `"kind":"stderr","text":"listening, password=[redacted]"`) {
 		t.Errorf("%v: %s", err, text)
@@ -105,7 +105,7 @@ func TestARecordingReplays(t *testing.T) {
 			question := srv.post(s, callOne).events[0]
 			srv.post(s, `{"jsonrpc":"2.0","id":`+gjson.Get(question, "id").Raw+`,"result":{"action":"accept","content":{"c.0":false,"c.1":true}}}`)
 			srv.post(s, `{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"file:///a"}}`)
-			srv.endRecording()
+			srv.EndRecording()
 			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)

@@ -44,7 +44,7 @@ func (srv *Server) ReloadAdapters(because string) {
 func (srv *Server) renewOwn() error {
 	was := srv.Now()
 	next := *was
-	shaping, unshaped := shape.New(was.Config, was.Keys, srv.Adapters.Rules(), was.Shaping, srv.shapes, srv.store)
+	shaping, unshaped := shape.New(was.Config, was.Keys, srv.Adapters.Rules(), was.Shaping, srv.shapes, srv.Host.Store)
 	if unshaped == nil {
 		next.Shaping = shaping
 	}
@@ -105,7 +105,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 		shown, err = srv.Adapters.Show(&cfg.Adapters)
 	}
 	if err == nil {
-		next.Shaping, err = shape.New(cfg, next.Keys, srv.Adapters.Rules(), was.Shaping, srv.shapes, srv.store)
+		next.Shaping, err = shape.New(cfg, next.Keys, srv.Adapters.Rules(), was.Shaping, srv.shapes, srv.Host.Store)
 	}
 	if err == nil {
 		next.Own, err = owntools.New(next.Table, owntools.WithMore(srv.own, next.Shaping), cfg.Adapters.Instructions, was.Own)
@@ -134,8 +134,8 @@ func (srv *Server) Reload(cfg config.Config) error {
 	if renewed && was.Origin.Dialer != nil && o.Dialer != nil {
 		was.Origin.Dialer.ReplacedBy(o.Dialer) // for sessions that are not resumed, since their client is on a pipe
 	}
-	if next.Config.Session.KeyFile != "" && srv.store.Shared() {
-		srv.store.Renew(next.Keys)
+	if next.Config.Session.KeyFile != "" && srv.Host.Store.Shared() {
+		srv.Host.Store.Renew(next.Keys)
 	}
 	was.Relay.Close()
 	next.Shaping.Load(srv.Host)

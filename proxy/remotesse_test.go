@@ -29,7 +29,7 @@ func beforeSSE(t *testing.T, change ...func(*config.Config)) (*forgetful, testSe
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(srv.close)
+	t.Cleanup(srv.Close)
 	return f, testServer{srv, t, logs}
 }
 

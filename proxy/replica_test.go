@@ -53,7 +53,7 @@ func severalOf(t *testing.T, s peer, n int, change ...func(*config.Config)) []te
 	}
 	t.Cleanup(func() {
 		for _, srv := range all {
-			srv.close()
+			srv.Close()
 		}
 	})
 	return all
@@ -106,7 +106,7 @@ func TestAnyReplicaServesAnySession(t *testing.T) {
 		clients.Wait()
 	}
 	spray(all)
-	all[0].close()
+	all[0].Close()
 	spray(all[1:])
 	if n := deleted(s); n > 0 {
 		t.Errorf("%d sessions were ended with the replica", n)

@@ -96,8 +96,7 @@ func plantAndSearch(t *testing.T, secret string) {
 	}
 	(*o.Stderr.Load())("started with " + secret)
 	detach()
-	srv.endRecording()
-	srv.recorder = nil
+	srv.EndRecording()
 	srv.Tracer.Close()
 
 	text, err := os.ReadFile(file)

@@ -36,7 +36,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if err := srv.open(ln.Addr()); err != nil {
 		ln.Close()
 		endAdmin()
-		srv.close()
+		srv.Close()
 		return err
 	}
 	srv.register(ln.Addr())
@@ -47,7 +47,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	srv.Host.Log.Info("serving", at...)
 	if len(srv.Now().Config.Upstream.Command) > 0 {
-		if err := srv.ready(); err != nil { // warn now, as the process starts only when a client comes
+		if err := srv.Ready(); err != nil { // warn now, as the process starts only when a client comes
 			srv.notReady(err)
 		}
 	}
@@ -81,7 +81,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	<-ended
 	stop()
 	endAdmin()
-	srv.close()
+	srv.Close()
 	return err
 }
 
@@ -98,7 +98,7 @@ func (srv *Server) notReady(err error) {
 // awaitServer warns if the server at a URL is not ready when dragoman begins to serve, since dragoman connects to it only when
 // a client comes. A server that starts at the same time may be ready soon, which is logged.
 func (srv *Server) awaitServer(ctx context.Context) {
-	err := srv.ready()
+	err := srv.Ready()
 	if err == nil || ctx.Err() != nil || srv.Host.Draining.Err() != nil {
 		return
 	}
@@ -109,7 +109,7 @@ func (srv *Server) awaitServer(ctx context.Context) {
 			return
 		case <-time.After(wait):
 		}
-		if srv.ready() == nil {
+		if srv.Ready() == nil {
 			srv.Host.Log.Info("upstream is ready", zap.String("server", srv.Now().Server))
 			return
 		}
@@ -140,8 +140,8 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	if ctx.Err() == nil && err == nil { // a sign-in that was begun is not lost
 		srv.Now().Origin.Credential.Linger(ctx)
 	}
-	endAdmin() // close waits for it
-	srv.close()
+	endAdmin() // Close waits for it
+	srv.Close()
 	return err
 }
 
@@ -178,9 +178,10 @@ func (srv *Server) open(at net.Addr) error {
 	return nil
 }
 
-// close ends all sessions, except those that other replicas can resume, and waits for
-// all goroutines.
-func (srv *Server) close() {
+// Close ends all sessions, except those that other replicas can resume, waits for all goroutines and frees what [New] has
+// opened. It is for a server that is not served, or only by [Server.Handler]: Serve and ServePipe do it themselves. It must be
+// called once.
+func (srv *Server) Close() {
 	srv.Host.Close()
 	srv.Modern.Close()
 	srv.Eras.Close()
@@ -197,7 +198,7 @@ func (srv *Server) close() {
 	srv.Table.Unshare()
 	srv.Host.Wait()
 	srv.Tracer.Close()
-	srv.endRecording()
+	srv.EndRecording()
 	srv.Replicas.Close()
 	srv.Now().Relay.Close()
 	srv.reloading.Lock()
@@ -213,7 +214,7 @@ func (srv *Server) close() {
 	}
 	srv.tokens.Close()
 	srv.SignIns.Close()
-	srv.store.Close()
+	srv.Host.Store.Close()
 	srv.Host.Flush()
 }
 

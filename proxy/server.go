@@ -18,7 +18,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
-	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 )
 
@@ -36,7 +35,6 @@ type Server struct {
 	page       *inspect.Handler    // nil if there is none
 	pageToken  string              // what the page must be opened with
 	shapes     *metrics.Results
-	store      *store.Store      // what replicas share; Host has it too
 	own        []owntools.Source // the sources of tools that dragoman serves itself
 	mismatches rateLimit         // limits the log lines about the URLs of protected resources
 	copies     rateLimit         // for clients of 2025-03-26 that get no copy of metadata

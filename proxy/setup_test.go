@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -75,30 +74,6 @@ func TestKeysAreReplacedByReloading(t *testing.T) {
 	}
 }
 
-func TestWrongConfigurationChangesNothing(t *testing.T) {
-	s := newSessionServer(t, "2025-06-18", "")
-	srv := severalOf(t, s, 1)[0]
-	srv.at = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}
-	was := srv.Now()
-	for want, change := range map[string]func(*config.Config){
-		"session.key_file": func(c *config.Config) { c.Session.KeyFile = "none" },
-		"upstream.ca_file": func(c *config.Config) { c.Upstream.CAFile = "none" },
-		"tls: a listener":  func(c *config.Config) { c.TLS = config.TLS{Cert: "c", Key: "k"} },
-		"listen: this":     func(c *config.Config) { c.Upstream.Headers = map[string]string{"A": "lent"} },
-		"contract.tasks":   func(c *config.Config) { c.Contract.Tasks = "none" },
-		"upstream":         func(c *config.Config) { c.Upstream.Headers = map[string]string{"A": "x\r\ny"} },
-	} {
-		cfg := was.Config
-		change(&cfg)
-		if err := srv.Reload(cfg); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
-		if srv.Now() != was {
-			t.Errorf("%s: in use all the same", want)
-		}
-	}
-}
-
 func TestLastingSettingsStayAndAreNamed(t *testing.T) {
 	srv := front(t, newFake(initializing("2025-06-18", obliging)))
 	cfg := config.Default()
@@ -133,7 +108,7 @@ func TestNewCertificateIsShown(t *testing.T) {
 	}
 	cfg = config.Default()
 	cfg.TLS.Cert, cfg.TLS.Key, _ = certificate(t)
-	srv, err := newServer(cfg, zap.NewNop(), newFake(nil).origin())
+	srv, err := NewWith(cfg, zap.NewNop(), newFake(nil).origin())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +146,7 @@ func TestTokensAreReplacedByReloading(t *testing.T) {
 	turn("old")
 	cfg := config.Default()
 	cfg.Auth.TokenFile = file
-	srv, err := newServer(cfg, zap.NewNop(), newFake(initializing("2025-06-18", obliging)).origin())
+	srv, err := NewWith(cfg, zap.NewNop(), newFake(initializing("2025-06-18", obliging)).origin())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,10 +86,10 @@ func (c *cluster) start() (srv testServer, uses *storetest.Counter, stop func())
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	p.store.Close()
-	p.store, p.Host.Store = s, s
+	p.Host.Store.Close()
+	p.Host.Store = s
 	p.Table.Share()
-	stop = sync.OnceFunc(p.close)
+	stop = sync.OnceFunc(p.Close)
 	c.t.Cleanup(stop)
 	return testServer{p, c.t, logs}, uses, stop
 }

@@ -90,7 +90,7 @@ func TestSessionOverSockets(t *testing.T) {
 			if srv.Now().Relay != nil {
 				t.Error("there is a relay of logins")
 			}
-			if err := srv.ready(); err != nil {
+			if err := srv.Ready(); err != nil {
 				t.Error(err)
 			}
 			if name := srv.Now().Config.Upstream.ServerName(); name != "server" {

@@ -21,7 +21,7 @@ func listening(t *testing.T, f *fakeServer, change ...func(*config.Config)) (bas
 	for _, c := range change {
 		c(&cfg)
 	}
-	srv, err := newServer(cfg, zap.NewNop(), f.origin())
+	srv, err := NewWith(cfg, zap.NewNop(), f.origin())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func TestMessagesThatWaitWhenTheSessionIsLostAreAnswered(t *testing.T) {
 	cfg := config.Default()
 	quickly(&cfg)
 	cfg.Upstream.Restart.Max = 1
-	srv, err := newServer(cfg, zap.NewNop(), kids.origin())
+	srv, err := NewWith(cfg, zap.NewNop(), kids.origin())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func atHome(t *testing.T, all []peerServer) {
 	t.Helper()
 	eventually(t, "all replicas are in the store", func() bool {
 		n := 0
-		if err := all[0].store.Members(t.Context(), store.Key{Kind: "replicas"}, func(store.Member) bool { n++; return true }); err != nil {
+		if err := all[0].Host.Store.Members(t.Context(), store.Key{Kind: "replicas"}, func(store.Member) bool { n++; return true }); err != nil {
 			t.Fatal(err)
 		}
 		return n == len(all)
@@ -88,7 +88,7 @@ func TestStoreThatIsGoneKeepsWhatIsKnown(t *testing.T) {
 	if again := all[1].modernly(retryOf("10", ada, second)); again.status != 200 || !strings.Contains(again.body, "Ada") {
 		t.Errorf("%+v", again)
 	}
-	if err := all[1].ready(); err != nil {
+	if err := all[1].Ready(); err != nil {
 		t.Errorf("not ready: %v", err)
 	}
 	redis.Start()
@@ -102,7 +102,7 @@ func TestStoreThatIsGoneKeepsWhatIsKnown(t *testing.T) {
 // awaitStore waits until p's store is up again.
 func awaitStore(t *testing.T, p peerServer) {
 	t.Helper()
-	eventually(t, "the store is back", func() bool { return p.store.Ping(t.Context()) == nil && p.store.Up() })
+	eventually(t, "the store is back", func() bool { return p.Host.Store.Ping(t.Context()) == nil && p.Host.Store.Up() })
 }
 
 // TestOrdinaryCallsDoNotUseTheStore, of clients of both eras: that a replica registers itself is counted, and that it reads, when it

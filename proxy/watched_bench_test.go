@@ -15,7 +15,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/bench/histogram"
-	"github.com/dragoman-proxy/dragoman/proxy/clients/web"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
@@ -25,7 +24,8 @@ import (
 
 // side is a dragoman without transports, and a call that it gets again and again.
 type side struct {
-	face    *web.Face
+	srv     *Server
+	face    downstream.Handler
 	req     downstream.Request
 	body    []byte
 	call    string
@@ -37,12 +37,12 @@ func newSide(b *testing.B, call, answer string, keep bool) *side {
 	conn := &instant{answer: []byte(initAnswer)}
 	cfg := config.Default()
 	cfg.Inspect.Enabled, cfg.Inspect.Keep = keep, keep
-	srv, err := newServer(cfg, zap.NewNop(), origin.Opened(false, func(context.Context) (upstream.Conn, error) { return instantConn{conn}, nil }))
+	srv, err := NewWith(cfg, zap.NewNop(), origin.Opened(false, func(context.Context) (upstream.Conn, error) { return instantConn{conn}, nil }))
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(srv.close)
-	s := &side{face: srv.web, call: call, body: make([]byte, len(call))}
+	b.Cleanup(srv.Close)
+	s := &side{srv: srv, face: srv.Handler(), call: call, body: make([]byte, len(call))}
 	var resp downstream.Response
 	s.face.Post(&downstream.Request{Ctx: b.Context(), Body: []byte(initialize("2024-11-05", `{}`))}, &resp)
 	resp.Done()
@@ -139,7 +139,7 @@ func BenchmarkReaderThatBlocks(b *testing.B) {
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"small","arguments":{}}}`
 	answer := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"x"}]}}`
 	without, with := newSide(b, call, answer, false), newSide(b, call, answer, false)
-	with.face.Observer.Attach("record", &stuck{})
+	with.srv.Observer.Attach("record", &stuck{})
 	for range 5 {
 		with.turn(b, 10_000) // the queue is full
 	}
