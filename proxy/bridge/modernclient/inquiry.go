@@ -36,9 +36,9 @@ func (b *pooledSession) inquire(ctx context.Context, method wire.Method, params 
 	if err != nil {
 		return nil, err
 	}
-	crossing := b.crossing()
-	crossing.Own = &bridge.OwnRequest{ID: id}
-	x := b.s.Begin(ctx, stop, header, crossing, nil)
+	c := b.crossing()
+	c.Own = &bridge.OwnRequest{ID: id}
+	x := b.s.Begin(ctx, stop, header, c, nil)
 	defer x.Done()
 	defer context.AfterFunc(ctx, func() { st.Close() })()
 	x.Read(st)

@@ -160,9 +160,9 @@ func (k *pooledTask) read(ctx context.Context, stop context.CancelCauseFunc, fro
 	if err != nil {
 		return err
 	}
-	crossing := k.b.crossing()
-	crossing.Lacks, crossing.Own = nil, &bridge.OwnRequest{ID: id}
-	x := k.b.s.Begin(ctx, stop, from, crossing, nil)
+	c := k.b.crossing()
+	c.Lacks, c.Own = nil, &bridge.OwnRequest{ID: id}
+	x := k.b.s.Begin(ctx, stop, from, c, nil)
 	defer x.Done()
 	x.Read(st)
 	_, err = x.Answer(&taskListener{bystander{k.b, x, from}, k})
