@@ -124,7 +124,9 @@ type doc struct {
 	part       *Part
 	depth      int
 	unseen     spans // what a browser does not show, once looked is set
+	oddRows    spans // of tables of HTML, once looked is set
 	looked     bool
+	telling    map[uint32]bool // members that say that something went wrong, and those they are in
 }
 
 // noTape is the tape of all texts that are not JSON.
