@@ -104,3 +104,18 @@ func TestPagesShowTheirText(t *testing.T) {
 		fitted([]byte("<html>"+in), 500)
 	}
 }
+
+// TestMembersThatSayLittleComeLate checks items of a list: what each of them has, a long id beside a number and an address
+// for programs beside one for people come after what tells the items apart.
+func TestMembersThatSayLittleComeLate(t *testing.T) {
+	var items []string
+	for i := range 40 {
+		items = append(items, fmt.Sprintf(`{"object":"block","archived":false,"id":"0b5e8c2a-7c1d-4f6e-9a3b-%012d","identifier":"SHOP-%d","place":"shelf %d","url":"https://api.example/v3/%d","html_url":"https://example/%d"}`, i, i, i, i, i))
+	}
+	out, _ := fitted([]byte(`{"items":[`+strings.Join(items, ",")+`]}`), 1000)
+	for _, few := range []string{`"object"`, `"0b5e8c2a`, `"https://api`} {
+		if n := strings.Count(string(out), few); n == 0 || n*2 > strings.Count(string(out), "identifier") {
+			t.Errorf("%d times %s in %s", n, few, out)
+		}
+	}
+}

@@ -43,6 +43,8 @@ var (
 	valueMember  = row{first: 24}           // an object or list with such a name
 	falseMember  = row{first: 16}           // added for false and 0
 	sameAgain    = row{first: 48}           // added for an object that was ranked before, byte for byte
+	otherName    = row{first: 16}           // added for a long id beside a number, an address for programs beside one for people
+	usual        = row{first: 32}           // added for a value that the item before and the first item have, too
 	hollow       = row{first: 160}          // an empty member
 	telling      = row{first: 4}            // at most, for a member that says that an item failed
 	dropped      = row{first: 192}          // a member that the configuration drops
@@ -51,7 +53,7 @@ var (
 	large        = row{fall: 8}             // a value of k times 64 bytes
 	longText     = row{first: 36}           // a text over 200 characters, for its first line
 	part         = row{fall: 8}             // a part of the answer: three from the head and one from the tail, in turns
-	item         = row{fall: 16}            // an item of a list, entry of a map, piece of a line: in the same turns
+	item         = row{fall: 14}            // an item of a list, entry of a map, piece of a line: in the same turns
 	failedItem   = row{first: 4, fall: 16}  // an item that says it failed
 	fromHead     = row{first: 4, fall: 20}  // a line from the head
 	fromTail     = row{first: 4, fall: 20}  // a line from the tail
@@ -73,11 +75,13 @@ var (
 )
 
 const (
-	linesBehind = 2
-	ofRow       = 16 // lines of a row of HTML
-	ofConflict  = 12 // lines between the marks of a conflict
-	aloneFor    = 16 // so many lines of an even spread stand alone; the others are in runs
-	runLength   = 8
+	longID       = 20 // bytes
+	mostCompared = 64 // members that are compared with those of other items
+	linesBehind  = 2
+	ofRow        = 16 // lines of a row of HTML
+	ofConflict   = 12 // lines between the marks of a conflict
+	aloneFor     = 16 // so many lines of an even spread stand alone; the others are in runs
+	runLength    = 8
 )
 
 // at returns how far the k-th node of a row ranks behind the node it is in.
@@ -110,7 +114,7 @@ func (p *Plan) rank(n uint32) {
 	at, kids, isMap := p.at(n), p.kids(n), p.isMap(n)
 	switch {
 	case at.kind == object && !isMap:
-		p.rankMembers(kids)
+		p.rankMembers(n, kids)
 	case at.kind == text:
 		p.rankLines(n, kids)
 	default:
@@ -146,7 +150,20 @@ func (p *Plan) rank(n uint32) {
 	}
 }
 
-func (p *Plan) rankMembers(kids []node) {
+func (p *Plan) rankMembers(n uint32, kids []node) {
+	var before [2]uint32 // the items to compare with: the first one and the one before
+	if up := p.at(n).up; p.at(up).kind == list && n > p.at(up).first && len(kids) <= mostCompared {
+		before = [2]uint32{p.at(p.at(up).first).at, p.at(n - 1).at}
+	}
+	named, page := false, false // it has a shorter name than its id, an address for people
+	for i := range kids {
+		switch string(plainName(p.docs[kids[i].doc].Name(kids[i].at))) {
+		case "number", "identifier", "key":
+			named = true
+		case "htmlurl", "weburl":
+			page = true
+		}
+	}
 	for i := range kids {
 		d, k := &p.docs[kids[i].doc], &kids[i]
 		value := d.Raw(k.at)
@@ -158,10 +175,26 @@ func (p *Plan) rankMembers(kids []node) {
 		if string(value) == "false" || string(value) == "0" {
 			k.rank += falseMember.first
 		}
+		switch name := string(d.Name(k.at)); {
+		case name == "id" && named && len(value) > longID, name == "url" && page:
+			k.rank += otherName.first
+		case before[0] > 0 && tape.Scalar(value) && d.same(before[0], name, value) && d.same(before[1], name, value):
+			k.rank += usual.first
+		}
 		if p.again(value) {
 			k.rank += sameAgain.first
 		}
 	}
+}
+
+// same reports whether an object has a member of that name and value.
+func (d *doc) same(at uint32, name string, value []byte) bool {
+	for m := at + 1; m < d.Nodes[at].Next; m = d.Nodes[m].Next {
+		if string(d.Name(m)) == name {
+			return bytes.Equal(d.Raw(m), value)
+		}
+	}
+	return false
 }
 
 // member returns how far a member ranks behind its object, by its name.
