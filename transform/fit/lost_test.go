@@ -119,3 +119,21 @@ func TestMembersThatSayLittleComeLate(t *testing.T) {
 		}
 	}
 }
+
+// TestSectionsHaveTheirFirstLine checks that headings are kept with the line that says what a section is about.
+func TestSectionsHaveTheirFirstLine(t *testing.T) {
+	for name, section := range map[string]string{
+		"Markdown": "## Part %d\n\nIt is about matter %d.\n\n%s", "HTML": "<h2>Part %d</h2>\n<div class=\"text\">\n<p>It is about matter %d.</p>\n%s</div>\n",
+	} {
+		var in strings.Builder
+		for i := range 12 {
+			fmt.Fprintf(&in, section, i, i, strings.Repeat("One of many words that say more of it.\n", 20))
+		}
+		out, _ := fitted([]byte(in.String()), 1500)
+		for i := range 12 {
+			if what := fmt.Sprintf("about matter %d.", i); !strings.Contains(string(out), what) {
+				t.Errorf("%s: no %q in %s", name, what, out)
+			}
+		}
+	}
+}

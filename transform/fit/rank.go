@@ -66,6 +66,7 @@ var (
 	anError      = row{first: 4, fall: 16}  // a line that looks like an error, the last one first
 	behindError  = row{first: 15}           // each of the two lines after it
 	section      = row{first: 5, fall: 2}   // a heading, a signature, the first hit in a file
+	behindHead   = row{first: 20}           // the first line below a heading
 	level        = row{first: 5}            // each level of it: the outermost first
 	inSource     = row{first: 48}           // added for errors in a program or in prose with headings
 	rare         = row{first: 30, fall: 16} // a line unlike all others, the last one first
@@ -463,7 +464,15 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 	}
 	s := p.survey(n)
 	for k, m := range s.sections {
-		earlier(m.line, section.at(k)+level.first*rank(max(m.level, 0)))
+		r := section.at(k) + level.first*rank(max(m.level, 0))
+		earlier(m.line, r)
+		if i := m.line + 1; s.prose {
+			for ; i < min(count, m.line+4) && len(textIn(p.raw(p.at(n).first+uint32(i)))) == 0; i++ { // a line of tags
+			}
+			if i < count && FenceOf(p.raw(p.at(n).first+uint32(i))) == "" {
+				earlier(i, r+behindHead.first)
+			}
+		}
 	}
 	late := rank(0)
 	if s.source {
@@ -489,7 +498,7 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 	}
 	p.rankOddRows(kids)
 	for k, i := range s.failures {
-		earlier(i, late+failure.at(turn(k, len(s.failures))))
+		earlier(i, late+failure.at(turn((k+1)%len(s.failures), len(s.failures)))) // the last one first: it sums up
 	}
 	for _, lines := range [][]int{s.failures, s.errors} {
 		for k, i := range lines {
