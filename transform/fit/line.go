@@ -82,6 +82,9 @@ func (p *Plan) survey(n uint32) (s survey) {
 			file, hits = f, append(hits, mark{i, 0})
 		}
 		if level, ok := heading(line); ok {
+			if rest[0] == '<' && i+1 < len(kids) && len(textIn(rest)) == 0 { // its text is in the next line
+				rest = lineOf(src, &kids[i+1])
+			}
 			if isNew(rest) {
 				heads = append(heads, mark{i, level})
 			}

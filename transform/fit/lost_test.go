@@ -137,3 +137,22 @@ func TestSectionsHaveTheirFirstLine(t *testing.T) {
 		}
 	}
 }
+
+// TestHeadingsInTheNextLine checks HTML that is written by a program: the tag of a heading and its text are two lines, and what
+// is in the head is in many lines.
+func TestHeadingsInTheNextLine(t *testing.T) {
+	var in strings.Builder
+	in.WriteString("<html>\n<head>\n<title>About it</title>\n<style>\n" + strings.Repeat("ul li {\n  margin: 0;\n}\n", 40) + "</style>\n</head>\n<body>\n")
+	for i := range 12 {
+		fmt.Fprintf(&in, "<div class=\"titlepage\"><div><h2 class=\"title\">\n<a name=\"part%d\"></a>About part %d</h2></div></div>\n%s", i, i, strings.Repeat("<p>One of many words that say more of it.\n", 20))
+	}
+	out, _ := fitted([]byte(in.String()), 3000)
+	for i := range 12 {
+		if what := fmt.Sprintf("About part %d<", i); !strings.Contains(string(out), what) {
+			t.Errorf("no %q in %s", what, out)
+		}
+	}
+	if strings.Count(string(out), "margin") > 0 {
+		t.Errorf("styles in %s", out)
+	}
+}

@@ -79,6 +79,7 @@ const (
 	longID       = 20 // bytes
 	mostCompared = 64 // members that are compared with those of other items
 	linesBehind  = 2
+	linesOfTags  = 4  // at most, between the beginning of a heading and its text
 	ofRow        = 16 // lines of a row of HTML
 	ofConflict   = 12 // lines between the marks of a conflict
 	aloneFor     = 16 // so many lines of an even spread stand alone; the others are in runs
@@ -447,11 +448,14 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 	count := len(kids)
 	earlier := func(i int, r rank) { kids[i].rank = min(kids[i].rank, r) }
 	hidden := p.docOf(n).hidden()
-	for i, seen := 0, 0; i < count; i++ {
-		kids[i].rank = min(fromHead.at(seen), fromTail.at(count-1-i))
-		if len(hidden) == 0 || !hidden.has(kids[i].pos, kids[i].end) {
-			seen++
+	for i, seen, unseen := 0, 0, 0; i < count; i++ {
+		if len(hidden) > 0 && hidden.has(kids[i].pos, kids[i].end) {
+			kids[i].rank = fromHead.at(unseen)
+			unseen++
+			continue
 		}
+		kids[i].rank = min(fromHead.at(seen), fromTail.at(count-1-i))
+		seen++
 	}
 	for j := range min(count, 1<<13) {
 		point, next := j, 0
@@ -466,10 +470,21 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 	for k, m := range s.sections {
 		r := section.at(k) + level.first*rank(max(m.level, 0))
 		earlier(m.line, r)
-		if i := m.line + 1; s.prose {
-			for ; i < min(count, m.line+4) && len(textIn(p.raw(p.at(n).first+uint32(i)))) == 0; i++ { // a line of tags
+		if s.prose {
+			says := func(i int) bool { // and is no line of tags
+				return i < count && len(textIn(p.raw(p.at(n).first+uint32(i)))) > 0
 			}
-			if i < count && FenceOf(p.raw(p.at(n).first+uint32(i))) == "" {
+			i := m.line
+			for i < m.line+linesOfTags && !says(i) {
+				i++
+			}
+			if says(i) {
+				earlier(i, r) // <h2> may stand alone
+			}
+			for i++; i < m.line+2*linesOfTags && !says(i); {
+				i++
+			}
+			if says(i) && FenceOf(p.raw(p.at(n).first+uint32(i))) == "" {
 				earlier(i, r+behindHead.first)
 			}
 		}
