@@ -83,7 +83,11 @@ func (g *grid) row() {
 func (g *grid) cell(i int, text []byte) {
 	text = text[:min(len(text), longCell)]
 	row := &g.sums[len(g.sums)-1]
-	row[2*i], row[2*i+1] = sumOf(text), sumOf(gist(text))
+	row[2*i] = sumOf(text)
+	row[2*i+1] = row[2*i]
+	if like := gist(text); !bytes.Equal(like, text) {
+		row[2*i+1] = sumOf(like)
+	}
 	g.sizes[len(g.sizes)-1][i] = sizeOf(text)
 	g.width = max(g.width, i+1)
 }
@@ -189,6 +193,13 @@ func outsize(sizes [][maxCells]uint8, column int) uint8 {
 	return uint8(s + largeBits)
 }
 
+// What numbers are like.
+var (
+	likeZero, likeOne    = []byte("0"), []byte("1")
+	likePart, likeWhole  = []byte("0/1"), []byte("1/1")
+	likeFew, likeNearAll = []byte("1%"), []byte("90%")
+)
+
 // gist returns what a cell is like: its first word, or what kind of number it is.
 func gist(cell []byte) []byte {
 	n := digitsOf(cell)
@@ -202,20 +213,20 @@ func gist(cell []byte) []byte {
 		m := n + 1 + digitsOf(cell[n+1:])
 		switch {
 		case m < len(cell) && cell[m] != ' ':
-			return []byte("1")
+			return likeOne
 		case bytes.Equal(cell[:n], cell[n+1:m]):
-			return []byte("1/1")
+			return likeWhole
 		}
-		return []byte("0/1")
+		return likePart
 	case isPercent(cell, n):
 		if n > 2 || n == 2 && cell[0] == '9' {
-			return []byte("90%")
+			return likeNearAll
 		}
-		return []byte("1%")
+		return likeFew
 	case isZero(cell):
-		return []byte("0")
+		return likeZero
 	}
-	return []byte("1")
+	return likeOne
 }
 
 // isPercent reports whether a number with so many digits before its point is followed by a percent sign.

@@ -110,7 +110,7 @@ const (
 
 const (
 	longString  = 200 // bytes: a longer string is a text
-	rowLength   = 160 // bytes of a short flat object or list, which is a unit
+	rowLength   = 100 // bytes of a short flat object or list, which is a unit
 	pieceLength = 160 // about how many bytes of a long line are a unit
 	firstOf64   = 24  // bytes at the beginning of base64 that are a unit
 	mapLength   = 24  // an object with fewer members is not a map
