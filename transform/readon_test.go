@@ -2,11 +2,13 @@ package transform
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -194,7 +196,7 @@ func TestAPathOfATextBlockCountsItsLines(t *testing.T) {
 }
 
 // TestNumbersInGapsAreValuesOfFrom checks that the number in a gap can be copied to
-// from.
+// from, and that a gap without a number is among the lines after the last number.
 func TestNumbersInGapsAreValuesOfFrom(t *testing.T) {
 	e := engine(t, "transform: {}")
 	var lines []string
@@ -202,21 +204,57 @@ func TestNumbersInGapsAreValuesOfFrom(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("the line with the number %d", i))
 	}
 	text := string(quoted(strings.Join(lines, "\n")))
-	for path, in := range map[string]string{"log": `{"log":` + text + `}`, "list": `{"list":["` + strings.Join(lines, `","`) + `"]}`} {
+	short := slices.Clone(lines)
+	for i := range short {
+		if i%5 == 0 {
+			short[i] = "## the line with the number " + strconv.Itoa(i)
+		}
+	}
+	sections := string(quoted(strings.Join(short, "\n")))
+	for path, in := range map[string]string{"log": `{"log":` + text + `}`, "sections": `{"sections":` + sections + `}`, "list": `{"list":["` + strings.Join(lines, `","`) + `"]}`} {
 		out, r := e.Apply(nil, textResult(in), &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None, MaxTokens: 500})
 		texts, _ := seen(t, out)
-		gaps := regexp.MustCompile(`…(\d+)–(\d+)`).FindAllStringSubmatch(texts[0], -1)
+		gaps := regexp.MustCompile(`…(\d+)(?:–(\d+))?`).FindAllStringSubmatch(texts[0], -1)
 		if len(gaps) == 0 {
 			t.Fatalf("no gap in %s", texts[0])
 		}
+		if path == "sections" {
+			checkBareGaps(t, e, r.Cursor, path, texts[0])
+		}
 		for _, gap := range gaps {
 			for _, number := range gap[1:] {
+				if number == "" {
+					continue
+				}
 				texts, _ := seen(t, e.More(context.Background(), "s", "c", fmt.Appendf(nil, `{"cursor":%q,"path":%q,"from":%s,"count":1}`, r.Cursor, path, number)))
 				if want := "the line with the number " + number; !strings.Contains(texts[0], want) {
 					t.Errorf("%s from %s is %q", path, number, texts)
 				}
 			}
 		}
+	}
+}
+
+// checkBareGaps reads the lines of gaps without a number: they are among the 17 lines from the last number on.
+func checkBareGaps(t *testing.T, e *Engine, cursor, path, text string) {
+	t.Helper()
+	shown := regexp.MustCompile(`the line with the number (\d+)|…(\d*)`).FindAllStringSubmatch(text, -1)
+	bare, number := 0, ""
+	for i, m := range shown {
+		switch {
+		case m[1] != "" || m[2] != "":
+			number = cmp.Or(m[2], number)
+		case i > 0:
+			bare++
+			before, _ := strconv.Atoi(shown[i-1][1])
+			texts, _ := seen(t, e.More(context.Background(), "s", "c", fmt.Appendf(nil, `{"cursor":%q,"path":%q,"from":%s,"count":17}`, cursor, path, number)))
+			if want := fmt.Sprintf("the line with the number %d\n", before+1); !strings.Contains(texts[0], want) {
+				t.Errorf("from %s: no %q in %q", number, want, texts)
+			}
+		}
+	}
+	if bare == 0 {
+		t.Errorf("each gap has a number in %s", text)
 	}
 }
 

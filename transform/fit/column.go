@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"hash/maphash"
+	"math/bits"
 	"slices"
 )
 
@@ -64,28 +65,35 @@ type grid struct {
 	width   int
 	rows    int
 	sums    [][2 * maxCells]uint32 // of each row; 0 if there is no such cell
+	sizes   [][maxCells]uint8      // of the numbers of each row
 }
 
-func (g *grid) reset() { *g = grid{sums: g.sums[:0]} }
+func (g *grid) reset() { *g = grid{sums: g.sums[:0], sizes: g.sizes[:0]} }
 
 var cellSeed = maphash.MakeSeed()
 
 func sumOf(text []byte) uint32 { return uint32(maphash.Bytes(cellSeed, text)) | 1 }
 
 // row begins another row.
-func (g *grid) row() { g.sums = append(g.sums, [2 * maxCells]uint32{}) }
+func (g *grid) row() {
+	g.sums, g.sizes = append(g.sums, [2 * maxCells]uint32{}), append(g.sizes, [maxCells]uint8{})
+}
 
 // cell adds a cell to the last row.
 func (g *grid) cell(i int, text []byte) {
 	text = text[:min(len(text), longCell)]
 	row := &g.sums[len(g.sums)-1]
-	row[2*i], row[2*i+1] = sumOf(text), sumOf(gist(text))
+	row[2*i] = sumOf(text)
+	row[2*i+1] = row[2*i]
+	if like := gist(text); !bytes.Equal(like, text) {
+		row[2*i+1] = sumOf(like)
+	}
+	g.sizes[len(g.sizes)-1][i] = sizeOf(text)
 	g.width = max(g.width, i+1)
 }
 
-// named returns the column of a name, or -1 if there are too many.
-func (g *grid) named(name []byte) int {
-	sum := sumOf(name)
+// named returns the column of a name by its hash, or -1 if there are too many.
+func (g *grid) named(sum uint32) int {
 	for i := range g.width {
 		if g.names[i] == sum {
 			return i
@@ -138,6 +146,15 @@ func (g *grid) odd(from, regular, share int) (rows []int) {
 			}
 		}
 	}
+	for i := range g.width {
+		if least := outsize(g.sizes[from:], i); least > 0 {
+			for k := range score {
+				if g.sizes[k+from][i] >= least {
+					score[k] += 1 + len(sums)/4
+				}
+			}
+		}
+	}
 	for k, s := range score {
 		if s > 0 {
 			rows = append(rows, k+from)
@@ -146,6 +163,42 @@ func (g *grid) odd(from, regular, share int) (rows []int) {
 	slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(score[b-from], score[a-from]) })
 	return rows
 }
+
+const (
+	largeShare = 16 // one number in so many may be larger than the others
+	largeBits  = 3  // so much larger
+)
+
+// outsize returns the size from which the numbers of a column are much larger than nearly all others, or 0 if there
+// are none.
+func outsize(sizes [][maxCells]uint8, column int) uint8 {
+	var counts [256]int
+	numbers := 0
+	for k := range sizes {
+		if s := sizes[k][column]; s > 0 {
+			counts[s]++
+			numbers++
+		}
+	}
+	if numbers < 2*fewestRows || numbers*4 < len(sizes)*3 {
+		return 0
+	}
+	above, s := 0, len(counts)-1
+	for ; above+counts[s] <= max(1, numbers/largeShare); s-- {
+		above += counts[s]
+	}
+	if above == 0 {
+		return 0
+	}
+	return uint8(s + largeBits)
+}
+
+// What numbers are like.
+var (
+	likeZero, likeOne    = []byte("0"), []byte("1")
+	likePart, likeWhole  = []byte("0/1"), []byte("1/1")
+	likeFew, likeNearAll = []byte("1%"), []byte("90%")
+)
 
 // gist returns what a cell is like: its first word, or what kind of number it is.
 func gist(cell []byte) []byte {
@@ -160,20 +213,63 @@ func gist(cell []byte) []byte {
 		m := n + 1 + digitsOf(cell[n+1:])
 		switch {
 		case m < len(cell) && cell[m] != ' ':
-			return []byte("1")
+			return likeOne
 		case bytes.Equal(cell[:n], cell[n+1:m]):
-			return []byte("1/1")
+			return likeWhole
 		}
-		return []byte("0/1")
-	case n < len(cell) && cell[n] == '%' && n > 1:
-		if n > 2 || cell[0] == '9' {
-			return []byte("90%")
+		return likePart
+	case isPercent(cell, n):
+		if n > 2 || n == 2 && cell[0] == '9' {
+			return likeNearAll
 		}
-		return []byte("1%")
+		return likeFew
 	case isZero(cell):
-		return []byte("0")
+		return likeZero
 	}
-	return []byte("1")
+	return likeOne
+}
+
+// isPercent reports whether a number with so many digits before its point is followed by a percent sign.
+func isPercent(cell []byte, n int) bool {
+	if n < len(cell) && cell[n] == '.' {
+		n += 1 + digitsOf(cell[n+1:])
+	}
+	return n < len(cell) && cell[n] == '%'
+}
+
+// sizeOf returns about how many bits a number has, plus 1, or 0 if the cell is no number: 812, 4.1G, 190Mi, 20 ms.
+func sizeOf(cell []byte) uint8 {
+	n := digitsOf(cell)
+	if n == 0 || n > 18 {
+		return 0
+	}
+	whole := uint64(0)
+	for _, c := range cell[:n] {
+		whole = whole*10 + uint64(c-'0')
+	}
+	rest := cell[n:]
+	if len(rest) > 1 && rest[0] == '.' {
+		rest = rest[1+digitsOf(rest[1:]):]
+	}
+	if len(rest) > 0 && rest[0] == ' ' {
+		rest = rest[1:]
+	}
+	if len(rest) > 3 {
+		return 0
+	}
+	for _, c := range rest {
+		if !isLetter(c) && c != '%' {
+			return 0
+		}
+	}
+	unit := 0
+	if len(rest) > 0 {
+		unit = bytes.IndexByte([]byte("kMGTP"), rest[0]) + 1
+		if rest[0] == 'K' {
+			unit = 1
+		}
+	}
+	return uint8(bits.Len64(whole) + 10*unit + 1)
 }
 
 // A split says what stands between the cells of a line.
@@ -260,6 +356,9 @@ func splitOf(lines [][]byte) split {
 			}
 		}
 		same := slices.Max(widths[least:])
+		if some := lines[len(lines)/2]; s == atBar && some[0] != '|' && !bytes.Contains(some, []byte(" |")) {
+			continue // 1.|-- host
+		}
 		if tables*4 >= len(lines)*3 && (s == atBlank || same*2 >= len(lines)) {
 			return s
 		}

@@ -101,7 +101,7 @@ func TestMethodsOfObjectiveCAreNoItemsOfAList(t *testing.T) {
 // TestTheSmallestBudgetStillGivesJSON checks that an array stays an array, and
 // an object an object.
 func TestTheSmallestBudgetStillGivesJSON(t *testing.T) {
-	for in, want := range map[string]string{`[["` + strings.Repeat("word ", 30) + `"]]`: "[]", `{"number":` + strings.Repeat("1", 300) + `}`: "{}"} {
+	for in, want := range map[string]string{`[["` + strings.Repeat("word ", 15) + `"]]`: "[]", `{"number":` + strings.Repeat("1", 300) + `}`: "{}"} {
 		if out, _ := fitted([]byte(in), 20); string(out) != want {
 			t.Errorf("%s became %s", in, out)
 		}

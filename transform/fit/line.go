@@ -15,6 +15,7 @@ type survey struct {
 	errors   []int // other lines that tell of an error
 	rare     []int // lines unlike all others
 	code     []fenced
+	prose    bool // sections are headings
 	source   bool // the text is a program, or prose with headings
 }
 
@@ -81,6 +82,9 @@ func (p *Plan) survey(n uint32) (s survey) {
 			file, hits = f, append(hits, mark{i, 0})
 		}
 		if level, ok := heading(line); ok {
+			if rest[0] == '<' && i+1 < len(kids) && len(textIn(rest)) == 0 { // its text is in the next line
+				rest = lineOf(src, &kids[i+1])
+			}
 			if isNew(rest) {
 				heads = append(heads, mark{i, level})
 			}
@@ -103,6 +107,7 @@ func (p *Plan) survey(n uint32) (s survey) {
 		s.sections, s.source = hits, true
 	case len(s.failures)*16 > max(len(heads), len(signs)) && !markdown: // what failed says more than where sections begin
 	case markdown || len(heads) >= len(signs):
+		s.prose = true
 		s.sections, s.source = heads, len(heads) > len(kids)/200 && len(heads) >= len(signs)
 	default:
 		s.sections, s.source = signs, len(signs) > len(kids)/50

@@ -104,3 +104,55 @@ func TestPagesShowTheirText(t *testing.T) {
 		fitted([]byte("<html>"+in), 500)
 	}
 }
+
+// TestMembersThatSayLittleComeLate checks items of a list: what each of them has, a long id beside a number and an address
+// for programs beside one for people come after what tells the items apart.
+func TestMembersThatSayLittleComeLate(t *testing.T) {
+	var items []string
+	for i := range 40 {
+		items = append(items, fmt.Sprintf(`{"object":"block","archived":false,"id":"0b5e8c2a-7c1d-4f6e-9a3b-%012d","identifier":"SHOP-%d","place":"shelf %d","url":"https://api.example/v3/%d","html_url":"https://example/%d"}`, i, i, i, i, i))
+	}
+	out, _ := fitted([]byte(`{"items":[`+strings.Join(items, ",")+`]}`), 1000)
+	for _, few := range []string{`"object"`, `"0b5e8c2a`, `"https://api`} {
+		if n := strings.Count(string(out), few); n == 0 || n*2 > strings.Count(string(out), "identifier") {
+			t.Errorf("%d times %s in %s", n, few, out)
+		}
+	}
+}
+
+// TestSectionsHaveTheirFirstLine checks that headings are kept with the line that says what a section is about.
+func TestSectionsHaveTheirFirstLine(t *testing.T) {
+	for name, section := range map[string]string{
+		"Markdown": "## Part %d\n\nIt is about matter %d.\n\n%s", "HTML": "<h2>Part %d</h2>\n<div class=\"text\">\n<p>It is about matter %d.</p>\n%s</div>\n",
+	} {
+		var in strings.Builder
+		for i := range 12 {
+			fmt.Fprintf(&in, section, i, i, strings.Repeat("One of many words that say more of it.\n", 20))
+		}
+		out, _ := fitted([]byte(in.String()), 1500)
+		for i := range 12 {
+			if what := fmt.Sprintf("about matter %d.", i); !strings.Contains(string(out), what) {
+				t.Errorf("%s: no %q in %s", name, what, out)
+			}
+		}
+	}
+}
+
+// TestHeadingsInTheNextLine checks HTML that is written by a program: the tag of a heading and its text are two lines, and what
+// is in the head is in many lines.
+func TestHeadingsInTheNextLine(t *testing.T) {
+	var in strings.Builder
+	in.WriteString("<html>\n<head>\n<title>About it</title>\n<style>\n" + strings.Repeat("ul li {\n  margin: 0;\n}\n", 40) + "</style>\n</head>\n<body>\n")
+	for i := range 12 {
+		fmt.Fprintf(&in, "<div class=\"titlepage\"><div><h2 class=\"title\">\n<a name=\"part%d\"></a>About part %d</h2></div></div>\n%s", i, i, strings.Repeat("<p>One of many words that say more of it.\n", 20))
+	}
+	out, _ := fitted([]byte(in.String()), 3000)
+	for i := range 12 {
+		if what := fmt.Sprintf("About part %d<", i); !strings.Contains(string(out), what) {
+			t.Errorf("no %q in %s", what, out)
+		}
+	}
+	if strings.Count(string(out), "margin") > 0 {
+		t.Errorf("styles in %s", out)
+	}
+}

@@ -6,11 +6,13 @@ import (
 )
 
 // spans are places in a text, in order.
-type spans []struct{ from, to uint32 }
+type spans []span
+
+type span struct{ from, to uint32 }
 
 // has reports whether nearly all of what is from pos to end is in these places.
 func (s spans) has(pos, end uint32) bool {
-	i, _ := slices.BinarySearchFunc(s, pos, func(e struct{ from, to uint32 }, pos uint32) int {
+	i, _ := slices.BinarySearchFunc(s, pos, func(e span, pos uint32) int {
 		if e.to <= pos {
 			return -1
 		}
@@ -53,7 +55,7 @@ func notShown(src []byte) (all spans) {
 			i++
 			continue
 		}
-		all = append(all, struct{ from, to uint32 }{uint32(i), uint32(end)})
+		all = append(all, span{uint32(i), uint32(end)})
 		i = end
 	}
 	return all
@@ -85,4 +87,107 @@ func after(text []byte, i int, mark string) int {
 		i++
 	}
 	return 0
+}
+
+// oddRowsOf returns the rows of tables of HTML that stand out, the oddest of each table first.
+func oddRowsOf(src []byte) (all spans) {
+	if !bytes.Contains(src, []byte("<td")) && !bytes.Contains(src, []byte("<TD")) {
+		return nil
+	}
+	t := tableReader{src: src, cell: -1}
+	for i := 0; i < len(src); i++ {
+		n := bytes.IndexByte(src[i:], '<')
+		if n < 0 {
+			break
+		}
+		i += n
+		switch tag := src[i:min(len(src), i+len("</table>"))]; {
+		case len(tag) < 4 || tag[1]|0x20 != 't' && (tag[1] != '/' || tag[2]|0x20 != 't'):
+		case isTag(tag, "td"):
+			t.endCell(i)
+			if at := bytes.IndexByte(src[i:min(len(src), i+longTag)], '>'); at > 0 && t.open {
+				t.cell = i + at + 1
+			}
+		case isTag(tag, "th"):
+			t.endCell(i)
+		case isTag(tag, "tr"):
+			t.begin(i)
+		case isTag(tag, "/tr"):
+			t.endRow(i)
+		case isTag(tag, "table"), isTag(tag, "/table"):
+			t.endTable(i)
+		}
+	}
+	t.endTable(len(src))
+	return t.odd
+}
+
+// longTag is within how many bytes a tag ends.
+const longTag = 1 << 10
+
+// A tableReader finds the rows of tables.
+type tableReader struct {
+	grid  grid
+	src   []byte
+	spans spans // of the rows
+	odd   spans
+	open  bool // in a row
+	width int  // cells in that row
+	cell  int  // where the open cell begins, or -1
+}
+
+func (t *tableReader) begin(i int) {
+	t.endRow(i)
+	if len(t.spans) == mostRows {
+		t.endTable(i)
+	}
+	t.open, t.width, t.spans = true, 0, append(t.spans, span{from: uint32(i)})
+	t.grid.row()
+}
+
+func (t *tableReader) endCell(i int) {
+	if t.cell >= 0 && t.width < maxCells {
+		t.grid.cell(t.width, textIn(t.src[t.cell:min(i, t.cell+8*longCell)]))
+		t.width++
+	}
+	t.cell = -1
+}
+
+func (t *tableReader) endRow(i int) {
+	t.endCell(i)
+	if n := len(t.spans) - 1; t.open && t.width == 0 { // a head
+		t.spans, t.grid.sums, t.grid.sizes = t.spans[:n], t.grid.sums[:n], t.grid.sizes[:n]
+	} else if t.open {
+		t.spans[n].to = uint32(i)
+	}
+	t.open = false
+}
+
+func (t *tableReader) endTable(i int) {
+	t.endRow(i)
+	for _, k := range t.grid.odd(0, 0, oddShare) {
+		t.odd = append(t.odd, t.spans[k])
+	}
+	t.grid.reset()
+	t.spans = t.spans[:0]
+}
+
+// textIn returns the text between the tags of a cell, as far as it is looked at.
+func textIn(cell []byte) []byte {
+	var text []byte
+	for len(cell) > 0 && len(text) < longCell {
+		n := bytes.IndexByte(cell, '<')
+		if n < 0 {
+			n = len(cell)
+		}
+		if t := bytes.TrimSpace(cell[:n]); len(t) > 0 {
+			text = append(append(text, t...), ' ')
+		}
+		end := bytes.IndexByte(cell[n:], '>')
+		if end < 0 {
+			break
+		}
+		cell = cell[n+end+1:]
+	}
+	return bytes.TrimSpace(text)
 }

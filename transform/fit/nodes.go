@@ -110,7 +110,7 @@ const (
 
 const (
 	longString  = 200 // bytes: a longer string is a text
-	rowLength   = 160 // bytes of a short flat object or list, which is a unit
+	rowLength   = 100 // bytes of a short flat object or list, which is a unit
 	pieceLength = 160 // about how many bytes of a long line are a unit
 	firstOf64   = 24  // bytes at the beginning of base64 that are a unit
 	mapLength   = 24  // an object with fewer members is not a map
@@ -124,7 +124,9 @@ type doc struct {
 	part       *Part
 	depth      int
 	unseen     spans // what a browser does not show, once looked is set
+	oddRows    spans // of tables of HTML, once looked is set
 	looked     bool
+	telling    map[uint32]bool // members that say that something went wrong, and those they are in
 }
 
 // noTape is the tape of all texts that are not JSON.

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"bytes"
+	"cmp"
 	"hash/maphash"
 	"math/bits"
 	"slices"
@@ -27,6 +28,7 @@ var (
 		// what state it is in, and how many there are
 		{4, 0, "status state type kind count total totalcount error errors message reason code conclusion success exitcode severity level result iserror version login label priority failuremessages *error *status *count"},
 		// where a list continues
+		{4, 0, "fields attributes properties node metadata"},
 		{4, 0, "nextcursor endcursor hasmore hasnextpage pageinfo pagination"},
 		// what is in it, and who has it
 		{24, 0, "description body text content stdout stderr output data value url htmlurl uri href user author assignee owner labels plaintext richtext lines matches results items nodes children entries"},
@@ -41,14 +43,17 @@ var (
 	valueMember  = row{first: 24}           // an object or list with such a name
 	falseMember  = row{first: 16}           // added for false and 0
 	sameAgain    = row{first: 48}           // added for an object that was ranked before, byte for byte
+	otherName    = row{first: 16}           // added for a long id beside a number, an address for programs beside one for people
+	usual        = row{first: 32}           // added for a value that the item before and the first item have, too
 	hollow       = row{first: 160}          // an empty member
+	telling      = row{first: 4}            // at most, for a member that says that an item failed
 	dropped      = row{first: 192}          // a member that the configuration drops
 	nested       = row{first: 36}           // the members of an object in an object: shallow before deep
 	ofEntry      = row{first: 32}           // the contents of an entry of a map: names before contents
 	large        = row{fall: 8}             // a value of k times 64 bytes
 	longText     = row{first: 36}           // a text over 200 characters, for its first line
 	part         = row{fall: 8}             // a part of the answer: three from the head and one from the tail, in turns
-	item         = row{fall: 16}            // an item of a list, entry of a map, piece of a line: in the same turns
+	item         = row{fall: 14}            // an item of a list, entry of a map, piece of a line: in the same turns
 	failedItem   = row{first: 4, fall: 16}  // an item that says it failed
 	fromHead     = row{first: 4, fall: 20}  // a line from the head
 	fromTail     = row{first: 4, fall: 20}  // a line from the tail
@@ -61,6 +66,7 @@ var (
 	anError      = row{first: 4, fall: 16}  // a line that looks like an error, the last one first
 	behindError  = row{first: 15}           // each of the two lines after it
 	section      = row{first: 5, fall: 2}   // a heading, a signature, the first hit in a file
+	behindHead   = row{first: 20}           // the first line below a heading
 	level        = row{first: 5}            // each level of it: the outermost first
 	inSource     = row{first: 48}           // added for errors in a program or in prose with headings
 	rare         = row{first: 30, fall: 16} // a line unlike all others, the last one first
@@ -70,9 +76,14 @@ var (
 )
 
 const (
-	linesBehind = 2
-	aloneFor    = 16 // so many lines of an even spread stand alone; the others are in runs
-	runLength   = 8
+	longID       = 20 // bytes
+	mostCompared = 64 // members that are compared with those of other items
+	linesBehind  = 2
+	linesOfTags  = 4  // at most, between the beginning of a heading and its text
+	ofRow        = 16 // lines of a row of HTML
+	ofConflict   = 12 // lines between the marks of a conflict
+	aloneFor     = 16 // so many lines of an even spread stand alone; the others are in runs
+	runLength    = 8
 )
 
 // at returns how far the k-th node of a row ranks behind the node it is in.
@@ -105,14 +116,14 @@ func (p *Plan) rank(n uint32) {
 	at, kids, isMap := p.at(n), p.kids(n), p.isMap(n)
 	switch {
 	case at.kind == object && !isMap:
-		p.rankMembers(kids)
+		p.rankMembers(n, kids)
 	case at.kind == text:
 		p.rankLines(n, kids)
 	default:
 		p.rankItems(kids)
 	}
 	base := at.rank
-	if at.kind == object && p.at(at.up).kind == object {
+	if at.kind == object && p.at(at.up).kind == object && !holdsMembers[string(plainName(p.name(n)))] {
 		base += nested.first
 	}
 	if p.is(n, entry) {
@@ -128,7 +139,9 @@ func (p *Plan) rank(n uint32) {
 		case isMap:
 			k.is |= entry
 		}
-		k.rank = min(base+k.rank, last)
+		if k.rank = min(base+k.rank, last); at.kind == object && p.docs[k.doc].telling[k.at] {
+			k.rank = min(k.rank, at.rank+telling.first)
+		}
 		q, n := &p.queue[k.rank], at.first+uint32(i)
 		if q.last > 0 {
 			p.at(q.last).kept = n
@@ -139,7 +152,20 @@ func (p *Plan) rank(n uint32) {
 	}
 }
 
-func (p *Plan) rankMembers(kids []node) {
+func (p *Plan) rankMembers(n uint32, kids []node) {
+	var before [2]uint32 // the items to compare with: the first one and the one before
+	if up := p.at(n).up; p.at(up).kind == list && n > p.at(up).first && len(kids) <= mostCompared {
+		before = [2]uint32{p.at(p.at(up).first).at, p.at(n - 1).at}
+	}
+	named, page := false, false // it has a shorter name than its id, an address for people
+	for i := range kids {
+		switch string(plainName(p.docs[kids[i].doc].Name(kids[i].at))) {
+		case "number", "identifier", "key":
+			named = true
+		case "htmlurl", "weburl":
+			page = true
+		}
+	}
 	for i := range kids {
 		d, k := &p.docs[kids[i].doc], &kids[i]
 		value := d.Raw(k.at)
@@ -151,10 +177,26 @@ func (p *Plan) rankMembers(kids []node) {
 		if string(value) == "false" || string(value) == "0" {
 			k.rank += falseMember.first
 		}
+		switch name := string(d.Name(k.at)); {
+		case name == "id" && named && len(value) > longID, name == "url" && page:
+			k.rank += otherName.first
+		case before[0] > 0 && tape.Scalar(value) && d.same(before[0], name, value) && d.same(before[1], name, value):
+			k.rank += usual.first
+		}
 		if p.again(value) {
 			k.rank += sameAgain.first
 		}
 	}
+}
+
+// same reports whether an object has a member of that name and value.
+func (d *doc) same(at uint32, name string, value []byte) bool {
+	for m := at + 1; m < d.Nodes[at].Next; m = d.Nodes[m].Next {
+		if string(d.Name(m)) == name {
+			return bytes.Equal(d.Raw(m), value)
+		}
+	}
+	return false
 }
 
 // member returns how far a member ranks behind its object, by its name.
@@ -254,6 +296,10 @@ func (p *Plan) rankItems(kids []node) {
 			k.rank = item.at(turn(i-passed, len(kids)-passed))
 		}
 	}
+	if len(kids) > 0 && kids[0].kind == piece {
+		p.rankOddRows(kids)
+		return
+	}
 	if len(kids) < 5 || len(failed) > len(kids)/4 {
 		return
 	}
@@ -281,27 +327,47 @@ func (p *Plan) oddItems(kids []node) []int {
 		if k.kind != object && k.kind != list || len(d.Nodes) == 0 {
 			return nil
 		}
+		if k.kind == object {
+			p.addMembers(g, d, k.at, 0, 0)
+			continue
+		}
 		column := 0
 		for m := k.at + 1; m < d.Nodes[k.at].Next && column < maxCells; m = d.Nodes[m].Next {
-			c, text := column, d.Raw(m)
+			g.cell(column, d.cell(m))
 			column++
-			if k.kind == object {
-				if p.member(d.Name(m), text) > scalarMember.first {
-					continue // a description, a time, an address
-				}
-				if c = g.named(d.Name(m)); c < 0 {
-					continue
-				}
-			}
-			if d.Nodes[m].Count > 0 || text[0] == '{' || text[0] == '[' {
-				text = text[:1]
-			} else if text[0] == '"' {
-				text = text[1 : len(text)-1]
-			}
-			g.cell(c, text)
 		}
 	}
 	return append(all, moved(g.odd(0, 0, 2*oddShare), len(kids)-len(g.sums))...)
+}
+
+// cell returns what is compared of a value.
+func (d *doc) cell(at uint32) []byte {
+	text := d.Raw(at)
+	switch {
+	case d.Nodes[at].Count > 0, text[0] == '{', text[0] == '[':
+		return text[:1]
+	case text[0] == '"':
+		return text[1 : len(text)-1]
+	}
+	return text
+}
+
+// addMembers adds the members of an object to the last row of a grid, and those of objects in it. in is the hash of the
+// names that lead to the object.
+func (p *Plan) addMembers(g *grid, d *doc, at, in uint32, depth int) {
+	for m := at + 1; m < d.Nodes[at].Next; m = d.Nodes[m].Next {
+		name, value := d.Name(m), d.Raw(m)
+		if value[0] == '{' && d.Nodes[m].Count > 0 && depth < maxStates {
+			p.addMembers(g, d, m, in*31+sumOf(name), depth+1)
+			continue
+		}
+		if p.member(name, value) > scalarMember.first {
+			continue // a description, a time, an address
+		}
+		if c := g.named(in*31 + sumOf(name)); c >= 0 {
+			g.cell(c, d.cell(m))
+		}
+	}
 }
 
 func moved(rows []int, by int) []int {
@@ -314,31 +380,51 @@ func moved(rows []int, by int) []int {
 // stateMembers are the names, in small letters and without _ and -, of members that say how a thing is.
 var stateMembers = set("status state phase conclusion severity level result outcome health reason exitcode exitstatus ready lifecyclestate laststate statusreason resourcestatus containerstatuses initcontainerstatuses conditions waiting terminated")
 
-// failed reports whether an item says that something went wrong.
+// saysMembers are the names of members that say what happened, holdsMembers those of objects with what a thing is.
+var (
+	saysMembers  = set("message msg detail lasterror errormessage failurereason")
+	holdsMembers = set("properties fields attributes node metadata")
+)
+
+// longMessage is how many bytes of a message are looked at: a longer one is a text.
+const longMessage = 400
+
+// failed reports whether an item says that something went wrong. It notes the members that say so.
 func (d *doc) failed(at uint32, depth int) bool {
 	for m := at + 1; m < d.Nodes[at].Next; m = d.Nodes[m].Next {
-		value, name := d.Raw(m), d.Name(m)
-		switch string(name) {
-		case "error", "errors", "exception", "isError", "is_error":
-			if !wire.Hollow(value) && string(value) != "false" && string(value) != "0" {
-				return true
+		if d.tells(m, depth) {
+			if len(d.telling) < maxSeen {
+				if d.telling == nil {
+					d.telling = make(map[uint32]bool)
+				}
+				d.telling[m] = true
 			}
-			continue
-		}
-		switch {
-		case name != nil && !stateMembers[string(plainName(name))] && (depth == 0 || !bytes.EqualFold(name, []byte("name")) && !bytes.EqualFold(name, []byte("value"))):
-		case value[0] == '{' || value[0] == '[':
-			if depth < maxStates && d.failed(m, depth+1) {
-				return true
-			}
-		case name == nil || len(value) > longCell:
-		default:
-			if _, g := look(d.src[d.Nodes[m].Key:d.Nodes[m].End]); g >= wrong {
-				return true
-			}
+			return true
 		}
 	}
 	return false
+}
+
+// tells reports whether a member of an item, or an element in it, says that something went wrong.
+func (d *doc) tells(m uint32, depth int) bool {
+	value, name := d.Raw(m), d.Name(m)
+	switch string(name) {
+	case "error", "errors", "exception", "isError", "is_error":
+		return !wire.Hollow(value) && string(value) != "false" && string(value) != "0"
+	}
+	plain := string(plainName(name))
+	inner := value[0] == '{' || value[0] == '['
+	switch {
+	case saysMembers[plain] && value[0] == '"' && len(value) <= longMessage:
+		_, g := look(d.src[d.Nodes[m].Pos:d.Nodes[m].End])
+		return g >= wrong
+	case holdsMembers[plain] && value[0] == '{', inner && (name == nil || stateMembers[plain]):
+		return depth < maxStates && d.failed(m, depth+1)
+	case inner || name == nil || len(value) > longCell || !stateMembers[plain] && (depth == 0 || plain != "name" && plain != "value"):
+		return false
+	}
+	_, g := look(d.src[d.Nodes[m].Key:d.Nodes[m].End])
+	return g >= wrong
 }
 
 // maxStates is how deep states are looked for.
@@ -362,11 +448,14 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 	count := len(kids)
 	earlier := func(i int, r rank) { kids[i].rank = min(kids[i].rank, r) }
 	hidden := p.docOf(n).hidden()
-	for i, seen := 0, 0; i < count; i++ {
-		kids[i].rank = min(fromHead.at(seen), fromTail.at(count-1-i))
-		if len(hidden) == 0 || !hidden.has(kids[i].pos, kids[i].end) {
-			seen++
+	for i, seen, unseen := 0, 0, 0; i < count; i++ {
+		if len(hidden) > 0 && hidden.has(kids[i].pos, kids[i].end) {
+			kids[i].rank = fromHead.at(unseen)
+			unseen++
+			continue
 		}
+		kids[i].rank = min(fromHead.at(seen), fromTail.at(count-1-i))
+		seen++
 	}
 	for j := range min(count, 1<<13) {
 		point, next := j, 0
@@ -379,7 +468,26 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 	}
 	s := p.survey(n)
 	for k, m := range s.sections {
-		earlier(m.line, section.at(k)+level.first*rank(max(m.level, 0)))
+		r := section.at(k) + level.first*rank(max(m.level, 0))
+		earlier(m.line, r)
+		if s.prose {
+			says := func(i int) bool { // and is no line of tags
+				return i < count && len(textIn(p.raw(p.at(n).first+uint32(i)))) > 0
+			}
+			i := m.line
+			for i < m.line+linesOfTags && !says(i) {
+				i++
+			}
+			if says(i) {
+				earlier(i, r) // <h2> may stand alone
+			}
+			for i++; i < m.line+2*linesOfTags && !says(i); {
+				i++
+			}
+			if says(i) && FenceOf(p.raw(p.at(n).first+uint32(i))) == "" {
+				earlier(i, r+behindHead.first)
+			}
+		}
 	}
 	late := rank(0)
 	if s.source {
@@ -394,12 +502,18 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 	}
 	for k, i := range s.states {
 		earlier(i, late+inState.at(k))
+		if raw := func(d int) []byte { return p.raw(p.at(n).first + uint32(i+d)) }; bytes.HasPrefix(raw(0), []byte(conflictBegins)) {
+			for d := 1; d <= ofConflict && i+d < count && !bytes.HasPrefix(raw(d), []byte(conflictEnds)); d++ {
+				earlier(i+d, late+inState.at(k)+behindCause.first)
+			}
+		}
 	}
 	for k, i := range s.odd {
 		earlier(i, oddRow.at(k))
 	}
+	p.rankOddRows(kids)
 	for k, i := range s.failures {
-		earlier(i, late+failure.at(turn(k, len(s.failures))))
+		earlier(i, late+failure.at(turn((k+1)%len(s.failures), len(s.failures)))) // the last one first: it sums up
 	}
 	for _, lines := range [][]int{s.failures, s.errors} {
 		for k, i := range lines {
@@ -455,8 +569,30 @@ func (p *Plan) rankWrapped64(n uint32, kids []node) {
 
 // hidden returns the places in a text that a browser does not show.
 func (d *doc) hidden() spans {
-	if !d.looked {
-		d.looked, d.unseen = true, notShown(d.src)
-	}
+	d.read()
 	return d.unseen
+}
+
+// read looks at a text as HTML, once.
+func (d *doc) read() {
+	if !d.looked {
+		d.looked, d.unseen, d.oddRows = true, notShown(d.src), oddRowsOf(d.src)
+	}
+}
+
+// rankOddRows ranks what is in the rows of HTML that stand out: lines, or pieces of a line.
+func (p *Plan) rankOddRows(kids []node) {
+	if len(kids) == 0 || len(p.docs[kids[0].doc].oddRows) == 0 {
+		return
+	}
+	d := &p.docs[kids[0].doc]
+	for k, row := range d.oddRows {
+		i, _ := slices.BinarySearchFunc(kids, row.from, func(n node, from uint32) int { return cmp.Compare(n.end, from+1) })
+		for n := 0; i < len(kids) && kids[i].pos < row.to && n < ofRow; i++ {
+			if text := d.src[max(kids[i].pos, row.from):min(kids[i].end, row.to)]; len(textIn(text)) > 0 {
+				kids[i].rank = min(kids[i].rank, oddRow.at(k))
+				n++
+			}
+		}
+	}
 }

@@ -44,6 +44,9 @@ func begins(rest []byte, indent int, tab bool) bool {
 // prefixed reports whether a line is a frame behind a prefix: of a log, a container, a build.
 func prefixed(line []byte) bool {
 	head := line[:min(len(line), 100)]
+	if bytes.IndexByte(line, '(') < 0 && !bytes.Contains(line, []byte(`", line `)) {
+		return false
+	}
 	for _, mark := range [...]string{"\tat ", "    at ", `  File "`} {
 		if i := bytes.Index(head, []byte(mark)); i > 0 {
 			rest := line[i+len(mark):]

@@ -27,6 +27,8 @@ const (
 	withFalse              // only if false follows: Ready: False
 	withTrue               // only if true follows: DiskPressure True
 	withSignal             // only if the name of a signal follows: signal=KILL
+	withStatus             // only if a version and a status for a failure follow: HTTP/1.1" 502
+	asLevel                // only as the level of a log: [info], WARN
 )
 
 // A word is what a line may have in it, or the beginning of it.
@@ -44,9 +46,10 @@ var words = func() (all []word) {
 		use   use
 		texts []string
 	}{
+		{weak, asLevel, []string{"info", "debug", "trace", "notice", "warn", "warning"}},
 		{weak, asWord, []string{"warning", "deprecated", "warnung", "avertissement", "advertencia", "警告", "경고", "предупреждение", "Предупреждение"}},
 		{wrong, asWord, []string{
-			"error", "exception", "fail", "traceback", "cannot", "unable", "undefined", "denied", "assert", "expected", "received", "refused", "timed out", "unexpected", "errno", "not found", "no such", "forbidden", "unauthorized", "invalid", "critical", "nicht gefunden", "verweigert",
+			"error", "exception", "fail", "traceback", "cannot", "unable", "undefined", "denied", "assert", "expected", "received", "refused", "timed out", "unexpected", "errno", "not found", "no such", "forbidden", "unauthorized", "invalid", "critical", "unmet", "exceeded", "throttl", "no space left", "not permitted", "conflict", "nicht gefunden", "verweigert",
 			// the same in other languages
 			"fehler", "fehlgeschlagen", "ausnahme", "erreur", "échec", "Échec", "échoué", "échoue", "fallo", "falló", "excepción", "errore", "fallit", "eccezione", "erro:", "falha", "falhou", "exceção", "fout:", "mislukt", "błąd", "Błąd", "chyba", "selhal", "hata:", "başarısız", "virhe", "misslyckades", "hiba:",
 			"ошибк", "Ошибк", "ОШИБК", "сбой", "Сбой", "исключение", "Исключение", "не удалось", "Не удалось", "помилк", "Помилк",
@@ -57,19 +60,21 @@ var words = func() (all []word) {
 			"must be replaced", "forces replacement", "requires replacement", "drop table", "drop column", "drop database", "truncate table", "no longer be managed",
 		}},
 		{state, asWord, []string{
-			"crashloopbackoff", "imagepullbackoff", "errimage", "backoff", "back-off", "oomkilled", "oom-kill", "evicted", "unhealthy", "unschedulable", "notready", "not ready", "unreachable", "degraded", "outofsync", "impaired", "rollback_", "restarting (", "startup_failure", "action_required", "out_of_service",
+			"crashloopbackoff", "imagepullbackoff", "errimage", "backoff", "back-off", "oomkilled", "oom-kill", "evicted", "unhealthy", "unschedulable", "notready", "not ready", "unreachable", "degraded", "outofsync", "impaired", "rollback_", "restarting (", "startup_failure", "action_required", "out_of_service", "both modified:", "both added:", "both deleted:", "deleted by us:", "deleted by them:", "added by us:", "added by them:",
 		}},
 		{state, alone, []string{
-			"pending", "unknown", "terminated", "terminating", "stopped", "stopping", "inactive", "dead", "cancelled", "canceled", "paused", "restarting", "missing", "lost", "offline", "down", "expired", "suspended", "blocked", "aborted", "killed", "rejected", "revoked", "stale", "orphaned", "draining", "insufficient", "alarm", "stuck", "timeout", "timed_out", "violated", "broken", "overdue", "unavailable", "not-found", "severe", "impaired", "delete", "destroy", "replace", "remove", "mismatch", "conflict", "corrupt", "abend", "skew", "lagging", "noncompliant", "non-compliant", "outdated", "quarantined",
+			"pending", "unknown", "terminated", "terminating", "stopped", "stopping", "inactive", "dead", "cancelled", "canceled", "paused", "restarting", "missing", "lost", "offline", "down", "expired", "suspended", "blocked", "aborted", "killed", "rejected", "revoked", "stale", "orphaned", "draining", "insufficient", "alarm", "stuck", "timeout", "timed_out", "violated", "broken", "overdue", "unavailable", "not-found", "severe", "impaired", "delete", "destroy", "replace", "remove", "mismatch", "conflict", "corrupt", "abend", "skew", "lagging", "noncompliant", "non-compliant", "outdated", "quarantined", "faulted", "unavail", "failing", "flapping",
 		}},
 		{grave, afterBe, []string{"destroyed", "deleted", "replaced", "removed", "dropped", "pruned", "recreated", "overwritten", "truncated", "evicted"}},
 		{grave, afterNumber, []string{"to add", "to change", "to destroy", "to create", "to update", "to delete", "to replace", "to remove", "to import", "to recreate", "to uninstall"}},
 		{grave, atStart, []string{"plan: ", "apply complete", "destroy complete", "no changes", "play recap", "resources:", "number of stacks", "what():"}},
 		{state, withNumber, []string{"exit", "restart", "oom_kill"}},
 		{state, withFailure, []string{"status"}},
-		{state, withFalse, []string{"ready", "healthy", "available"}},
+		{state, withFalse, []string{"ready", "healthy", "available", "running"}},
 		{state, withTrue, []string{"pressure", "networkunavailable", "outofdisk"}},
 		{state, withSignal, []string{"signal"}},
+		{state, withStatus, []string{"http/"}},
+		{state, atStart, []string{conflictBegins, conflictEnds}},
 	} {
 		for _, t := range w.texts {
 			all = append(all, word{t, w.grade, w.use})
@@ -77,6 +82,9 @@ var words = func() (all []word) {
 	}
 	return all
 }()
+
+// Lines that git writes around what two sides changed.
+const conflictBegins, conflictEnds = "<<<<<<< ", ">>>>>>> "
 
 // startsOf has, by the hash of four letters, which words begin with these: places in wordsOf, plus one.
 var startsOf, wordsOf = func() (starts [1 << 12]uint8, lists [][]word) {
@@ -104,30 +112,51 @@ var weights = func() (w [256]uint32) {
 	return w
 }()
 
-// look hashes a line without its numbers, and returns the highest grade of its words.
+// look hashes a line without its numbers, and returns the highest grade of its words. If the line says first that it
+// is no error, as a log or a linter does, words for errors are only what it is about.
 func look(line []byte) (shape uint16, g grade) {
-	window, h := uint32(0), uint32(0)
+	window, h, calm := uint32(0), uint32(0), false
 	for i, c := range line {
 		window = window<<8 | uint32(c|0x20)
 		h += weights[c]
 		if list := startsOf[hash(window)]; list > 0 && i >= 3 && g < grave {
-			g = max(g, gradeAt(line, i-3, wordsOf[list-1]))
+			now, level := gradeAt(line, i-3, wordsOf[list-1])
+			calm = calm || level && g < wrong
+			if now == wrong && calm && !shouts(line, i-3) {
+				now = weak
+			}
+			g = max(g, now)
 		}
 	}
 	return uint16(h >> 16), g
 }
 
-// gradeAt returns the grade of the word that begins at i, which is one of these or none.
-func gradeAt(line []byte, i int, words []word) (g grade) {
+// shouts reports whether a word is in capitals, or a part of a name: NullPointerException, FailedMount.
+func shouts(line []byte, i int) bool {
+	named := i > 0 && isLetter(line[i-1])
+	for i++; i < len(line) && isLetter(line[i]) && !named; i++ {
+		named = line[i] < 'a'
+	}
+	return named
+}
+
+// gradeAt returns the grade of the word that begins at i, which is one of these or none, and whether it is a level.
+func gradeAt(line []byte, i int, words []word) (g grade, level bool) {
 	if i > 0 && isLetter(line[i-1]) && (line[i] >= 'a' || line[i-1] < 'a') {
-		return plain // in a word, and not the beginning of a part of a name: NullPointerException
+		return plain, false // in a word, and not the beginning of a part of a name: NullPointerException
 	}
 	for _, w := range words {
-		if end := i + len(w.text); w.grade > g && end <= len(line) && bytes.EqualFold(line[i:end], []byte(w.text)) && w.counts(line, i, end) {
-			g = w.grade
+		if end := i + len(w.text); (w.grade > g || w.use == asLevel) && end <= len(line) && bytes.EqualFold(line[i:end], []byte(w.text)) && w.counts(line, i, end) {
+			if w.use == asLevel {
+				level = true
+				if w.text[0] != 'w' {
+					continue // it tells of nothing wrong
+				}
+			}
+			g = max(g, w.grade)
 		}
 	}
-	return g
+	return g, level
 }
 
 // counts reports whether a word from i to end has its grade there.
@@ -155,6 +184,11 @@ func (w word) counts(line []byte, i, end int) bool {
 	case withTrue:
 		value := valueAfter(line, end)
 		return len(value) > 3 && bytes.EqualFold(value[:4], []byte("true"))
+	case withStatus:
+		value := bytes.TrimLeft(bytes.TrimLeft(line[end:], "0123456789."), `" `)
+		return digitsOf(value) == 3 && (value[0] == '5' || value[0] == '4' && i < 4)
+	case asLevel:
+		return isLevel(line, i, end)
 	case withSignal:
 		value := valueAfter(line, end)
 		return digitsOf(value) > 0 || len(value) > 3 && value[0] >= 'A' && value[0] <= 'Z' && value[1] >= 'A' && value[1] <= 'Z'
@@ -202,11 +236,28 @@ func valueAfter(line []byte, i int) []byte {
 	return rest
 }
 
+// levelWithin is how far from the beginning of a line its level is looked for.
+const levelWithin = 100
+
+// isLevel reports whether a word is the level of a log: INFO, [info], level=info, 7:3  warning, warning: unused.
+func isLevel(line []byte, i, end int) bool {
+	switch {
+	case i > levelWithin, end < len(line) && joins[line[end]], i > 0 && joins[line[i-1]]:
+		return false
+	case line[i] < 'a' && line[end-1] < 'a':
+		return true
+	case end < len(line) && line[end] == ':':
+		before := bytes.TrimRight(line[:i], " \t")
+		return len(before) == 0 || before[len(before)-1] == ':'
+	}
+	return standsAlone(line, i, end) || i > 0 && line[i-1] == '=' && end < len(line) && line[end] == ' '
+}
+
 // standsAlone reports whether a word is a value, and not a part of a sentence.
 func standsAlone(line []byte, i, end int) bool {
 	before := bytes.TrimRight(line[:i], `"'`)
 	after := bytes.TrimLeft(line[end:], `"'`)
-	begins := len(before) == 0 || bytes.IndexByte([]byte("\t|,=([>"), before[len(before)-1]) >= 0 || bytes.HasSuffix(before, []byte("  ")) || bytes.HasSuffix(before, []byte(":")) ||
+	begins := len(before) == 0 || bytes.IndexByte([]byte("\t|,=([>*"), before[len(before)-1]) >= 0 || bytes.HasSuffix(before, []byte("  ")) || bytes.HasSuffix(before, []byte(":")) ||
 		bytes.HasSuffix(before, []byte(": ")) || bytes.HasSuffix(before, []byte("| ")) || bytes.HasSuffix(before, []byte("│ ")) || bytes.HasSuffix(before, []byte(", "))
 	ends := len(after) == 0 || bytes.IndexByte([]byte("\t|,;)]}<"), after[0]) >= 0 || bytes.HasPrefix(after, []byte("  ")) || bytes.HasPrefix(after, []byte(" (")) || bytes.HasPrefix(after, []byte(" |")) || bytes.HasPrefix(after, []byte(" │"))
 	return begins && ends && (len(before) > 0 || len(after) > 0)
@@ -291,7 +342,9 @@ func hollowWord(value []byte) bool {
 		n++
 	}
 	switch string(bytes.ToLower(bytes.Trim(value[:n], `.`))) {
-	case "0", "none", "null", "nil", "false", "<nil>", "<none>", `""`, "''", "[]", "{}", "{", "[", `"0"`, "no", "off", "undefined", "[],":
+	case "no":
+		return n+1 >= len(value) || value[n] != ' ' || !isLetter(value[n+1]) // but: no configuration was found
+	case "0", "none", "null", "nil", "false", "<nil>", "<none>", `""`, "''", "[]", "{}", "{", "[", `"0"`, "off", "undefined", "[],":
 		return n > 0
 	}
 	return n == 1 && (value[0] == '{' || value[0] == '[')

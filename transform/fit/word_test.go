@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,27 @@ func TestGradesOfLines(t *testing.T) {
 		"path=/orders status=200 ms=3":                      plain,
 		"(code=exited, status=203/EXEC)":                    state,
 		"(code=killed, signal=KILL)":                        state,
+		"< HTTP/2 502":                                      state,
+		"< HTTP/1.1 404 Not Found":                          state,
+		"error: no configuration file provided":             wrong,
+		"errors: no":                                        plain,
+		`"GET /orders HTTP/1.1" 500 812 "-"`:                state,
+		`"GET /orders HTTP/1.1" 404 812 "-"`:                plain,
+		"Slave_SQL_Running: No":                             state,
+		"\tboth modified:   src/cart.ts":                    state,
+		"<<<<<<< HEAD":                                      state,
+		"52/74 Test #52: net ........***Timeout  60.02 sec": state,
+		"├── UNMET PEER DEPENDENCY react@17.0.2":            wrong,
+		// what the line itself says it is
+		"7:3  warning  Unexpected var, use let or const":   weak,
+		"a.c:7:3: warning: 'errno' is not used here":       weak,
+		"10:00:01 INFO [api] the list of errors is loaded": weak,
+		"level=info msg=\"failed jobs were counted\"":      weak,
+		"[INFO] BUILD FAILURE":                             wrong,
+		"WARN java.lang.IllegalStateException: closed":     wrong,
+		"INFO panic: no memory":                            grave,
+		"error: the level info is not allowed":             wrong,
+		"information about failed jobs":                    wrong,
 		// plans
 		"  # aws_db_instance.orders will be destroyed": grave,
 		"  # aws_db_instance.orders will be created":   plain,
@@ -133,11 +155,59 @@ func TestRowsThatStandOut(t *testing.T) {
 func TestItemsThatStandOut(t *testing.T) {
 	for name, item := range map[string]string{
 		"a value": `{"name":"n","phase_of":"amber"}`, "one more member": `{"name":"n","phase_of":"green","held":true}`, "another number": `{"name":"n","phase_of":"green","left":0}`,
-		"a state in it": `{"name":"n","phase_of":"green","status":{"containerStatuses":[{"state":{"waiting":{"reason":"CrashLoopBackOff"}}}]}}`,
+		"a state in its fields": `{"name":"n","phase_of":"green","properties":{"Status":{"type":"status","status":{"id":"7","name":"Blocked"}}}}`,
+		"a message":             `{"name":"n","phase_of":"green","message":"(service web) was unable to place a task"}`,
+		"another value in it":   `{"name":"n","phase_of":"green","spec":{"kind":{"colour":"amber"}}}`,
+		"a state in it":         `{"name":"n","phase_of":"green","status":{"containerStatuses":[{"state":{"waiting":{"reason":"CrashLoopBackOff"}}}]}}`,
 	} {
 		in := `{"items":[` + strings.Repeat(`{"name":"web","phase_of":"green"},`, 30) + item + "," + strings.Repeat(`{"name":"web","phase_of":"green"},`, 30) + `{"name":"last","phase_of":"green"}]}`
 		if out, _ := fitted([]byte(in), 350); !strings.Contains(string(out), `"n"`) {
 			t.Errorf("%s: %s", name, out)
+		}
+	}
+}
+
+// TestRowsOfHTMLThatStandOut checks tables of HTML: in lines, in one line, and with a row in several lines.
+func TestRowsOfHTMLThatStandOut(t *testing.T) {
+	for name, row := range map[string]string{
+		"a line":        "<tr><td>web-%d</td><td>%s</td></tr>\n",
+		"one line":      "<tr><td>web-%d<td>%s",
+		"several lines": "<tr class=\"row\">\n<td class=\"name\"><a href=\"#\">web-%d</a></td>\n<td>\n  <b>%s</b>\n</td>\n</tr>\n",
+		"capitals":      "<TR>\n<TD>web-%d\n<TD>%s\n",
+	} {
+		var in strings.Builder
+		in.WriteString("<table><tr><th>Name</th><th>How</th></tr>\n")
+		for i := range 90 {
+			how := "green"
+			if i == 55 {
+				how = "amber"
+			}
+			fmt.Fprintf(&in, row, i, how)
+		}
+		in.WriteString("</table>\n")
+		if out, _ := fitted([]byte(in.String()), in.Len()/4); !strings.Contains(string(out), "web-55") || !strings.Contains(string(out), "amber") {
+			t.Errorf("%s: %s", name, out)
+		}
+	}
+	for _, in := range []string{strings.Repeat("<td", 1<<20), strings.Repeat("<tr><td>", 1<<18), strings.Repeat("<table><td><", 1<<18), "<td><tr><td>"} {
+		oddRowsOf([]byte(in))
+	}
+}
+
+// TestNumbersThatStandOut checks which numbers of a column are much larger than the others.
+func TestNumbersThatStandOut(t *testing.T) {
+	for odd, usual := range map[string]string{"187G": "%dK", "7811Mi": "%dMi", "99.71%": "%d.12%", "91234": "%d", "4.1 GB": "%d MB", "100.0%": "0.0%"} {
+		var in strings.Builder
+		for i := range 80 {
+			size := strings.Replace(usual, "%d", strconv.Itoa(i*7%80+1), 1)
+			if i == 33 {
+				size = odd
+			}
+			fmt.Fprintf(&in, "web-%d\t%s\n", i, size)
+		}
+		p := New([]Part{{Text: []byte(in.String())}}, Options{Most: 10})
+		if s := p.survey(1); len(s.odd) == 0 || s.odd[0] != 33 || len(s.odd) > 5 {
+			t.Errorf("%s: rows %v", odd, s.odd)
 		}
 	}
 }

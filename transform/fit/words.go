@@ -1,6 +1,9 @@
 package fit
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // Protected reports whether a string must not be shortened because it is an
 // identifier, an address, a cursor, a date or base64. name is the name of its
@@ -48,7 +51,7 @@ var in64 = func() (b [256]bool) {
 
 // wrapped64 reports whether a line may be one of several of a long base64.
 func wrapped64(line []byte) bool {
-	if len(line) < 56 || len(line) > 128 {
+	if len(line) < 56 || len(line) > 128 || bytes.IndexByte(line, ' ') >= 0 {
 		return false
 	}
 	small, large, _, other := letters(line)

@@ -18,12 +18,15 @@ type writer struct {
 	*Plan
 	out   []byte
 	texts [][]byte // what is kept of each part, in out; nil if nothing is
+
+	numbered struct{ in, line uint32 } // the text of the last gap with a number, and that number
 }
 
 // write writes what is kept of each part, in place of what w wrote before. If
 // reading continues in a text inside a document, that text comes before the
 // parts.
 func (w *writer) write() {
+	w.numbered.in = 0
 	w.out, w.texts = w.out[:0], slices.Grow(w.texts[:0], len(w.parts)+1)
 	begin := 0
 	done := func() {
@@ -187,6 +190,9 @@ func (w *writer) shut(begin int, cut bool) {
 	}
 }
 
+// nearNumber is how many lines after the number of a gap another gap needs none: a reader finds it from there.
+const nearNumber = 16
+
 // gap writes a mark for the children from a up to b, which are missing. It
 // returns 1 if it wrote something, which counts as a child, and 0 if not. If
 // the mark is not shorter than the missing lines or pieces, gap writes these
@@ -213,11 +219,11 @@ func (w *writer) gap(n uint32, begin int, a, b uint32, k int) int {
 		}
 		mark = append(appendGap(append(mark, '"'), from, to-1), '"')
 	case at.kind == text:
-		last := w.at(b - 1).at
-		if b < end { // the last missing line includes the blank lines after it
-			last = w.at(b).at - 1
+		mark = append(mark, "…\n"...)
+		if len(missing) > len(mark) && (n != w.numbered.in || w.at(b-1).at-w.numbered.line > nearNumber) {
+			w.numbered.in, w.numbered.line = n, w.at(a).at
+			mark = append(strconv.AppendUint(mark[:len("…")], uint64(w.at(a).at), 10), '\n')
 		}
-		mark = append(appendGap(mark, int(w.at(a).at), int(last)), '\n')
 	default:
 		mark = fmt.Appendf(mark, " … %d characters … ", utf8.RuneCount(missing))
 		if b == end {
