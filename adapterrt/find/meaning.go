@@ -1,0 +1,316 @@
+package find
+
+import (
+	"strings"
+	"sync"
+)
+
+// meanings are what the words of a query mean.
+type meanings struct {
+	verbs    map[string]uint8    // the categories that a verb means, as bits, by its stem
+	synonyms map[string][]string // further words for a word, by its stem
+	phrases  map[string][]phrase // by the stem of their first word
+	known    map[string]bool     // all words of the list, by their stems
+}
+
+// phrase is several words that mean something together.
+type phrase struct {
+	words []string // stems
+	means []string
+}
+
+// maxGap is the largest number of other words between two words of a phrase, as in "give the customer
+// their money back".
+const maxGap = 3
+
+// meant is what words mean. It is made for the first search.
+var meant = sync.OnceValue(func() (m meanings) {
+	m.verbs, m.synonyms, m.phrases, m.known = map[string]uint8{}, map[string][]string{}, map[string][]phrase{}, map[string]bool{}
+	for _, v := range verbs {
+		var bits uint8
+		for _, c := range v.categories {
+			bits |= 1 << c
+		}
+		for w := range strings.FieldsSeq(v.words) {
+			m.verbs[stem(w)] = bits
+		}
+	}
+	for line := range strings.Lines(synonymText) {
+		words, others, _ := strings.Cut(line, ":")
+		var means []string
+		for o := range strings.FieldsSeq(others) {
+			means = append(means, stem(o))
+			m.known[stem(o)] = true
+		}
+		for w := range strings.FieldsSeq(words) {
+			if parts := strings.Split(w, "+"); len(parts) > 1 {
+				for i := range parts {
+					parts[i] = stem(parts[i])
+				}
+				m.phrases[parts[0]] = append(m.phrases[parts[0]], phrase{parts, means})
+				continue
+			}
+			s := stem(w)
+			m.known[s] = true
+			for _, o := range means {
+				if o != s {
+					m.synonyms[s] = append(m.synonyms[s], o)
+				}
+			}
+		}
+	}
+	return m
+})
+
+// verbs are the categories that verbs mean. The first verb of a query counts.
+var verbs = [...]struct {
+	words      string
+	categories []Category
+}{
+	{"get show list read see view fetch display find search look lookup check count tell download compare who which what where browse query retrieve inspect listen know", []Category{Read}},
+	{"create make new open write post draft file register comment", []Category{Create}},
+	{"send text email mail publish buy purchase order book draw generate issue refund pay log submit translate transcribe reply answer", []Category{Create, Execute, Update}},
+	{"add append attach upload invite copy fork give grant assign share import record", []Category{Create, Update}},
+	{"change edit update modify rename set put replace close reopen assign move mark lock star follow protect enable block ban save turn restore recover undo disable rotate renew extend pin", []Category{Update, Create, Execute}},
+	{"delete remove drop destroy erase clear trash unstar unfollow unlock unblock throw revoke unsubscribe", []Category{Delete, Update}},
+	{"run start stop cancel restart rerun retry trigger dispatch merge execute launch kick pause resume skip play end terminate hang shut reboot approve accept reject archive", []Category{Execute, Create, Update, Delete}},
+}
+
+// synonymText has words before the colon, and after it words that mean about the same. Words joined by + are
+// a phrase, which also has the meaning if there are a few words in between. They are general English
+// and words of the trade; an operation's own words belong into its aliases.
+const synonymText = `
+show display see view read fetch look inspect: get list retrieve
+get: list retrieve fetch read
+find query lookup: search list get
+look+for: search list get
+make new: create add
+open file raise report: create
+open: allow add update
+write: create
+who+can: permission access collaborator role
+who+am+i who+i+am: authenticated me current
+add attach: create
+put leave: create add set
+save store: put create update
+edit change modify alter adjust: update set
+set: update put create
+rename: update name
+remove erase drop destroy discard throw wipe: delete remove
+get+rid throw+away throw+out clean+up: delete remove prune
+delete: remove
+clean unused not+used free+space: prune cleanup delete unused
+trash bin: delete archive trash
+put+trash put+bin move+trash throw+trash: delete trash archive
+stop abort end halt terminate: cancel stop end terminate
+hang+up: end hangup terminate update
+turn+off switch+off: disable stop
+turn+on switch+on: enable start
+shut+down power+off: stop shutdown
+restart reboot: restart reboot action
+restart retry redo again: rerun restart
+start launch trigger kick fire execute begin: run dispatch start
+skip: next
+go+back undo revert: restore rollback revert undo previous
+bring+back get+back undelete recover: restore recover untrash undelete
+back+online roll+back: restore rollback revert
+money+back pay+back give+back reimburse: refund
+send+back: return refund
+copy duplicate clone: fork copy clone duplicate
+kick kick+out: remove kick
+ban: block
+block: ban
+unban: unblock
+invite: add invitation member
+sign+up register enrol enroll: create register signup account enroll
+log+in sign+in: login session token
+let+in allow permit: grant permission add allow
+give+access: grant permission collaborator share
+approve accept: review approve accept
+reject decline refuse deny: review decline reject deny
+answer reply respond: comment reply answer
+close finish complete resolve done shut finished: state update close complete transition
+done finished: status complete closed
+reopen: state update
+move transfer: update move transfer state transition
+mute silence: lock unsubscribe mute
+watch follow subscribe: subscription follow
+diff difference changed: compare
+join: membership join
+assign hand+over: assignee assign update
+book reserve: booking reservation create
+schedule plan: schedule create
+buy purchase order: create purchase order buy provision
+sell sold: order sale
+send: create post send
+share: shared link share collaboration permission invite
+publish online live: publish deploy
+print printed: log output
+draw paint: create generate image
+turn+into convert: convert transform create
+speech spoken talk voice: audio transcription speech
+translate: translation
+listen heard hear: play listen track recent
+happen happened: event activity log
+left+to+do still+to+do open+tasks: task incomplete
+how+many: count total statistic
+how+much: balance amount total usage stats cost price
+who+is+in: member user
+who+belongs: member user membership
+who: user member
+what+is+in inside content: item content list
+what+is+on: item list
+now currently right+now moment: current currently
+latest newest recent last: latest recent last
+old older earlier past: history version previous
+most best: top most
+repo: repository
+repository: repo
+org company organisation business: organization organisation company account
+pr prs: pull request
+merge: pull merge
+ticket bug task story card defect: issue
+issue: ticket
+person someone anyone somebody human teammate colleague coworker friend: user member collaborator person people contact
+member user: member user
+account profile login logged: user
+user: account
+me myself: authenticated me current
+note message remark feedback: comment
+comment note: comment story note
+conversation thread discussion chat: issue comment discussion conversation thread message
+channel room: channel conversation room
+group squad: team
+text sms: message sms send
+mail email: email mail message send
+message: msg chat
+call phone ring dial: call phone
+thumbs like liked emoji react: reaction
+favorite favourite like: star favorite
+remind reminder: reminder
+build ci pipeline job: workflow run action
+build job: build job workflow
+green red failed failing broken: status run
+deploy deployment rollout: deployment workflow deploy
+branch tag: ref branch
+push: protect protection
+sprint iteration: cycle
+table spreadsheet: database source
+row record entry: page item
+entry: record item
+record enter note+down: create add record
+file document: content file
+doc document: page document file
+folder dir directory: content tree folder directory
+paragraph text: block content
+picture photo screenshot drawing: image picture photo attachment
+screenshot: attachment file upload
+attach attachment: attachment attach upload
+song tune music: track song
+track: song
+band singer musician: artist
+artist: singer
+movie film: video title movie
+visitor visit viewer viewed looked seen: view traffic visit
+version: release tag revision
+revision: version
+column stage status: state status
+password credential: secret token
+access permission right allowed: permission access collaborator
+inbox alert: notification alert
+snippet: gist
+bookmark: star
+starred star: stargazer
+attachment binary download: asset download
+download: pull get export content
+pull: create download
+hook: webhook
+env environment: environment variable env
+variable: env
+certificate https ssl: tls ssl certificate
+dns domain+name: dns domain record
+history log: log commit event history
+log output console: log
+log+work log+hours log+time track+time hours: worklog time timesheet
+admin: owner member administrator
+team: team member
+about detail info: get info
+server machine computer box host: instance server node machine droplet host vm
+machine: node
+cluster: node
+vm: instance machine
+memory cpu ram: stats usage metric resource
+usage use: usage stats
+port: rule
+firewall: rule
+copies more: replica scale
+scale: replica
+disk drive: volume disk storage
+snapshot backup: snapshot backup
+site website homepage: site page
+customer client buyer: customer client user
+supplier vendor: contact vendor supplier
+contact: supplier customer
+employee staff worker: employee team member user staff
+bill: invoice bill
+invoice: bill
+money funds cash: balance payment money amount fund
+owe debt due outstanding: balance invoice due outstanding
+balance: account
+unpaid paid+yet: invoice outstanding due overdue
+paid pay: payment pay
+payment: pay
+discount voucher promo sale: coupon promotion discount
+coupon: promotion discount
+code: coupon
+price cost fee spent spend: price cost amount billing usage charge rate
+profit earn earned income revenue: profit loss income revenue report
+loss: profit
+stock store: inventory stock count
+item product goods article: product item catalog
+quantity left: count inventory quantity
+loyal loyalty points: loyalty reward
+subscription membership: subscription
+plan: subscription price plan
+meeting appointment: event meeting appointment calendar
+calendar: event
+vacation holiday time+off: leave absence holiday timeoff
+salary wage: payroll pay salary
+todo to+do chore errand: task todo
+task: todo
+weather temperature rain: forecast weather current
+forecast: weather
+route directions way: direction route
+near nearby around close+by: nearby search
+bounce bounced undelivered: bounce
+opened clicked: open click stats statistic
+unsubscribed unsubscribe never: suppression unsubscribe block
+spam junk: spam report
+statistics stats numbers figures: stats statistic metric analytics report
+report: report summary
+model: engine
+picture+from image+from: generation generate
+tomorrow yesterday today: date
+month monthly: month usage monthly
+language: language locale
+shipping delivery parcel package: shipment tracking delivery
+track: tracking
+review rating stars: review rating
+kid child: child
+car: vehicle
+flat house home: property listing
+hire job+opening: job candidate position
+applicant: candidate application
+lesson class: course class
+grade mark: grade score
+school student pupil: student
+doctor patient: patient practitioner
+light lamp: light switch device
+sensor device gadget: device sensor
+key: key token credential
+lock: lock
+logs: log
+error crash exception: error event issue
+outage incident: incident
+oncall on+call: oncall schedule
+`
