@@ -344,7 +344,7 @@ func newQuestion(query string) *question {
 				}
 			}
 		}
-		if (raw[i] == "my" || raw[i] == "our") && q.own(raw[i+1:]) {
+		if raw[i] == "me" || (raw[i] == "my" || raw[i] == "our") && q.own(raw[i+1:]) {
 			q.add(term{[]variant{{"me", w.weak}, {"authenticat", w.weak}, {"current", w.weak}}})
 			continue
 		}

@@ -313,4 +313,151 @@ logs: log
 error crash exception: error event issue
 outage incident: incident
 oncall on+call: oncall schedule
+set+up put+together: create add configure
+call+off: cancel delete
+put+off postpone delay: reschedule update snooze
+take+down take+off take+out: delete remove unpublish
+take+part attend: participant attendee
+take+back: revoke undo cancel
+tick tick+off check+off cross+off: complete check state
+fill+in fill+out hand+in: submit update
+look+up find+out: get search
+let+know inform tell: notify send notification
+let+go: delete remove
+keep+out: block deny
+lock+out suspend deactivate: suspend deactivate disable status block
+cut+off: disconnect disable
+ring+up: call create
+jot write+down: create note
+send+out: send publish
+go+on carry+on continue: resume continue
+start+over: restart
+again: retry rerun resend restart
+run+again try+again: rerun retry restart
+back+up: backup snapshot
+link+up hook+up connect: connect link integration
+disconnect: unlink disconnect delete
+bring+in pull+in: import
+get+out: export
+cash+out pay+out: payout
+top+up: topup credit
+stick pin: add pin
+drag: move update
+insert: add create
+put+into put+on: add insert create update
+take+from: remove delete
+combine join+together: merge combine
+split+up divide: split
+sort order+by: sort reorder
+check verify validate: verify validate check
+test try: test
+fix repair: update repair
+reset forgot+password change+password: password reset
+blocked: block
+hide: hide update privacy visibility
+private public visible: visibility privacy
+empty: clear empty purge
+guess predict: predict prediction
+summarize summary: summary
+explain why: detail error status
+subtitle caption: caption subtitle text track
+clip film footage video: video clip
+viewer audience: viewer user
+fan follower subscriber: follower subscriber
+follow: follow follower
+opinion say+about think: comment review feedback
+letter: message mail draft
+later: draft schedule
+newsletter campaign: campaign newsletter mailing
+mailing+list: list audience
+recipient addressee: recipient contact
+out+of+office: vacation absence
+diary agenda: calendar schedule
+free busy available: availability free busy slot
+slot: slot availability
+guest attendee invitee: attendee participant guest invitee registrant
+participant: attendee participant member
+webinar: webinar event
+label tag category: label tag category
+milestone deadline: due milestone date
+due: date
+owner: owner assignee
+reviewer approver: reviewer approver approval
+approval approve: approval reviewer approve
+secret: secret variable credential
+test: test check
+artifact: artifact file
+space: storage quota usage
+storage: storage quota bucket
+quota: limit quota usage
+limit: limit quota
+bucket: bucket object
+network: network subnet
+ip: ip address
+address: address location
+apikey api+key: key token
+event: event activity
+alarm alert: alert alarm incident
+metric graph chart: metric stats chart
+survey poll questionnaire: survey form poll
+form: form submission response
+answers replies: response reply answer submission
+faq help+page article: article page
+cart basket: cart basket checkout
+gift: gift
+tax vat: tax
+estimate quote offer: quote estimate offer
+transaction: transaction payment
+transfer wire: transfer payment
+bank: bank account
+credit+card debit+card: card payment method
+card: card payment
+trial: trial subscription
+upgrade downgrade: update plan subscription
+shift rota: shift schedule roster
+timesheet: time entry timesheet
+lead prospect: lead contact
+deal opportunity: deal opportunity
+place venue: place location venue
+hotel: hotel property accommodation
+flight plane: flight
+trip journey ride: trip ride route
+headline story: article news
+share: stock
+currency exchange+rate: currency rate exchange
+recipe dish meal: recipe meal food
+restaurant: restaurant venue business
+match game: game match fixture
+score result: score result
+player: player athlete
+podcast episode: podcast episode show
+album: album gallery
+gallery: album gallery
+cover thumbnail: thumbnail cover image
+avatar: avatar picture photo image
+thermostat heating: thermostat temperature
+password: password credential
+username: user
+location: location position
+translation: translate
+domain: domain zone
+owner: owner
+progress: status progress state
+health healthy alive: health status ping
+version: version
+update upgrade: update upgrade
+install: install add
+uninstall: uninstall delete remove
+enable activate: enable activate
+disable: disable deactivate
+renew extend: renew extend update
+expire: expiration expire
+verify confirm: confirm verify
+count: count total
+rate: rate rating
+vote: vote rate rating
+subscribe: subscription subscribe create
+unsubscribe: unsubscribe subscription delete remove
+stop+following: unfollow subscription delete
+stop+watching: unwatch unsubscribe stop
 `

@@ -103,7 +103,7 @@ var irregular = map[string]string{
 // stops are words that say nothing about an operation.
 var stops = setOf(`a an and are as at be by can could do does for from has have how i'd if in into is it its of off on or our
 	please should some that the their them then there these they this those to us want was we were what when where which will with would you your all any also am been being did
-	just let need up out my mine`)
+	just let need up out my mine i am`)
 
 func setOf(words string) map[string]bool {
 	set := map[string]bool{}
