@@ -1,6 +1,7 @@
 package find
 
 import (
+	"slices"
 	"strings"
 	"sync"
 )
@@ -8,6 +9,7 @@ import (
 // meanings are what the words of a query mean.
 type meanings struct {
 	verbs    map[string]uint8    // the categories that a verb means, as bits, by its stem
+	primary  map[string]Category // the first of these categories
 	synonyms map[string][]string // further words for a word, by its stem
 	phrases  map[string][]phrase // by the stem of their first word
 	known    map[string]bool     // all words of the list, by their stems
@@ -25,6 +27,7 @@ const maxGap = 3
 
 // meant is what words mean. It is made for the first search.
 var meant = sync.OnceValue(func() (m meanings) {
+	m.primary = map[string]Category{}
 	m.verbs, m.synonyms, m.phrases, m.known = map[string]uint8{}, map[string][]string{}, map[string][]phrase{}, map[string]bool{}
 	for _, v := range verbs {
 		var bits uint8
@@ -32,7 +35,9 @@ var meant = sync.OnceValue(func() (m meanings) {
 			bits |= 1 << c
 		}
 		for w := range strings.FieldsSeq(v.words) {
-			m.verbs[stem(w)] = bits
+			if m.verbs[stem(w)] |= bits; m.primary[stem(w)] == Any {
+				m.primary[stem(w)] = v.categories[0]
+			}
 		}
 	}
 	for line := range strings.Lines(synonymText) {
@@ -47,7 +52,12 @@ var meant = sync.OnceValue(func() (m meanings) {
 				for i := range parts {
 					parts[i] = stem(parts[i])
 				}
-				m.phrases[parts[0]] = append(m.phrases[parts[0]], phrase{parts, means})
+				list := m.phrases[parts[0]]
+				if i := slices.IndexFunc(list, func(p phrase) bool { return slices.Equal(p.words, parts) }); i >= 0 {
+					list[i].means = append(slices.Clip(list[i].means), means...)
+				} else {
+					m.phrases[parts[0]] = append(list, phrase{parts, means})
+				}
 				continue
 			}
 			s := stem(w)
@@ -67,13 +77,13 @@ var verbs = [...]struct {
 	words      string
 	categories []Category
 }{
-	{"get show list read see view fetch display find search look lookup check count tell download compare who which what where browse query retrieve inspect listen know", []Category{Read}},
-	{"create make new open write post draft file register comment", []Category{Create}},
-	{"send text email mail publish buy purchase order book draw generate issue refund pay log submit translate transcribe reply answer", []Category{Create, Execute, Update}},
-	{"add append attach upload invite copy fork give grant assign share import record", []Category{Create, Update}},
-	{"change edit update modify rename set put replace close reopen assign move mark lock star follow protect enable block ban save turn restore recover undo disable rotate renew extend pin", []Category{Update, Create, Execute}},
-	{"delete remove drop destroy erase clear trash unstar unfollow unlock unblock throw revoke unsubscribe", []Category{Delete, Update}},
-	{"run start stop cancel restart rerun retry trigger dispatch merge execute launch kick pause resume skip play end terminate hang shut reboot approve accept reject archive", []Category{Execute, Create, Update, Delete}},
+	{"get show list read see view fetch display find search look lookup check count tell download compare who which what where browse query retrieve inspect listen know return export verify validate preview estimate calculate predict track watch monitor hear", []Category{Read}},
+	{"create make new open write post draft file register comment insert remind generate plan schedule build setup deploy", []Category{Create, Execute}},
+	{"send text email mail publish buy purchase order book draw issue refund pay charge log submit translate transcribe reply answer convert notify call message request report", []Category{Create, Execute, Update}},
+	{"add append attach upload invite copy fork give grant assign share import record connect link subscribe join react vote rate tag label pin apply clone duplicate upsert", []Category{Create, Update, Execute}},
+	{"change edit update modify rename set put replace close reopen assign move mark lock star follow protect enable block ban save turn restore recover undo disable rotate renew extend patch adjust configure resize scale upgrade transfer transition mute hide unblock unban unlock activate deactivate complete finish fix reorder sort reset", []Category{Update, Create, Execute}},
+	{"delete remove drop destroy erase clear trash unstar unfollow throw revoke unsubscribe uninstall disconnect detach unlink empty purge prune leave unpublish wipe", []Category{Delete, Update, Execute}},
+	{"run start stop cancel restart rerun retry trigger dispatch merge execute launch kick pause resume skip play end terminate hang shut shutdown reboot approve accept reject decline archive confirm capture void expire rollback", []Category{Execute, Create, Update, Delete}},
 }
 
 // synonymText has words before the colon, and after it words that mean about the same. Words joined by + are
@@ -91,7 +101,7 @@ write: create
 who+can: permission access collaborator role
 who+am+i who+i+am: authenticated me current
 add attach: create
-put leave: create add set
+put leave: add set
 save store: put create update
 edit change modify alter adjust: update set
 set: update put create
@@ -103,6 +113,7 @@ clean unused not+used free+space: prune cleanup delete unused
 trash bin: delete archive trash
 put+trash put+bin move+trash throw+trash: delete trash archive
 stop abort end halt terminate: cancel stop end terminate
+end: complete finish
 hang+up: end hangup terminate update
 turn+off switch+off: disable stop
 turn+on switch+on: enable start
@@ -278,7 +289,7 @@ vacation holiday time+off: leave absence holiday timeoff
 salary wage: payroll pay salary
 todo to+do chore errand: task todo
 task: todo
-weather temperature rain: forecast weather current
+weather temperature rain snow sunny: forecast weather current observation
 forecast: weather
 route directions way: direction route
 near nearby around close+by: nearby search
@@ -344,7 +355,7 @@ top+up: topup credit
 stick pin: add pin
 drag: move update
 insert: add create
-put+into put+on: add insert create update
+put+into put+on put+in: add insert update
 take+from: remove delete
 combine join+together: merge combine
 split+up divide: split
@@ -460,4 +471,42 @@ subscribe: subscription subscribe create
 unsubscribe: unsubscribe subscription delete remove
 stop+following: unfollow subscription delete
 stop+watching: unwatch unsubscribe stop
+turn+off switch+off power+off: shutdown poweroff
+turn+on switch+on power+on: boot poweron
+popular favorite trending famous: best top trending popular
+similar like+this alike: similar related recommendation
+similar: recommendation
+about+topic: search
+random: random
+watch watcher: watcher subscriber
+big bigger large larger small smaller size: resize size
+traffic bandwidth: traffic bandwidth transfer usage
+spent spend: transaction expense
+deposit: deposit payment
+bank: institution
+institution: bank
+supported available: supported available
+dish: recipe
+cook: recipe ingredient
+calorie nutrition: nutrition nutrient
+wine drink: pairing
+suggest recommend: recommendation suggestion
+free+to: availability available status
+available: availability
+availability: available status
+admin: admin
+connect: create
+behind: add
+attach: add target
+target: attach
+logs: event
+look+like: detail get
+warning: alert
+boost retweet repost: reblog reshare repost
+concert gig performance: event
+performer: artist attraction
+take+payment: payment charge
+watched seen: played watched view
+scan: scan refresh
+bin: trash
 `
