@@ -125,11 +125,14 @@ func New(docs []Doc) *Index {
 			add(a, aliasWeight)
 		}
 		e.group = x.groupOf(add(d.Group, groupWeight))
-		for part := range strings.SplitSeq(d.Path, "/") {
+		for part := range strings.SplitSeq(strings.TrimSuffix(d.Path, ".json"), "/") {
 			if part == "" {
 				continue
 			}
-			if e.single = strings.HasPrefix(part, "{"); e.single {
+			if strings.HasPrefix(part, "{") { // the rest is a verb, as in /files/{id}:copy
+				_, part, _ = strings.Cut(part, "}:")
+			}
+			if e.single = part == ""; e.single {
 				continue
 			}
 			e.last = add(part, pathWeight)
@@ -183,15 +186,25 @@ func (x *Index) splitCompounds() {
 	for _, v := range x.vocabulary {
 		for i := part; len(v) >= least && i <= len(v)-part; i++ {
 			if a, b := stem(v[:i]), stem(v[i:]); is(a) && is(b) {
-				for _, p := range x.postings[v] {
-					p.weight *= compoundWeight
-					x.postings[a] = append(x.postings[a], p)
-					x.postings[b] = append(x.postings[b], p)
-				}
+				x.share(v, a)
+				x.share(v, b)
 				break
 			}
 		}
 	}
+}
+
+// share finds the operations that have the word whole by its part, too, if they do not have the part by itself.
+func (x *Index) share(whole, part string) {
+	own := x.postings[part]
+	list := slices.Clip(own)
+	for _, p := range x.postings[whole] {
+		if _, has := slices.BinarySearchFunc(own, p.doc, func(o posting, doc int32) int { return int(o.doc - doc) }); !has {
+			list = append(list, posting{p.doc, p.weight * compoundWeight})
+		}
+	}
+	slices.SortFunc(list, func(a, b posting) int { return int(a.doc - b.doc) })
+	x.postings[part] = list
 }
 
 // groupOf returns the index of the group whose name has these words.
