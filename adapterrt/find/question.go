@@ -129,14 +129,6 @@ func own(words []string) bool {
 // isPlural reports whether a word looks like the plural of a noun.
 func isPlural(w string) bool { return strings.HasSuffix(w, "s") && !strings.HasSuffix(stem(w), "s") }
 
-// asks are first words of questions about what there is, and quantities what may follow how in them.
-var (
-	asks       = setOf("who what whats which whose where when is are was were does did has")
-	states     = setOf("is are was were does did has") // their questions may be about one thing
-	quantities = setOf("many much long often far old big")
-	pronouns   = setOf("i we he she they you that which who where when while because") // begin a clause that says more
-)
-
 // longest returns the longest of the phrases that the words begin with, and where its words are.
 func longest(among []phrase, words []string) (found *phrase, at []int) {
 	for i := range among {

@@ -119,3 +119,25 @@ var endings = setOf("er or ion ation ition ment ship anc enc al ly abl ibl ity i
 
 // maxEnding is the length of the longest ending.
 const maxEnding = 5
+
+// verbs are the categories that verbs mean. The first verb of a query counts.
+var verbs = [...]struct {
+	words      string
+	categories []Category
+}{
+	{"get show list read see view fetch display find search look lookup check count tell download compare who which what where browse query retrieve inspect listen know return export verify validate preview estimate calculate predict track watch monitor hear", []Category{Read}},
+	{"create make new open write post draft file register comment insert remind generate plan schedule build setup deploy", []Category{Create, Execute}},
+	{"send text email mail publish buy purchase order book draw issue refund pay charge log submit translate transcribe reply answer convert notify call message request report", []Category{Create, Execute, Update}},
+	{"add append attach upload invite copy fork give grant assign share import record connect link subscribe join react vote rate tag label pin apply clone duplicate upsert", []Category{Create, Update, Execute}},
+	{"change edit update modify rename set put replace close reopen assign move mark lock star follow protect enable block ban save turn restore recover undo disable rotate renew extend patch adjust configure resize scale upgrade transfer transition mute hide unblock unban unlock activate deactivate complete finish fix reorder sort reset", []Category{Update, Create, Execute}},
+	{"delete remove drop destroy erase clear trash unstar unfollow throw revoke unsubscribe uninstall disconnect detach unlink empty purge prune leave unpublish wipe", []Category{Delete, Update, Execute}},
+	{"run start stop cancel restart rerun retry trigger dispatch merge execute launch kick pause resume skip play end terminate hang shut shutdown reboot approve accept reject decline archive confirm capture void expire rollback", []Category{Execute, Create, Update, Delete}},
+}
+
+// asks are first words of questions about what there is, and quantities what may follow how in them.
+var (
+	asks       = setOf("who what whats which whose where when is are was were does did has")
+	states     = setOf("is are was were does did has") // their questions may be about one thing
+	quantities = setOf("many much long often far old big")
+	pronouns   = setOf("i we he she they you that which who where when while because") // begin a clause that says more
+)
