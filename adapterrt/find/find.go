@@ -39,17 +39,11 @@ const (
 	restWeight    = 0.5
 )
 
-// The parameters of BM25, and how much less another word counts than that of the query.
+// The parameters of BM25, and how much less a part of a word of a description counts than the word.
 const (
 	saturation     = 1
 	normalization  = 0.7
-	phraseWeight   = 0.9  // what a phrase means
-	relatedWeight  = 0.8  // another form of the word, such as payment for pay
-	synonymWeight  = 0.6  // a word that means about the same
-	asideWeight    = 0.6  // a word of a clause, as in "the file that I sent"
-	selfWeight     = 0.5  // what "me" means
-	insideWeight   = 0.35 // a word of a phrase by itself
-	compoundWeight = 0.3  // a part of a word of the description
+	compoundWeight = 0.3
 )
 
 // The factors by which an operation fits better or worse than its words say.
@@ -69,9 +63,6 @@ const (
 	groupNamed   = 1.6  // the query names its group
 	otherGroup   = 0.5
 )
-
-// maxWords is the largest number of words of a query that count.
-const maxWords = 40
 
 // posting says that a word stands in an operation's description.
 type posting struct {
@@ -241,7 +232,7 @@ type Hit struct {
 // that accept allows; a nil accept allows all.
 func (x *Index) Search(query string, accept func(doc int) bool) []Hit {
 	q := newQuestion(query)
-	q.relate(x)
+	x.relate(q)
 	scores := make(map[int32]float64, 64)
 	best := map[int32]float64{}
 	for i := range q.terms {
@@ -329,6 +320,20 @@ func (x *Index) fit(e *entry, q *question) float64 {
 	summary, name := q.share(e.summary), q.share(e.name)
 	f *= leastShare + moreShare*max(summary, (summary+name)/2)
 	return f
+}
+
+// relate adds to each term of q the other forms of its word that x has.
+func (x *Index) relate(q *question) {
+	for i := range q.terms {
+		t := &q.terms[i]
+		if len(t.variants) == 0 || t.variants[0].weight < asideWeight {
+			continue
+		}
+		for _, r := range x.related(t.variants[0].word) {
+			t.variants = append(t.variants, variant{r, relatedWeight * t.variants[0].weight})
+			q.has[r] = true
+		}
+	}
 }
 
 // related returns the words of the index that are another form of word: payment of pay.

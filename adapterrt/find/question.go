@@ -5,6 +5,19 @@ import (
 	"strings"
 )
 
+// How much words count that a query does not have itself, or not by themselves.
+const (
+	phraseWeight  = 0.9  // what a phrase means
+	relatedWeight = 0.8  // another form of the word, such as payment for pay
+	synonymWeight = 0.6  // a word that means about the same
+	asideWeight   = 0.6  // a word of a clause, as in "the file that I sent"
+	selfWeight    = 0.5  // what "me" means
+	insideWeight  = 0.35 // a word of a phrase by itself
+)
+
+// maxWords is the largest number of words of a query that count.
+const maxWords = 40
+
 // question is a query that is prepared for ranking.
 type question struct {
 	terms   []term
@@ -156,20 +169,6 @@ func (q *question) add(t term) {
 	q.terms = append(q.terms, t)
 	for _, v := range t.variants {
 		q.has[v.word] = true
-	}
-}
-
-// relate adds to each term the other forms of its word that x has.
-func (q *question) relate(x *Index) {
-	for i := range q.terms {
-		t := &q.terms[i]
-		if len(t.variants) == 0 || t.variants[0].weight < asideWeight {
-			continue
-		}
-		for _, r := range x.related(t.variants[0].word) {
-			t.variants = append(t.variants, variant{r, relatedWeight * t.variants[0].weight})
-			q.has[r] = true
-		}
 	}
 }
 
