@@ -44,6 +44,7 @@ const (
 	saturation     = 1
 	normalization  = 0.7
 	compoundWeight = 0.3
+	synonymRarity  = 1.5 // how much rarer a synonym may count than the word of the query
 )
 
 // The factors by which an operation fits better or worse than its words say.
@@ -52,6 +53,7 @@ const (
 	rightKind    = 1.2  // the verb fits what it does
 	onlyVerb     = 1.05 // it has the verb of the query
 	wrongKind    = 0.6  // the verb does not fit what it does
+	noAnswer     = 0.4  // it does not read, and the query is a question
 	noVerb       = 1.25 // it reads, and the query has no verb
 	rightLast    = 1.1  // the query says what the path ends with
 	wrongLast    = 0.75
@@ -238,9 +240,13 @@ func (x *Index) Search(query string, accept func(doc int) bool) []Hit {
 	for i := range q.terms {
 		t := &q.terms[i]
 		clear(best)
+		most := math.Inf(1) // a rare word that stands for a frequent one says little more
 		for _, v := range t.variants {
 			list := x.postings[v.word]
-			rarity := math.Log(1 + (float64(len(x.docs)-len(list))+0.5)/(float64(len(list))+0.5))
+			rarity := min(most, math.Log(1+(float64(len(x.docs)-len(list))+0.5)/(float64(len(list))+0.5)))
+			if len(list) > 0 && v.weight == 1 {
+				most = rarity * synonymRarity
+			}
 			for _, p := range list {
 				length := 1 - normalization + normalization*x.docs[p.doc].length/x.average
 				tf := float64(p.weight) / length
@@ -293,8 +299,10 @@ func (x *Index) fit(e *entry, q *question) float64 {
 			f *= rightVerb
 		case q.verb&e.kinds != 0:
 			f *= rightKind
-		case does:
+		case does && !q.asks:
 			f *= onlyVerb
+		case q.asks:
+			f *= noAnswer
 		default:
 			f *= wrongKind
 		}

@@ -24,6 +24,7 @@ type question struct {
 	verb    uint8           // the categories that the query's verb means, as bits; 0 for no verb
 	acts    map[string]bool // the words of the verb
 	several map[string]bool // words that stand in the plural
+	asks    bool            // the query is a question
 	lists   bool            // the query asks what there is
 	has     map[string]bool // all words and what they mean
 	means   meanings
@@ -49,7 +50,7 @@ func newQuestion(query string) *question {
 	}
 	clause := 1 // where a clause may begin
 	if len(words) > 1 && (asks[words[0]] || words[0] == "how" && quantities[words[1]]) {
-		q.lists, q.verb, clause = !states[words[0]], 1<<Read, len(words)
+		q.asks, q.lists, q.verb, clause = true, !states[words[0]], 1<<Read, len(words)
 	}
 	weight, inside := 1.0, make([]bool, len(words)) // which words are part of a phrase
 	for i, s := range stems {
