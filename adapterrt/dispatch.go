@@ -98,6 +98,9 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 		return
 	}
 	if r.Failure = c.resolve(found.a, op); r.Failure == nil {
+		if at.lenient {
+			c.ReadTexts(wire.Limits{Depth: lim.depth - paramDepth, Text: lim.text, Elements: lim.elements, Unicode: true})
+		}
 		r.Failure = c.Validate(c.unknown)
 	}
 	r.Call.Repeated = c.env.repeated
@@ -127,6 +130,9 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 	c.single = at.single
 	c.perform(ctx, rt, req, r)
 }
+
+// paramDepth is the depth of a parameter's value in a request: {"params":{"name":…}}
+const paramDepth = 2
 
 // question returns the parameters of a call of introspect.
 func (c *call) question() *present.Question {

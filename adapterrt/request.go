@@ -15,6 +15,7 @@ type Endpoint struct {
 	Category file.Category
 	tool     string // the name of the MCP tool that was called; "" for a plain endpoint
 	single   bool   // the tool calls this one operation, so that its arguments are the parameters
+	lenient  bool   // values that are sent as text are read
 }
 
 // Request is one request to an operation.

@@ -38,7 +38,7 @@ func (rt *Runtime) CallTool(ctx context.Context, name string, req *Request) (Res
 	}
 	inner := *req
 	inner.Body = wire.Members(make([]byte, 0, len(req.Body)+len(u.operation)+32)).Str("operation", u.operation).Raw("params", req.Body).End()
-	at.single = true
+	at.single, at.lenient = true, v.mode == present.Discrete // 001 §11.4 binds the other modes
 	r := rt.Dispatch(ctx, at, &inner)
 	r.alone = true
 	if one, _ := v.scopes[at.Adapter].find([]byte(u.operation[len(at.Adapter)+1:])); one.op != nil {

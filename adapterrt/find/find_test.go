@@ -87,11 +87,11 @@ func (s *score) ask(t *testing.T, x *Index, c *corpus, query string, wanted []st
 	hits := x.Search(query, nil)
 	at := slices.IndexFunc(hits, func(h Hit) bool { return slices.Contains(wanted, c.ids[h.Doc]) })
 	s.of++
-	if at >= 0 && at < 5 {
-		s.five++
-	}
 	if at >= 0 && at < 10 {
 		s.ten++
+	}
+	if at >= 0 && at < 5 {
+		s.five++
 		return
 	}
 	t.Logf("%q has place %d, behind:", query, at+1)

@@ -2,7 +2,6 @@ package find
 
 import (
 	"strings"
-	"sync"
 	"unicode"
 )
 
@@ -95,14 +94,16 @@ func undouble(w string) string {
 
 // irregular are words that stem would not recognize as another form of the same word.
 var irregular = map[string]string{
-	"people": "person", "children": "child", "left": "leave", "wrote": "write", "written": "write", "ran": "run", "got": "get",
+	"people": "person", "children": "child", "wrote": "write", "written": "write", "ran": "run", "got": "get",
 	"made": "mak", "logged": "login", "signed": "login", "sent": "send", "found": "find", "shown": "show", "went": "go", "repos": "repo", "prs": "pr", "running": "run", "status": "status",
+	"bought": "buy", "paid": "pay", "sold": "sell", "gave": "give", "given": "give", "took": "take", "taken": "take", "broke": "break", "spent": "spend", "drew": "draw", "drawn": "draw",
+	"lost": "lose", "kept": "keep", "began": "begin", "chose": "choose", "heard": "hear", "met": "meet", "told": "tell", "men": "man", "women": "woman", "news": "news", "series": "series", "analyses": "analysis",
 }
 
 // stops are words that say nothing about an operation.
 var stops = setOf(`a an and are as at be by can could do does for from has have how i'd if in into is it its of off on or our
 	please should some that the their them then there these they this those to us want was we were what when where which will with would you your all any also am been being did
-	just let need up out`)
+	just let need up out my mine i am`)
 
 func setOf(words string) map[string]bool {
 	set := map[string]bool{}
@@ -112,118 +113,31 @@ func setOf(words string) map[string]bool {
 	return set
 }
 
-// meant is what words mean. It is made for the first search.
-var meant = sync.OnceValue(func() (m meanings) {
-	m.verbs, m.synonyms = map[string]uint8{}, map[string][]string{}
-	for _, v := range [...]struct {
-		words      string
-		categories []Category
-	}{
-		{"get show list read see view fetch display find search look lookup check count tell download compare who which what browse query", []Category{Read}},
-		{"create make new open write post publish draft file", []Category{Create}},
-		{"add append attach upload invite copy fork", []Category{Create, Update}},
-		{"change edit update modify rename set put replace close reopen assign move mark lock star follow protect enable block ban save", []Category{Update, Create}},
-		{"delete remove drop destroy erase clear trash unstar unfollow unlock unblock throw", []Category{Delete, Update}},
-		{"run start stop cancel restart rerun retry trigger dispatch merge execute launch kick", []Category{Execute, Create, Update}},
-	} {
-		var bits uint8
-		for _, c := range v.categories {
-			bits |= 1 << c
-		}
-		for _, w := range strings.Fields(v.words) {
-			m.verbs[stem(w)] = bits
-		}
-	}
-	for line := range strings.Lines(synonymText) {
-		words, others, _ := strings.Cut(line, ":")
-		for _, w := range strings.Fields(words) {
-			for _, o := range strings.Fields(others) {
-				m.synonyms[stem(w)] = append(m.synonyms[stem(w)], stem(o))
-			}
-		}
-	}
-	return m
-})
+// endings are what forms of a word have in place of each other, behind what stem leaves: pay and
+// payment, invit and invitation, react and reactor.
+var endings = setOf("er or ion ation ition ment ship anc enc al ly abl ibl ity iv y ant ent ing ist ee at iz")
 
-// meanings are what the words of a query mean.
-type meanings struct {
-	verbs map[string]uint8 // the categories that a verb means, as bits; the first verb of a query counts
-	// synonyms are further words for a word of a query, by its stem. They are general English
-	// and words of the trade; an operation's own words belong into its aliases.
-	synonyms map[string][]string
+// maxEnding is the length of the longest ending.
+const maxEnding = 5
+
+// verbs are the categories that verbs mean. The first verb of a query counts.
+var verbs = [...]struct {
+	words      string
+	categories []Category
+}{
+	{"get show list read see view fetch display find search look lookup check count tell download compare who which what where browse query retrieve inspect listen know return export verify validate preview estimate calculate predict track watch monitor hear", []Category{Read}},
+	{"create make new open write post draft file register comment insert remind generate plan schedule build setup deploy", []Category{Create, Execute}},
+	{"send text email mail publish buy purchase order book draw issue refund pay charge log submit translate transcribe reply answer convert notify call message request report", []Category{Create, Execute, Update}},
+	{"add append attach upload invite copy fork give grant assign share import record connect link subscribe join react vote rate tag label pin apply clone duplicate upsert", []Category{Create, Update, Execute}},
+	{"change edit update modify rename set put replace close reopen assign move mark lock star follow protect enable block ban save turn restore recover undo disable rotate renew extend patch adjust configure resize scale upgrade transfer transition mute hide unblock unban unlock activate deactivate complete finish fix reorder sort reset", []Category{Update, Create, Execute}},
+	{"delete remove drop destroy erase clear trash unstar unfollow throw revoke unsubscribe uninstall disconnect detach unlink empty purge prune leave unpublish wipe", []Category{Delete, Update, Execute}},
+	{"run start stop cancel restart rerun retry trigger dispatch merge execute launch kick pause resume skip play end terminate hang shut shutdown reboot approve accept reject decline archive confirm capture void expire rollback", []Category{Execute, Create, Update, Delete}},
 }
 
-// synonymText has words before the colon, and after it words that mean about the same.
-const synonymText = `
-show display see view read fetch look inspect: get list
-find query lookup: search list get
-make new: create add
-open file raise report: create
-write: create update
-add attach: create
-put leave: create add set
-save store: put create update
-edit change modify alter adjust: update set
-set: update put
-remove erase drop destroy discard throw wipe: delete remove
-delete: remove
-trash bin: delete archive trash
-stop abort end halt: cancel stop
-restart retry redo: rerun restart
-start launch trigger kick fire execute: run dispatch start
-copy duplicate clone: fork copy
-ban: block
-unban: unblock
-invite: add invitation
-approve accept: review approve accept
-reject decline refuse: review decline
-answer reply respond: comment reply
-close finish complete resolve done shut: state update close complete
-reopen: state update
-move transfer: update move transfer state
-mute silence: lock unsubscribe
-watch follow subscribe: subscription follow
-diff difference changed: compare
-join: membership
-repo: repository
-repository: repo
-org company organisation: organization
-pr prs: pull request
-merge: pull merge
-ticket bug task story card defect: issue
-person someone anyone human teammate colleague: user member collaborator
-member user: member user
-account profile login logged: user
-me my mine myself i: authenticated me
-note message remark feedback: comment
-conversation thread discussion: issue comment discussion
-build ci pipeline job: workflow run action
-green red failed failing broken: status run
-deploy deployment: deployment workflow
-branch tag: ref branch
-sprint iteration: cycle
-table spreadsheet: database source
-row record entry: page item
-file document: content file
-doc: page document
-folder dir directory: content tree
-paragraph text: block content
-picture photo: image
-visitor visit viewer viewed looked seen: view traffic
-version: release tag
-column stage status: state status
-password credential: secret token
-access permission right allowed: permission access collaborator
-inbox alert: notification alert
-snippet: gist
-bookmark: star
-favorite favourite like: star
-attachment binary download: asset download
-hook: webhook
-env environment: environment variable
-history log: log commit event
-admin: owner member
-group squad: team
-team: team member
-about detail info: get
-`
+// asks are first words of questions about what there is, and quantities what may follow how in them.
+var (
+	asks       = setOf("who what whats which whose where when is are was were does did has")
+	states     = setOf("is are was were does did has") // their questions may be about one thing
+	quantities = setOf("many much long often far old big")
+	pronouns   = setOf("i we he she they you that which who where when while because") // begin a clause that says more
+)

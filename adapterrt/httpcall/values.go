@@ -79,6 +79,22 @@ func (c *Call) Validate(unknown []string) *failure.Failure {
 	return nil
 }
 
+// ReadTexts reads values that were sent as text although the parameter's type is another, and warns of
+// each: models send JSON inside a string, and numbers and booleans in quotes.
+func (c *Call) ReadTexts(lim wire.Limits) {
+	for i, p := range c.Op.Params {
+		v := &c.Values[i]
+		if v.Kind < wire.String {
+			continue
+		}
+		v.Raw = p.ReadText(v.Raw, lim, p.Name, func(at, expected string) {
+			c.Warn(failure.Notice{Code: "VALIDATION_SENT_AS_TEXT_WARNING", Message: "Parameter '" + at + "' was sent as text and read as " + expected + ". Send it as " + expected + ".",
+				Details: wire.Members(nil).Str("param_name", at).Str("expected_type", expected).End(), Severity: "low"})
+		})
+		v.Kind = wire.KindOf(v.Raw)
+	}
+}
+
 // lacks reports whether parameter i has no value. null is a value only if the parameter's types
 // include null.
 func (c *Call) lacks(i int) bool {
