@@ -39,6 +39,7 @@ const (
 type Param struct {
 	Definition
 	Name     string
+	key      string // its name in schemas, if Name is none that providers of models accept
 	Wire     string
 	QueryKey string // Wire, encoded for a query
 	BodyKey  string // "Wire": with quotes and colon, for parameters in a body
@@ -256,7 +257,7 @@ func (c *checker) definition(n *node, path string, depth int, d *Definition) boo
 		} else {
 			c.misspelt(i, path+".items", shapeKeys, &valueBlock)
 			if e := new(Definition); c.definition(i, path+".items", depth, e) {
-				d.Items, d.Sensitive = e, d.Sensitive || e.Sensitive
+				d.Items, d.Sensitive, d.renamed = e, d.Sensitive || e.Sensitive, e.renamed
 			}
 		}
 	}
@@ -319,6 +320,7 @@ func (c *checker) properties(n *node, path string, depth int, d *Definition) {
 		}
 	}
 	d.Properties = &list
+	d.setKeys()
 }
 
 func (c *checker) limit(n *node, path, key string, d *Definition) *Bound {

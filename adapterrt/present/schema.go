@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -39,7 +40,11 @@ func inputSchemaOf(op *file.Operation, v guard.Verdict) []byte {
 		if d.MinLength == 1 {
 			d.MinLength = -1 // a model knows that a name is not empty, and reads this with every request
 		}
-		o := schemaMembers(wire.Members(nil), &d)
+		var notes []string
+		if p.Key() != p.Name {
+			notes = append(notes, sentAs+p.Wire)
+		}
+		o := inputMembers(wire.Members(nil), &d, notes)
 		if r := op.Fields; r != nil && i == r.Fields {
 			o = wire.Members([]byte(fieldsSchema))
 		} else if r != nil && i == r.Preset {
@@ -52,9 +57,9 @@ func inputSchemaOf(op *file.Operation, v guard.Verdict) []byte {
 		if p.Fallback != nil {
 			o = o.Raw("default", p.Fallback)
 		}
-		props = props.Raw(p.Name, o.End())
+		props = props.Raw(p.Key(), o.End())
 		if p.Required {
-			required = append(required, p.Name)
+			required = append(required, p.Key())
 		}
 	}
 	for _, t := range tokensOf(op, v) {
@@ -117,13 +122,34 @@ func withBounds(o wire.Members, d *file.Definition) wire.Members {
 
 // schemaMembers appends the members of the schema of d to o.
 func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
+	return valueMembers(o, d, nil, func(p *file.Property) string { return p.Name })
+}
+
+// inputMembers is schemaMembers for what a model writes: names that providers of models refuse are replaced, and the
+// description of a member has its own. notes are added to the description of the value.
+func inputMembers(o wire.Members, d *file.Definition, notes []string) wire.Members {
+	return valueMembers(o, d, notes, (*file.Property).Key)
+}
+
+// sentAs begins the note about a value that has another name in the request.
+const sentAs = "sent as "
+
+// valueMembers appends the members of the schema of d to o, with the names that key returns for members of objects.
+func valueMembers(o wire.Members, d *file.Definition, notes []string, key func(*file.Property) string) wire.Members {
 	if d.Also == 0 {
 		o = o.Str("type", d.Type.String())
 	} else {
 		o = o.Strs("type", append([]string{d.Type.String()}, d.Also.Names()...))
 	}
-	if d.Description != "" {
-		o = o.Str("description", shortened(d.Description, maxParamDescription))
+	valid := ""
+	if d.Pattern != nil {
+		var ok bool
+		if valid, ok = pattern.ECMA(d.Pattern.String()); !ok {
+			notes = append(notes, "pattern, in RE2 syntax: "+d.Pattern.String())
+		}
+	}
+	if description := noted(d.Description, notes); description != "" {
+		o = o.Str("description", description)
 	}
 	if len(d.Enum) > 0 {
 		values := d.Allowed()
@@ -133,15 +159,15 @@ func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
 		o = o.Raw("enum", values)
 	}
 	o = withBounds(o, d)
-	if d.Pattern != nil && isPortable(d.Pattern.String()) {
-		o = o.Raw("pattern", clean.EscapeHidden(wire.AppendQuoted(nil, d.Pattern.String())))
+	if valid != "" {
+		o = o.Raw("pattern", clean.EscapeHidden(wire.AppendQuoted(nil, valid)))
 	}
 	if d.Format != "" {
 		o = o.Str("format", d.Format)
 	}
 	switch {
 	case d.Items != nil:
-		o = o.Raw("items", schemaMembers(wire.Members(nil), d.Items).End())
+		o = o.Raw("items", valueMembers(wire.Members(nil), d.Items, nil, key).End())
 	case d.Type == file.TypeArray: // some APIs of models refuse an array without items
 		o = o.Raw("items", []byte("{}"))
 	}
@@ -150,9 +176,14 @@ func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
 		var required []string
 		for i := range *d.Properties {
 			e := &(*d.Properties)[i]
-			list = list.Raw(e.Name, schemaMembers(wire.Members(nil), &e.Definition).End())
+			name := key(e)
+			var notes []string
+			if name != e.Name {
+				notes = append(notes, sentAs+e.Name)
+			}
+			list = list.Raw(name, valueMembers(wire.Members(nil), &e.Definition, notes, key).End())
 			if e.Required {
-				required = append(required, e.Name)
+				required = append(required, name)
 			}
 		}
 		o = o.Raw("properties", list.End())
@@ -161,25 +192,6 @@ func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
 		}
 	}
 	return o
-}
-
-// isPortable reports whether an RE2 expression means the same in ECMA-262, which JSON Schema
-// uses (https://json-schema.org/draft/2020-12/json-schema-core#section-6.4). It may reject one
-// that does; the runtime checks the pattern in any case.
-func isPortable(pattern string) bool {
-	for i := 0; i < len(pattern); i++ {
-		rest := pattern[i:]
-		switch {
-		case strings.HasPrefix(rest, "(?") && !strings.HasPrefix(rest, "(?:"), strings.HasPrefix(rest, "[[:"), strings.HasPrefix(rest, "[^[:"):
-			return false
-		case pattern[i] == '\\' && i+1 < len(pattern):
-			if strings.IndexByte("AzQECapPxG", pattern[i+1]) >= 0 {
-				return false
-			}
-			i++
-		}
-	}
-	return true
 }
 
 // shortened returns text with at most the given number of characters. It cuts at a space.
@@ -192,4 +204,16 @@ func shortened(text string, most int) string {
 		text = text[:i]
 	}
 	return strings.TrimRight(text, " ,;:.") + "…"
+}
+
+// maxNote is the largest number of characters of what is added to a description.
+const maxNote = 300
+
+// noted returns a description, cut to its usual length, with notes behind it.
+func noted(description string, notes []string) string {
+	text := shortened(description, maxParamDescription)
+	for _, note := range notes {
+		text = strings.TrimLeft(text+" ("+clean.Text(note, maxNote)+")", " ")
+	}
+	return text
 }
