@@ -20,8 +20,8 @@ func (p *Param) Key() string { return cmp.Or(p.key, p.Name) }
 // Key returns the name of the member in the input schemas of tools.
 func (p *Property) Key() string { return cmp.Or(p.key, p.Name) }
 
-// isKey reports whether providers of models accept a name in a schema: ^[a-zA-Z0-9_.-]{1,64}$
-func isKey(name string) bool {
+// IsKey reports whether providers of models accept a name in a schema: ^[a-zA-Z0-9_.-]{1,64}$
+func IsKey(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '_' && c != '.' && c != '-' {
 			return false
@@ -34,7 +34,7 @@ func isKey(name string) bool {
 // the others. They depend on nothing but the names, and differ from each other and from all names. There are none if all names
 // are valid.
 func keys(names []string) []string {
-	if !slices.ContainsFunc(names, func(name string) bool { return !isKey(name) }) {
+	if !slices.ContainsFunc(names, func(name string) bool { return !IsKey(name) }) {
 		return nil
 	}
 	out := make([]string, len(names))
@@ -55,7 +55,7 @@ func keys(names []string) []string {
 		}
 	}
 	for i, name := range names {
-		if isKey(name) {
+		if IsKey(name) {
 			continue
 		}
 		key := plainKey(name)
@@ -82,7 +82,7 @@ func plainKey(name string) string {
 	var b strings.Builder
 	before := ' '
 	for _, r := range name {
-		valid := r < 0x80 && isKey(string(r))
+		valid := r < 0x80 && IsKey(string(r))
 		switch {
 		case !valid, len(name) > maxKey && (r == '.' || r == '-'):
 			r = '_'

@@ -29,10 +29,12 @@ const (
 // the number of lists directly around it.
 func (m *mapper) define(n *node, depth, lists int) *definition {
 	mark := len(m.stack)
+	m.inside++
 	s := m.shape(n)
 	m.stack = append(m.stack, s.refs...)
 	d := m.definition(s, depth, lists)
 	m.stack = m.stack[:mark]
+	m.inside--
 	return d
 }
 
@@ -212,6 +214,12 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 	}
 	if left > 0 {
 		m.weak("members beyond 200, or with names that are not visible, are not described")
+	}
+	for _, p := range d.props {
+		if p.name == s.tag && p.typ == "string" {
+			p.variants = s.variants
+			p.keepVariants()
+		}
 	}
 }
 

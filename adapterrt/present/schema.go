@@ -44,7 +44,10 @@ func inputSchemaOf(op *file.Operation, v guard.Verdict) []byte {
 		if p.Key() != p.Name {
 			notes = append(notes, sentAs+p.Wire)
 		}
-		o := inputMembers(wire.Members(nil), &d, notes)
+		o := valueMembers(wire.Members(nil), &d, notes, true)
+		if d.Variants != nil {
+			o = told(o, &d, func(name string) string { return keyOf(op, name) })
+		}
 		if r := op.Fields; r != nil && i == r.Fields {
 			o = wire.Members([]byte(fieldsSchema))
 		} else if r != nil && i == r.Preset {
@@ -122,20 +125,16 @@ func withBounds(o wire.Members, d *file.Definition) wire.Members {
 
 // schemaMembers appends the members of the schema of d to o.
 func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
-	return valueMembers(o, d, nil, func(p *file.Property) string { return p.Name })
-}
-
-// inputMembers is schemaMembers for what a model writes: names that providers of models refuse are replaced, and the
-// description of a member has its own. notes are added to the description of the value.
-func inputMembers(o wire.Members, d *file.Definition, notes []string) wire.Members {
-	return valueMembers(o, d, notes, (*file.Property).Key)
+	return valueMembers(o, d, nil, false)
 }
 
 // sentAs begins the note about a value that has another name in the request.
 const sentAs = "sent as "
 
-// valueMembers appends the members of the schema of d to o, with the names that key returns for members of objects.
-func valueMembers(o wire.Members, d *file.Definition, notes []string, key func(*file.Property) string) wire.Members {
+// valueMembers appends the members of the schema of d to o. notes are added to its description. input says that a model writes the
+// value: then names that providers of models refuse are replaced, the description of a member has its own, and the variants of
+// objects are told.
+func valueMembers(o wire.Members, d *file.Definition, notes []string, input bool) wire.Members {
 	if d.Also == 0 {
 		o = o.Str("type", d.Type.String())
 	} else {
@@ -167,21 +166,30 @@ func valueMembers(o wire.Members, d *file.Definition, notes []string, key func(*
 	}
 	switch {
 	case d.Items != nil:
-		o = o.Raw("items", valueMembers(wire.Members(nil), d.Items, nil, key).End())
+		o = o.Raw("items", valueMembers(wire.Members(nil), d.Items, nil, input).End())
 	case d.Type == file.TypeArray: // some APIs of models refuse an array without items
 		o = o.Raw("items", []byte("{}"))
 	}
 	if d.Properties != nil {
 		list := wire.Members(nil)
 		var required []string
+		var variants []byte
 		for i := range *d.Properties {
 			e := &(*d.Properties)[i]
-			name := key(e)
+			name := e.Name
 			var notes []string
-			if name != e.Name {
-				notes = append(notes, sentAs+e.Name)
+			if input && e.Key() != name {
+				name, notes = e.Key(), append(notes, sentAs+name)
 			}
-			list = list.Raw(name, valueMembers(wire.Members(nil), &e.Definition, notes, key).End())
+			member := valueMembers(wire.Members(nil), &e.Definition, notes, input)
+			if input && e.Variants != nil {
+				if branches := branchesOf(*d.Properties, e); branches != nil {
+					variants = branches
+				} else {
+					member = told(member, &e.Definition, func(name string) string { return sibling(*d.Properties, name) })
+				}
+			}
+			list = list.Raw(name, member.End())
 			if e.Required {
 				required = append(required, name)
 			}
@@ -189,6 +197,9 @@ func valueMembers(o wire.Members, d *file.Definition, notes []string, key func(*
 		o = o.Raw("properties", list.End())
 		if required != nil {
 			o = o.Strs("required", required)
+		}
+		if variants != nil {
+			o = o.Raw("oneOf", variants)
 		}
 	}
 	return o
