@@ -26,7 +26,7 @@ type Definition struct {
 	Format      string
 	Items       *Definition
 	Properties  *[]Property // of an object, nil for any
-	Variants    []Variant   // of the object that has this value; for tools, and not checked
+	Forms       []Form      // of an object; for the model, and not checked
 	Type        ParamType
 	Also        TypeSet // other valid types
 	Sensitive   bool

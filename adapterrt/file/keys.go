@@ -127,16 +127,48 @@ func (d *Definition) setKeys() {
 	}
 }
 
-// Own returns the arguments of a call, with the file's names of parameters and members in place of the keys that schemas have
-// for them. Of a parameter that has such a key, the API's name is replaced, too. args is a valid JSON text; Own returns it
+// Own returns the arguments of a call as the file describes them. Members of the body that are written beside each other are put
+// into the body, if it is one parameter. They have the file's names of parameters and members in place of the keys that schemas have
+// for them; of a parameter that has such a key, the API's name is replaced, too. args is a valid JSON text; Own returns it
 // itself if there is nothing to replace. If a value is given under two names, twice is one of them.
 func (op *Operation) Own(args []byte) (own []byte, twice string) {
-	if !op.renamed || wire.KindOf(wire.Trim(args)) != wire.Object {
+	if wire.KindOf(wire.Trim(args)) != wire.Object {
+		return args, ""
+	}
+	args = op.inBody(args)
+	if !op.renamed {
 		return args, ""
 	}
 	r := &renaming{op: op}
 	own = r.object(make([]byte, 0, len(args)+256), wire.Trim(args), op.own)
 	return own, r.twice
+}
+
+// inBody returns arguments with those that are no parameters, but members of the object that is the whole body, in that object.
+// It returns args itself if there are none, if others are neither, or if there is a body already.
+func (op *Operation) inBody(args []byte) []byte {
+	if op.Request == nil || op.Request.Whole < 0 || op.Params[op.Request.Whole].Properties == nil {
+		return args
+	}
+	body := op.Params[op.Request.Whole]
+	beside, inside := wire.Members(nil), wire.Members(nil)
+	known := true
+	wire.Each(wire.Trim(args), func(member, v []byte) bool {
+		name := string(member)
+		if _, p := op.own(name); p != nil || strings.HasPrefix(name, "_") {
+			known = p != &body.Definition
+			beside = beside.Raw(name, v)
+		} else {
+			_, d := body.own(name)
+			known = d != nil
+			inside = inside.Raw(name, v)
+		}
+		return known
+	})
+	if !known || len(inside) == 0 {
+		return args
+	}
+	return beside.Raw(body.Name, inside.End()).End()
 }
 
 // renaming is the state of Own.

@@ -95,7 +95,7 @@ var valueBlock = block{"operations.CATEGORY[].params.NAME", "", []key{
 	{"items", "map", "", "The elements of an array."},
 	{"properties", "map", "", "The members of an object by name, up to four levels deep. Members that are not described are sent unchanged."},
 	{"sensitive", "boolean", "false", "The value is a secret: no error, preview or question shows it."},
-	{"variants", "map", "", "Of a string with an `enum` that says of which form the object is: for values of it, the members beside it that only objects of some forms have, and whether each of that form must have them: `{cat: {claws: true, age: false}}`. Schemas tell it; it is not checked."},
+	{"one_of", "list of maps", "", "The forms that an object may have, up to 200. Each has the members that not all forms have: true if an object of that form must have it, false if it may, or the text that it has then: `[{kind: cat, claws: true}, {kind: dog, pack: false}]`. The model reads it; it is not checked."},
 }}
 
 var propertyBlock = block{"operations.CATEGORY[].params.NAME.properties.NAME", "Beside these, the keys of a value.", []key{
@@ -264,7 +264,7 @@ func (c *checker) definition(n *node, path string, depth int, d *Definition) boo
 	}
 	c.properties(n, path, depth, d)
 	c.enum(n, path, d)
-	c.variants(n, path, d)
+	c.forms(n, path, d)
 	d.Constrained = d.Enum != nil || d.Minimum != nil || d.Maximum != nil || d.MinLength >= 0 || d.MaxLength >= 0 || d.Pattern != nil || d.Items != nil || d.Properties != nil
 	return true
 }

@@ -104,8 +104,7 @@ func (m *mapper) wholeBody(b *rawBody, d *definition) {
 
 func (m *mapper) jsonBody(b *rawBody, c media) {
 	s := m.shape(c.schema)
-	if s.plainType() != "object" || len(s.props) == 0 || s.wide || s.tag != "" && len(s.props)+len(m.op.params) > maxParams ||
-		b.required && len(s.required)+len(m.op.params) > maxParams {
+	if s.plainType() != "object" || len(s.props) == 0 || s.wide || s.variants != nil || b.required && len(s.required)+len(m.op.params) > maxParams {
 		mark := len(m.stack)
 		m.stack = append(m.stack, s.refs...)
 		d := m.definition(s, 0, 0)
@@ -156,7 +155,6 @@ func (m *mapper) bodyMembers(b *rawBody, c media, s *shape, set func(p *param)) 
 		m.add(p)
 		any = any || p.required
 	}
-	m.tellVariants(s)
 	described := setOf(props, func(e member) string { return e.name })
 	for _, name := range names {
 		if !described[name] {

@@ -215,12 +215,7 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 	if left > 0 {
 		m.weak("members beyond 200, or with names that are not visible, are not described")
 	}
-	for _, p := range d.props {
-		if p.name == s.tag && p.typ == "string" {
-			p.variants = s.variants
-			p.keepVariants()
-		}
-	}
+	d.setVariants(s)
 }
 
 func withoutNull(types []string) []string {

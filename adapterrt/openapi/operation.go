@@ -149,7 +149,8 @@ type definition struct {
 	maxLen      int
 	items       *definition
 	props       []property
-	variants    []variant // of the object of which this value is the tag
+	tag         string    // object: the member that says which of the variants it is
+	variants    []variant // object
 	sensitive   bool
 	examples    []*node // not written
 	fallback    string  // the default; only in the description

@@ -15,6 +15,7 @@ const (
 	maxVariants = 100
 	maxOwn      = 60
 	maxNames    = 300
+	maxForms    = 20 // that have no tag
 )
 
 // depths say of which objects the members of subtypes are described.
@@ -151,8 +152,9 @@ func (m *mapper) chosen(n *node, s *shape, branches []branch, via *trail, depth 
 	var list []variant
 	only := func(b branch) bool { return b.null && b.untyped() && b.props == nil } // null
 	branches = slices.DeleteFunc(slices.Clone(branches), only)
-	if tag == "" {
+	if !s.has(tag) && mapping == nil {
 		if tag = m.constantOfAll(branches); tag == "" {
+			m.apart(n, s, branches)
 			return
 		}
 	}
@@ -186,6 +188,21 @@ func (m *mapper) chosen(n *node, s *shape, branches []branch, via *trail, depth 
 		}
 	}
 	m.tell(n, s, tag, list, false, via, depth)
+}
+
+// apart keeps which members the branches of a oneOf have that nothing but their members tells apart.
+func (m *mapper) apart(n *node, s *shape, branches []branch) {
+	if n.list("oneOf") == nil || n.list("anyOf") != nil || len(branches) > maxForms || s.variants != nil {
+		return
+	}
+	var list []variant
+	for _, b := range branches {
+		if b.plainType() != "object" || len(b.props) == 0 {
+			return
+		}
+		list = append(list, variant{members: names(b.props), required: b.required})
+	}
+	m.note(s, list)
 }
 
 // inner returns the values of a tag that a branch has already.
@@ -395,7 +412,7 @@ func among(list []variant, enum []*node) (out []variant) {
 func (m *mapper) note(s *shape, all []variant) {
 	var list []variant
 	for _, v := range all {
-		if i := slices.IndexFunc(list, func(o variant) bool { return o.value == v.value }); i >= 0 {
+		if i := slices.IndexFunc(list, func(o variant) bool { return o.value == v.value && s.tag != "" }); i >= 0 {
 			list[i].members, list[i].required = union(list[i].members, v.members), common(list[i].required, v.required, itself)
 		} else {
 			list = append(list, v)
@@ -427,57 +444,46 @@ func (m *mapper) note(s *shape, all []variant) {
 	}
 }
 
-// tellVariants keeps which parameters each variant of the body has.
-func (m *mapper) tellVariants(s *shape) {
-	params := map[string]string{} // by names in the body
-	var tag *param
-	for _, p := range m.op.params {
-		if p.in == "body" {
-			if params[p.wire] = p.name; p.wire == s.tag && p.typ == "string" {
-				tag = p
-			}
-		}
-	}
-	if tag == nil {
+// setVariants keeps the variants of s, the shape of d, if they can be told.
+func (d *definition) setVariants(s *shape) {
+	if s.variants == nil {
 		return
 	}
-	own := func(list []string) (out []string) {
-		for _, name := range list {
-			if p := params[name]; p != "" {
-				out = append(out, p)
+	list := slices.Clone(s.variants)
+	if s.tag != "" {
+		i := slices.IndexFunc(d.props, func(p property) bool { return p.name == s.tag })
+		if i < 0 || d.props[i].typ != "string" {
+			return
+		}
+		has := setOf(d.props[i].enum, func(n *node) string { return n.text })
+		list = slices.DeleteFunc(list, func(v variant) bool { return !has[v.value] })
+		told := setOf(list, func(v variant) string { return v.value })
+		for _, n := range d.props[i].enum { // the others have no members of their own
+			if !told[n.text] {
+				list = append(list, variant{value: n.text})
 			}
 		}
-		return out
 	}
-	for _, v := range s.variants {
-		tag.variants = append(tag.variants, variant{v.value, own(v.members), own(v.required)})
+	if len(list) > 1 {
+		d.tag, d.variants = s.tag, list
 	}
-	tag.keepVariants()
 }
 
-// keepVariants drops the variants whose values d does not have.
-func (d *definition) keepVariants() {
-	d.variants = slices.DeleteFunc(slices.Clone(d.variants), func(v variant) bool {
-		return !slices.ContainsFunc(d.enum, func(n *node) bool { return n.is(wire.String) && n.text == v.value })
-	})
-}
-
-// written writes variants as a file has them: of each value, the members and whether they are required.
-func written(list []variant) string {
-	var all pairs
-	for _, v := range list {
-		var members pairs
-		for _, name := range v.members {
-			if clean.Text(name, maxName) == name && len(name) <= maxName {
-				members.add(scalar(name), strconv.FormatBool(slices.Contains(v.required, name)))
-			}
-		}
-		if len(members) > 0 {
-			all.add(scalar(v.value), flowMap(members))
-		}
-	}
-	if all == nil {
+// forms writes the variants of an object as a file has them: for each, its tag, and its members and whether they are required.
+func (d *definition) forms() string {
+	if d.variants == nil {
 		return ""
 	}
-	return flowMap(all)
+	return flowList(d.variants, func(v variant) string {
+		var all pairs
+		if d.tag != "" {
+			all.add(scalar(d.tag), scalar(v.value))
+		}
+		for _, name := range v.members {
+			if clean.Text(name, maxName) == name && len(name) <= maxName && name != "" {
+				all.add(scalar(name), strconv.FormatBool(slices.Contains(v.required, name)))
+			}
+		}
+		return flowMap(all)
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,49 +147,58 @@ func constants(v any) string {
 	return strings.Join(out, " ")
 }
 
+// formsOf returns the forms in a schema: of an object that may be null, any of them is enough.
+func formsOf(schema any) any {
+	if list := at(schema, "oneOf"); list != nil {
+		return list
+	}
+	return at(schema, "anyOf")
+}
+
+// described reports whether a schema has a member, in one of its forms at least.
+func described(schema any, member string) bool {
+	if at(schema, "properties", member) != nil {
+		return true
+	}
+	forms, _ := formsOf(schema).([]any)
+	return slices.ContainsFunc(forms, func(f any) bool { return at(f, "properties", member) != nil })
+}
+
 // TestDiscriminators: a model knows the values of the tag and what each of them brings with it, and may send it.
 func TestDiscriminators(t *testing.T) {
 	for _, c := range polymorphic {
-		t.Run(c.name, func(t *testing.T) {
-			schema, call, body := zoo(t, func(server string) string { return documentFor(c.version, server, c.body, c.schemas) })
-			kind := at(schema, "properties", "kind")
-			if got := words(at(kind, "enum")); got != c.values {
-				t.Errorf("kind is one of %s, want %s", got, c.values)
-			}
-			if got := constants(at(kind, "oneOf")); strings.Contains(c.values, " ") && got != c.values {
-				t.Errorf("its constants are %s, want %s: %v", got, c.values, kind)
-			}
-			for _, member := range []string{"name", "claws"} {
-				if at(schema, "properties", member) == nil {
-					t.Errorf("%s is not described: %v", member, schema["properties"])
+		for around, body := range map[string]string{"%s": c.body, `{"pets":[%s]}`: "{type: object, properties: {pets: {type: array, items: " + c.body + "}}}"} {
+			t.Run(c.name+", as "+around, func(t *testing.T) {
+				schema, call, sent := zoo(t, func(server string) string { return documentFor(c.version, server, body, c.schemas) })
+				one := at(schema, "properties", "pets", "items")
+				wrap := "%s"
+				if one == nil {
+					if one = at(schema, "properties", "body"); one != nil {
+						wrap = `{"body":%s}`
+					} else {
+						one = schema
+					}
 				}
-			}
-			args := `{"kind":"` + c.cat + `","name":"Tom","claws":true}`
-			if got := call(args); !strings.Contains(got, `"success":true`) || !sameJSON(*body, args) {
-				t.Errorf("sent %s: %s", *body, got)
-			}
-			if got := call(`{"kind":"Unicorn","claws":true}`); strings.Contains(got, `"success":true`) {
-				t.Error("another value is sent")
-			}
-		})
-		t.Run(c.name+", nested", func(t *testing.T) {
-			around := "{type: object, properties: {pets: {type: array, items: " + c.body + "}}}"
-			schema, call, body := zoo(t, func(server string) string { return documentFor(c.version, server, around, c.schemas) })
-			one := at(schema, "properties", "pets", "items")
-			if got := words(at(one, "properties", "kind", "enum")); got != c.values {
-				t.Errorf("kind is one of %s, want %s: %v", got, c.values, one)
-			}
-			if got := constants(at(one, "oneOf")); strings.Contains(c.values, " ") && got != c.values {
-				t.Errorf("its constants are %s, want %s: %v", got, c.values, one)
-			}
-			if at(one, "properties", "claws") == nil {
-				t.Errorf("claws is not described: %v", one)
-			}
-			args := `{"pets":[{"kind":"` + c.cat + `","name":"Tom","claws":true}]}`
-			if got := call(args); !strings.Contains(got, `"success":true`) || !sameJSON(*body, args) {
-				t.Errorf("sent %s: %s", *body, got)
-			}
-		})
+				if got := words(at(one, "properties", "kind", "enum")); got != c.values {
+					t.Errorf("kind is one of %s, want %s: %v", got, c.values, one)
+				}
+				if got := constants(formsOf(one)); strings.Contains(c.values, " ") && got != c.values {
+					t.Errorf("its constants are %s, want %s: %v", got, c.values, one)
+				}
+				for _, member := range []string{"name", "claws"} {
+					if !described(one, member) {
+						t.Errorf("%s is not described: %v", member, one)
+					}
+				}
+				args := fmt.Sprintf(around, `{"kind":"`+c.cat+`","name":"Tom","claws":true}`)
+				if got := call(fmt.Sprintf(wrap, args)); !strings.Contains(got, `"success":true`) || !sameJSON(*sent, args) {
+					t.Errorf("sent %s: %s", *sent, got)
+				}
+				if got := call(fmt.Sprintf(wrap, fmt.Sprintf(around, `{"kind":"Unicorn","claws":true}`))); strings.Contains(got, `"success":true`) {
+					t.Error("another value is sent")
+				}
+			})
+		}
 	}
 }
 
@@ -197,24 +207,40 @@ func sameJSON(a, b string) bool {
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && fmt.Sprint(x) == fmt.Sprint(y)
 }
 
-// TestVariantsInSchemas: which members a variant has, and which it must have, is where the tag is.
-func TestVariantsInSchemas(t *testing.T) {
+// TestFormsInSchemas: the members of one form only are where the tag has its value.
+func TestFormsInSchemas(t *testing.T) {
 	c := polymorphic[0]
 	schema, _, _ := zoo(t, func(server string) string { return documentFor(c.version, server, c.body, c.schemas) })
-	got, _ := json.Marshal(at(schema, "properties", "kind"))
-	if want := `{"enum":["cat","dog"],"oneOf":[{"const":"cat","description":"with claws (required)"},{"const":"dog","description":"with pack"}],"type":"string"}`; string(got) != want {
+	got, _ := json.Marshal(at(schema, "properties", "body"))
+	if want := `{"description":"The whole body","oneOf":[{"properties":{"claws":{"type":"boolean"},"kind":{"const":"cat"}},"required":["kind","claws"]},` +
+		`{"properties":{"kind":{"const":"dog"},"pack":{"type":"integer"}},"required":["kind"]}],` +
+		`"properties":{"kind":{"enum":["cat","dog"],"type":"string"},"name":{"type":"string"}},"required":["kind"],"type":"object"}`; string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := words(schema["required"]); got != "kind" || schema["oneOf"] != nil {
-		t.Errorf("required: %s", got)
-	}
+	// Nothing but their members tells these apart.
 	schema, _, _ = zoo(t, func(server string) string {
-		return documentFor(c.version, server, "{type: object, properties: {pet: "+c.body+"}}", c.schemas)
+		return documentFor("3.0.3", server, "{type: object, properties: {at: {oneOf: [{$ref: '#/components/schemas/Point'}, {$ref: '#/components/schemas/Place'}]}}}",
+			"Point: {type: object, required: [x], properties: {x: {type: number}, note: {type: string}}}, Place: {type: object, required: [city], properties: {city: {type: string}, zip: {type: string}, note: {type: string}}}")
 	})
-	got, _ = json.Marshal(at(schema, "properties", "pet"))
-	if want := `{"oneOf":[{"properties":{"claws":{},"kind":{"const":"cat"}},"required":["kind","claws"]},{"properties":{"kind":{"const":"dog"},"pack":{}},"required":["kind"]}],` +
-		`"properties":{"claws":{"type":"boolean"},"kind":{"enum":["cat","dog"],"type":"string"},"name":{"type":"string"},"pack":{"type":"integer"}},"required":["kind"],"type":"object"}`; string(got) != want {
+	got, _ = json.Marshal(at(schema, "properties", "at"))
+	if want := `{"oneOf":[{"properties":{"x":{"type":"number"}},"required":["x"]},{"properties":{"city":{"type":"string"},"zip":{"type":"string"}},"required":["city"]}],` +
+		`"properties":{"note":{"type":"string"}},"type":"object"}`; string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestMembersBesideTheBody: a model that writes the members of the body beside each other is understood.
+func TestMembersBesideTheBody(t *testing.T) {
+	c := polymorphic[0]
+	_, call, sent := zoo(t, func(server string) string { return documentFor(c.version, server, c.body, c.schemas) })
+	args := `{"kind":"cat","claws":true}`
+	if got := call(args); !strings.Contains(got, `"success":true`) || !sameJSON(*sent, args) {
+		t.Errorf("sent %s: %s", *sent, got)
+	}
+	for _, args := range []string{`{"kind":"cat","claws":true,"wings":2}`, `{"body":{"kind":"cat","claws":true},"name":"Tom"}`, `{}`} {
+		if got := call(args); strings.Contains(got, `"success":true`) {
+			t.Errorf("%s is sent as %s", args, *sent)
+		}
 	}
 }
 

@@ -199,16 +199,8 @@ func (p *Presenter) members(o wire.Members, d *file.Definition) wire.Members {
 		}
 		o = o.Raw("properties", list.End())
 	}
-	if d.Variants != nil && p.Introspection != Strict {
-		all := wire.Members(nil)
-		for _, v := range d.Variants {
-			members := wire.Members(nil)
-			for _, m := range v.Members {
-				members = members.Raw(m.Name, wire.Members(nil).Bool("required", m.Required).End())
-			}
-			all = all.Raw(v.Value, members.End())
-		}
-		o = o.Raw("variants", clean.EscapeHidden(all.End()))
+	if d.Forms != nil && p.Introspection != Strict {
+		o = o.Raw("one_of", clean.EscapeHidden(appendForms(nil, d)))
 	}
 	if d.Sensitive {
 		o = o.Bool("sensitive", true)

@@ -45,9 +45,6 @@ func inputSchemaOf(op *file.Operation, v guard.Verdict) []byte {
 			notes = append(notes, sentAs+p.Wire)
 		}
 		o := valueMembers(wire.Members(nil), &d, notes, true)
-		if d.Variants != nil {
-			o = told(o, &d, func(name string) string { return keyOf(op, name) })
-		}
 		if r := op.Fields; r != nil && i == r.Fields {
 			o = wire.Members([]byte(fieldsSchema))
 		} else if r != nil && i == r.Preset {
@@ -132,8 +129,8 @@ func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
 const sentAs = "sent as "
 
 // valueMembers appends the members of the schema of d to o. notes are added to its description. input says that a model writes the
-// value: then names that providers of models refuse are replaced, the description of a member has its own, and the variants of
-// objects are told.
+// value: then names that providers of models refuse are replaced, the description of a member has its own, and the forms of objects
+// are told.
 func valueMembers(o wire.Members, d *file.Definition, notes []string, input bool) wire.Members {
 	if d.Also == 0 {
 		o = o.Str("type", d.Type.String())
@@ -170,37 +167,57 @@ func valueMembers(o wire.Members, d *file.Definition, notes []string, input bool
 	case d.Type == file.TypeArray: // some APIs of models refuse an array without items
 		o = o.Raw("items", []byte("{}"))
 	}
+	if d.Properties != nil || input && d.Forms != nil {
+		o = objectMembers(o, d, input)
+	}
+	return o
+}
+
+// objectMembers appends what the schema of the object d says about its members.
+func objectMembers(o wire.Members, d *file.Definition, input bool) wire.Members {
+	var all []file.Property
 	if d.Properties != nil {
-		list := wire.Members(nil)
-		var required []string
-		var variants []byte
-		for i := range *d.Properties {
-			e := &(*d.Properties)[i]
-			name := e.Name
-			var notes []string
-			if input && e.Key() != name {
-				name, notes = e.Key(), append(notes, sentAs+name)
-			}
-			member := valueMembers(wire.Members(nil), &e.Definition, notes, input)
-			if input && e.Variants != nil {
-				if branches := branchesOf(*d.Properties, e); branches != nil {
-					variants = branches
-				} else {
-					member = told(member, &e.Definition, func(name string) string { return sibling(*d.Properties, name) })
-				}
-			}
-			list = list.Raw(name, member.End())
-			if e.Required {
-				required = append(required, name)
-			}
+		all = *d.Properties
+	}
+	schemas := make(map[string][]byte, len(all))
+	for i := range all {
+		e := &all[i]
+		var notes []string
+		if input && e.Key() != e.Name {
+			notes = append(notes, sentAs+e.Name)
 		}
-		o = o.Raw("properties", list.End())
-		if required != nil {
-			o = o.Strs("required", required)
+		schemas[e.Name] = valueMembers(wire.Members(nil), &e.Definition, notes, input).End()
+	}
+	var forms []byte
+	var inForm map[string]bool
+	if input && d.Forms != nil {
+		forms, inForm = formsOf(d, schemas)
+	}
+	list := wire.Members(nil)
+	var required []string
+	for i := range all {
+		e := &all[i]
+		name := e.Name
+		if input {
+			name = e.Key()
 		}
-		if variants != nil {
-			o = o.Raw("oneOf", variants)
+		if !inForm[e.Name] {
+			list = list.Raw(name, schemas[e.Name])
 		}
+		if e.Required {
+			required = append(required, name)
+		}
+	}
+	o = o.Raw("properties", list.End())
+	if required != nil {
+		o = o.Strs("required", required)
+	}
+	switch {
+	case forms == nil:
+	case d.Also != 0: // null would fit each of them
+		o = o.Raw("anyOf", forms)
+	default:
+		o = o.Raw("oneOf", forms)
 	}
 	return o
 }
