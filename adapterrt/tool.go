@@ -31,17 +31,29 @@ func (rt *Runtime) CallTool(ctx context.Context, name string, req *Request) (Res
 	if u.operation == "" {
 		return rt.Dispatch(ctx, at, req), true
 	}
-	if f := rt.opt.limits().check(req.Body); f != nil { // so that they cannot end the request below
+	refused := func(f *failure.Failure) Result {
 		r := Result{Failure: f, alone: true, Call: Record{RequestID: req.ID, Adapter: at.Adapter, Operation: u.operation[len(at.Adapter)+1:]}}
 		rt.finish(&r, req, rt.opt.Now())
-		return r, true
+		return r
+	}
+	if f := rt.opt.limits().check(req.Body); f != nil { // so that they cannot end the request below
+		return refused(f), true
+	}
+	args := req.Body
+	one, _ := v.scopes[at.Adapter].find([]byte(u.operation[len(at.Adapter)+1:]))
+	if one.op != nil {
+		own, twice := one.op.Own(args)
+		if twice != "" {
+			return refused(failure.InvalidValue(twice, "is given twice, under two names")), true
+		}
+		args = own
 	}
 	inner := *req
-	inner.Body = wire.Members(make([]byte, 0, len(req.Body)+len(u.operation)+32)).Str("operation", u.operation).Raw("params", req.Body).End()
+	inner.Body = wire.Members(make([]byte, 0, len(args)+len(u.operation)+32)).Str("operation", u.operation).Raw("params", args).End()
 	at.single, at.lenient = true, v.mode == present.Discrete // 001 §11.4 binds the other modes
 	r := rt.Dispatch(ctx, at, &inner)
 	r.alone = true
-	if one, _ := v.scopes[at.Adapter].find([]byte(u.operation[len(at.Adapter)+1:])); one.op != nil {
+	if one.op != nil {
 		r.structured = one.op.Schema != nil
 	}
 	return r, true

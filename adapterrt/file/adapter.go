@@ -44,6 +44,7 @@ type Operation struct {
 	Request     *Request // nil for a JSON object of the body's parameters
 	Params      []*Param
 	byName      map[string]int // indexes of params by name; nil if there are few
+	renamed     bool           // a parameter, or a member of one, has another name in schemas
 	Required    []int          // indexes of params
 	Placed      [places][]int  // indexes of params by place, in declaration order; those of the path are in Mapping
 	Builtin     bool           // introspect

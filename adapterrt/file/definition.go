@@ -26,17 +26,20 @@ type Definition struct {
 	Format      string
 	Items       *Definition
 	Properties  *[]Property // of an object, nil for any
+	Forms       []Form      // of an object; for the model, and not checked
 	Type        ParamType
 	Also        TypeSet // other valid types
 	Sensitive   bool
 	orString    bool // for an array parameter of the runtime: a string is valid, too
 	Constrained bool // there is more to check than the type
+	renamed     bool // a member, at whatever depth, has another name in schemas
 }
 
 // Property is a member that an object may have.
 type Property struct {
 	Definition
 	Name     string
+	key      string // its name in schemas, if Name is none that providers of models accept
 	Required bool
 }
 

@@ -163,6 +163,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 	op.Limits = c.limits(n, path)
 	c.about(n, path, op)
 	op.indexParams()
+	op.setKeys()
 }
 
 // about reads the blocks of an operation that are for introspection, and its transform block.

@@ -39,6 +39,7 @@ const (
 type Param struct {
 	Definition
 	Name     string
+	key      string // its name in schemas, if Name is none that providers of models accept
 	Wire     string
 	QueryKey string // Wire, encoded for a query
 	BodyKey  string // "Wire": with quotes and colon, for parameters in a body
@@ -94,6 +95,7 @@ var valueBlock = block{"operations.CATEGORY[].params.NAME", "", []key{
 	{"items", "map", "", "The elements of an array."},
 	{"properties", "map", "", "The members of an object by name, up to four levels deep. Members that are not described are sent unchanged."},
 	{"sensitive", "boolean", "false", "The value is a secret: no error, preview or question shows it."},
+	{"one_of", "list of maps", "", "The forms that an object may have, up to 200. Each has the members that not all forms have: true if an object of that form must have it, false if it may, or the text that it has then: `[{kind: cat, claws: true}, {kind: dog, pack: false}]`. The model reads it; it is not checked."},
 }}
 
 var propertyBlock = block{"operations.CATEGORY[].params.NAME.properties.NAME", "Beside these, the keys of a value.", []key{
@@ -256,12 +258,13 @@ func (c *checker) definition(n *node, path string, depth int, d *Definition) boo
 		} else {
 			c.misspelt(i, path+".items", shapeKeys, &valueBlock)
 			if e := new(Definition); c.definition(i, path+".items", depth, e) {
-				d.Items, d.Sensitive = e, d.Sensitive || e.Sensitive
+				d.Items, d.Sensitive, d.renamed = e, d.Sensitive || e.Sensitive, e.renamed
 			}
 		}
 	}
 	c.properties(n, path, depth, d)
 	c.enum(n, path, d)
+	c.forms(n, path, d)
 	d.Constrained = d.Enum != nil || d.Minimum != nil || d.Maximum != nil || d.MinLength >= 0 || d.MaxLength >= 0 || d.Pattern != nil || d.Items != nil || d.Properties != nil
 	return true
 }
@@ -319,6 +322,7 @@ func (c *checker) properties(n *node, path string, depth int, d *Definition) {
 		}
 	}
 	d.Properties = &list
+	d.setKeys()
 }
 
 func (c *checker) limit(n *node, path, key string, d *Definition) *Bound {

@@ -104,7 +104,7 @@ func (m *mapper) wholeBody(b *rawBody, d *definition) {
 
 func (m *mapper) jsonBody(b *rawBody, c media) {
 	s := m.shape(c.schema)
-	if s.plainType() != "object" || len(s.props) == 0 || b.required && len(s.required)+len(m.op.params) > maxParams {
+	if s.plainType() != "object" || len(s.props) == 0 || s.wide || s.variants != nil || b.required && len(s.required)+len(m.op.params) > maxParams {
 		mark := len(m.stack)
 		m.stack = append(m.stack, s.refs...)
 		d := m.definition(s, 0, 0)

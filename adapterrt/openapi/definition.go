@@ -29,10 +29,12 @@ const (
 // the number of lists directly around it.
 func (m *mapper) define(n *node, depth, lists int) *definition {
 	mark := len(m.stack)
+	m.inside++
 	s := m.shape(n)
 	m.stack = append(m.stack, s.refs...)
 	d := m.definition(s, depth, lists)
 	m.stack = m.stack[:mark]
+	m.inside--
 	return d
 }
 
@@ -97,10 +99,8 @@ func (m *mapper) textLimits(d *definition, s *shape) {
 		d.minLen = -1
 	}
 	if s.pattern != "" {
-		if _, err := regexp.Compile(s.pattern); err != nil || len(s.pattern) > maxPattern || clean.Text(s.pattern, maxPattern) != s.pattern {
+		if d.pattern = checked(s.pattern); d.pattern == "" {
 			m.weak("a pattern that RE2 does not have is not checked")
-		} else {
-			d.pattern = s.pattern
 		}
 	}
 }
@@ -215,6 +215,7 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 	if left > 0 {
 		m.weak("members beyond 200, or with names that are not visible, are not described")
 	}
+	d.setVariants(s)
 }
 
 func withoutNull(types []string) []string {
@@ -243,6 +244,9 @@ func (m *mapper) isReadOnly(n *node) bool {
 // describe returns the description of a value, of at most limit characters, with its default.
 func (m *mapper) describe(s *shape, limit int) string {
 	text := m.doc.prose(s.description, limit)
+	if t := told(s.pattern); t != "" {
+		text = strings.TrimLeft(strings.TrimRight(text, ". ")+". "+t, ". ")
+	}
 	f := s.fallback
 	if !f.scalar() || len(f.text) > 40 || f.text == "" || clean.Text(f.text, 40) != f.text || clean.IsSecret(f.text) || strings.Contains(strings.ToLower(text), "default") {
 		return text

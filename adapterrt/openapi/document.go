@@ -13,21 +13,23 @@ type Document struct {
 	Version string
 	Digest  string // SHA-256 of the first file, in hexadecimal
 
-	about   string // the description of the API
-	root    *node
-	sources []*source
-	load    Load
-	most    int              // files
-	failed  map[string]error // files that cannot be read
-	limit   error            // of documents, that is reached
-	count   int              // values in all files
-	steps   int              // work that the operations of one import have needed
-	targets map[refKey]refTarget
-	memory  memory
-	notes   []string // what is odd in the document as a whole
-	left    map[string]int
-	lost    []Finding // paths that cannot be read
-	swagger bool
+	about    string // the description of the API
+	root     *node
+	sources  []*source
+	load     Load
+	most     int              // files
+	failed   map[string]error // files that cannot be read
+	limit    error            // of documents, that is reached
+	count    int              // values in all files
+	steps    int              // work that the operations of one import have needed
+	targets  map[refKey]refTarget
+	memory   memory
+	kin      *family
+	mappings map[*node]map[*node][]string // of discriminators
+	notes    []string                     // what is odd in the document as a whole
+	left     map[string]int
+	lost     []Finding // paths that cannot be read
+	swagger  bool
 
 	combines bool // members beside a $ref count; before OpenAPI 3.1 they do not
 	ops      []*rawOperation

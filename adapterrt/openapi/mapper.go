@@ -10,23 +10,31 @@ import (
 // mapOperation maps an operation of the document. If its objects have too many members, it
 // describes them less deep.
 func (d *Document) mapOperation(raw *rawOperation, base *target) *operation {
-	for levels := maxLevels; ; levels-- {
-		m := &mapper{doc: d, raw: raw, base: base, levels: levels, limit: maxSteps}
+	levels, subtypes := maxLevels, allSubtypes
+	for {
+		m := &mapper{doc: d, raw: raw, base: base, levels: levels, subtypes: subtypes, limit: maxSteps}
 		if d.steps > manySteps {
 			m.limit = fewSteps
 		}
 		m.op = &operation{raw: raw, deprecated: raw.deprecated}
 		m.all()
 		d.steps += m.steps
-		if m.members <= maxMembers || levels == 1 || m.op.dropped {
-			if levels < maxLevels {
-				m.weak("there are too many members in its objects: they are described to " + plural(levels, "level") + " only")
-			}
-			if m.endless {
-				m.weak("its schemas are too large: a part of them is not checked")
-			}
-			return m.op
+		switch {
+		case m.op.dropped:
+		case m.grown && (m.members > maxMembers && subtypes > bodySubtypes || m.endless && subtypes > noSubtypes):
+			subtypes--
+			continue
+		case m.members > maxMembers && levels > 1:
+			levels--
+			continue
 		}
+		if levels < maxLevels && !m.op.dropped {
+			m.weak("there are too many members in its objects: they are described to " + plural(levels, "level") + " only")
+		}
+		if m.endless && !m.op.dropped {
+			m.weak("its schemas are too large: a part of them is not checked")
+		}
+		return m.op
 	}
 }
 

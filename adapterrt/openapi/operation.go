@@ -62,7 +62,11 @@ type mapper struct {
 	describing int // characters of a description
 	stack      []*node
 	endless    bool
-	answering  bool // the schemas are those of answers
+	answering  bool    // the schemas are those of answers
+	subtypes   int     // of which objects the members of subtypes are described
+	inside     int     // how many definitions of values the schema at hand is in
+	grown      bool    // members of subtypes are described
+	composing  []*node // the schemas whose allOf is merged
 }
 
 func (m *mapper) find(class Class, what, do string) { m.findAt(m.raw.node, class, what, do) }
@@ -145,6 +149,8 @@ type definition struct {
 	maxLen      int
 	items       *definition
 	props       []property
+	tag         string    // object: the member that says which of the variants it is
+	variants    []variant // object
 	sensitive   bool
 	examples    []*node // not written
 	fallback    string  // the default; only in the description

@@ -37,6 +37,11 @@ type shape struct {
 	contrary    bool     // its parts have no type in common
 	disjoint    bool     // its parts have no value in common
 	cut         bool     // it refers to itself, or is too large
+	holder      *node    // a schema that it extends, whose discriminator tells apart what extends it
+	tag         string   // the member that says which variant an object is
+	values      []string // those of the tag, if they are known
+	variants    []variant
+	wide        bool // there are members of variants that are not among props
 }
 
 type member struct {
@@ -86,6 +91,7 @@ func (m *mapper) merged(n *node, via *trail, depth int) *shape {
 	}
 	s := m.keywords(n)
 	own := true // s is what n itself says
+	m.composing = append(m.composing, n)
 	if ref.is(wire.String) {
 		s = m.with(n, s, m.referred(n, via, depth), own)
 		own = false
@@ -94,21 +100,42 @@ func (m *mapper) merged(n *node, via *trail, depth int) *shape {
 		s = m.with(n, s, m.merged(part, via, depth+1), own)
 		own = false
 	}
+	m.composing = m.composing[:len(m.composing)-1]
+	tag, _ := discriminates(n)
+	if tag != "" && m.isBase(n) { // the schema at hand is one of the variants, and knows which
+		s.holder = n
+		return s
+	}
+	picks := false
 	for _, key := range [...]string{"oneOf", "anyOf"} {
 		if list := n.list(key); len(list) > 0 {
-			branches := make([]*shape, 0, len(list))
+			var shapes []*shape
+			var branches []branch
 			for _, b := range list {
 				if m.steps > m.limit {
 					break
 				}
-				branches = append(branches, m.merged(b, via, depth+1))
+				shapes = append(shapes, m.merged(b, via, depth+1))
+				branches = append(branches, branch{b, shapes[len(shapes)-1]})
 			}
-			s = m.with(n, s, either(branches), own)
-			own = false
+			s = m.with(n, s, either(shapes), own)
+			own, picks = false, true
+			m.chosen(n, s, branches, via, depth)
 		}
 	}
-	m.discriminator(n, s)
+	switch {
+	case picks:
+	case tag != "":
+		m.extended(n, s, n, via, depth)
+	case s.holder != nil && m.doc.family().extends(n, s.holder) && !m.isBase(n):
+		m.extended(n, s, s.holder, via, depth)
+	}
 	return s
+}
+
+// isBase reports whether a schema that is being merged extends n.
+func (m *mapper) isBase(n *node) bool {
+	return slices.ContainsFunc(m.composing, func(o *node) bool { return o != n && m.doc.family().extends(o, n) })
 }
 
 // referred returns the shape of what n refers to.
@@ -360,6 +387,10 @@ func both(a, b *shape) *shape {
 	s.required, s.needs = union(a.required, b.required), union(a.needs, b.needs)
 	s.more, s.joined, s.cut = a.more && b.more, a.joined || b.joined, a.cut || b.cut
 	s.examples, s.unchecked, s.refs = slices.Concat(a.examples, b.examples), union(a.unchecked, b.unchecked), slices.Concat(a.refs, b.refs)
+	s.holder, s.wide = cmp.Or(a.holder, b.holder), a.wide || b.wide
+	if a.tag == "" {
+		s.tag, s.values, s.variants = b.tag, b.values, b.variants
+	}
 	return &s
 }
 
@@ -391,6 +422,7 @@ func either(branches []*shape) *shape {
 	for _, b := range branches {
 		s.null = s.null || b.null
 		s.cut = s.cut || b.cut
+		s.wide = s.wide || b.wide
 		s.refs = append(s.refs, b.refs...)
 		if b.null && b.untyped() && b.props == nil {
 			continue
@@ -460,31 +492,6 @@ func either(branches []*shape) *shape {
 		s.types = nil
 	}
 	return s
-}
-
-// discriminator makes the names in a mapping the values of the member that selects a branch:
-// https://spec.openapis.org/oas/v3.1.0#discriminator-object
-func (m *mapper) discriminator(n *node, s *shape) {
-	d := n.get("discriminator")
-	name, mapping := d.str("propertyName"), d.get("mapping")
-	if name == "" || !mapping.is(wire.Object) || len(mapping.keys) == 0 {
-		return
-	}
-	values := array()
-	for _, key := range mapping.keys {
-		values.kids = append(values.kids, text(key))
-	}
-	schema := object(n, "type", text("string"), "enum", values)
-	for i, p := range s.props {
-		if p.name == name {
-			if p.schema.get("enum") == nil && p.schema.get("const") == nil && p.schema.get("anyOf") == nil {
-				s.props = slices.Clone(s.props)
-				s.props[i].schema = object(n, "allOf", array(p.schema, schema))
-			}
-			return
-		}
-	}
-	s.props = append(slices.Clone(s.props), member{name, schema})
 }
 
 func equalOr(a, b *node) *node {

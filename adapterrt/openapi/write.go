@@ -22,6 +22,7 @@ func (d *definition) keys(required bool) (out pairs) {
 	out.add("maxLength", lengthText(d.maxLen))
 	out.quoted("pattern", d.pattern)
 	out.flag("sensitive", d.sensitive)
+	out.add("one_of", d.forms())
 	return out
 }
 

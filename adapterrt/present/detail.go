@@ -199,6 +199,9 @@ func (p *Presenter) members(o wire.Members, d *file.Definition) wire.Members {
 		}
 		o = o.Raw("properties", list.End())
 	}
+	if d.Forms != nil && p.Introspection != Strict {
+		o = o.Raw("one_of", clean.EscapeHidden(appendForms(nil, d)))
+	}
 	if d.Sensitive {
 		o = o.Bool("sensitive", true)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -39,7 +40,11 @@ func inputSchemaOf(op *file.Operation, v guard.Verdict) []byte {
 		if d.MinLength == 1 {
 			d.MinLength = -1 // a model knows that a name is not empty, and reads this with every request
 		}
-		o := schemaMembers(wire.Members(nil), &d)
+		var notes []string
+		if p.Key() != p.Name {
+			notes = append(notes, sentAs+p.Wire)
+		}
+		o := valueMembers(wire.Members(nil), &d, notes, true)
 		if r := op.Fields; r != nil && i == r.Fields {
 			o = wire.Members([]byte(fieldsSchema))
 		} else if r != nil && i == r.Preset {
@@ -52,9 +57,9 @@ func inputSchemaOf(op *file.Operation, v guard.Verdict) []byte {
 		if p.Fallback != nil {
 			o = o.Raw("default", p.Fallback)
 		}
-		props = props.Raw(p.Name, o.End())
+		props = props.Raw(p.Key(), o.End())
 		if p.Required {
-			required = append(required, p.Name)
+			required = append(required, p.Key())
 		}
 	}
 	for _, t := range tokensOf(op, v) {
@@ -117,13 +122,30 @@ func withBounds(o wire.Members, d *file.Definition) wire.Members {
 
 // schemaMembers appends the members of the schema of d to o.
 func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
+	return valueMembers(o, d, nil, false)
+}
+
+// sentAs begins the note about a value that has another name in the request.
+const sentAs = "sent as "
+
+// valueMembers appends the members of the schema of d to o. notes are added to its description. input says that a model writes the
+// value: then names that providers of models refuse are replaced, the description of a member has its own, and the forms of objects
+// are told.
+func valueMembers(o wire.Members, d *file.Definition, notes []string, input bool) wire.Members {
 	if d.Also == 0 {
 		o = o.Str("type", d.Type.String())
 	} else {
 		o = o.Strs("type", append([]string{d.Type.String()}, d.Also.Names()...))
 	}
-	if d.Description != "" {
-		o = o.Str("description", shortened(d.Description, maxParamDescription))
+	valid := ""
+	if d.Pattern != nil {
+		var ok bool
+		if valid, ok = pattern.ECMA(d.Pattern.String()); !ok {
+			notes = append(notes, "pattern, in RE2 syntax: "+d.Pattern.String())
+		}
+	}
+	if description := noted(d.Description, notes); description != "" {
+		o = o.Str("description", description)
 	}
 	if len(d.Enum) > 0 {
 		values := d.Allowed()
@@ -133,53 +155,71 @@ func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
 		o = o.Raw("enum", values)
 	}
 	o = withBounds(o, d)
-	if d.Pattern != nil && isPortable(d.Pattern.String()) {
-		o = o.Raw("pattern", clean.EscapeHidden(wire.AppendQuoted(nil, d.Pattern.String())))
+	if valid != "" {
+		o = o.Raw("pattern", clean.EscapeHidden(wire.AppendQuoted(nil, valid)))
 	}
 	if d.Format != "" {
 		o = o.Str("format", d.Format)
 	}
 	switch {
 	case d.Items != nil:
-		o = o.Raw("items", schemaMembers(wire.Members(nil), d.Items).End())
+		o = o.Raw("items", valueMembers(wire.Members(nil), d.Items, nil, input).End())
 	case d.Type == file.TypeArray: // some APIs of models refuse an array without items
 		o = o.Raw("items", []byte("{}"))
 	}
-	if d.Properties != nil {
-		list := wire.Members(nil)
-		var required []string
-		for i := range *d.Properties {
-			e := &(*d.Properties)[i]
-			list = list.Raw(e.Name, schemaMembers(wire.Members(nil), &e.Definition).End())
-			if e.Required {
-				required = append(required, e.Name)
-			}
-		}
-		o = o.Raw("properties", list.End())
-		if required != nil {
-			o = o.Strs("required", required)
-		}
+	if d.Properties != nil || input && d.Forms != nil {
+		o = objectMembers(o, d, input)
 	}
 	return o
 }
 
-// isPortable reports whether an RE2 expression means the same in ECMA-262, which JSON Schema
-// uses (https://json-schema.org/draft/2020-12/json-schema-core#section-6.4). It may reject one
-// that does; the runtime checks the pattern in any case.
-func isPortable(pattern string) bool {
-	for i := 0; i < len(pattern); i++ {
-		rest := pattern[i:]
-		switch {
-		case strings.HasPrefix(rest, "(?") && !strings.HasPrefix(rest, "(?:"), strings.HasPrefix(rest, "[[:"), strings.HasPrefix(rest, "[^[:"):
-			return false
-		case pattern[i] == '\\' && i+1 < len(pattern):
-			if strings.IndexByte("AzQECapPxG", pattern[i+1]) >= 0 {
-				return false
-			}
-			i++
+// objectMembers appends what the schema of the object d says about its members.
+func objectMembers(o wire.Members, d *file.Definition, input bool) wire.Members {
+	var all []file.Property
+	if d.Properties != nil {
+		all = *d.Properties
+	}
+	schemas := make(map[string][]byte, len(all))
+	for i := range all {
+		e := &all[i]
+		var notes []string
+		if input && e.Key() != e.Name {
+			notes = append(notes, sentAs+e.Name)
+		}
+		schemas[e.Name] = valueMembers(wire.Members(nil), &e.Definition, notes, input).End()
+	}
+	var forms []byte
+	var inForm map[string]bool
+	if input && d.Forms != nil {
+		forms, inForm = formsOf(d, schemas)
+	}
+	list := wire.Members(nil)
+	var required []string
+	for i := range all {
+		e := &all[i]
+		name := e.Name
+		if input {
+			name = e.Key()
+		}
+		if !inForm[e.Name] {
+			list = list.Raw(name, schemas[e.Name])
+		}
+		if e.Required {
+			required = append(required, name)
 		}
 	}
-	return true
+	o = o.Raw("properties", list.End())
+	if required != nil {
+		o = o.Strs("required", required)
+	}
+	switch {
+	case forms == nil:
+	case d.Also != 0: // null would fit each of them
+		o = o.Raw("anyOf", forms)
+	default:
+		o = o.Raw("oneOf", forms)
+	}
+	return o
 }
 
 // shortened returns text with at most the given number of characters. It cuts at a space.
@@ -192,4 +232,16 @@ func shortened(text string, most int) string {
 		text = text[:i]
 	}
 	return strings.TrimRight(text, " ,;:.") + "…"
+}
+
+// maxNote is the largest number of characters of what is added to a description.
+const maxNote = 300
+
+// noted returns a description, cut to its usual length, with notes behind it.
+func noted(description string, notes []string) string {
+	text := shortened(description, maxParamDescription)
+	for _, note := range notes {
+		text = strings.TrimLeft(text+" ("+clean.Text(note, maxNote)+")", " ")
+	}
+	return text
 }

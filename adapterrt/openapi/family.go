@@ -1,0 +1,119 @@
+package openapi
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// family says which named schemas of a document are extended by which, by allOf:
+// https://spec.openapis.org/oas/v3.1.0#composition-and-inheritance-polymorphism
+type family struct {
+	names    map[*node]string
+	children map[*node][]*node
+	parents  map[*node][]*node
+}
+
+// maxBases is how many schemas are looked at for what one extends.
+const maxBases = 1000
+
+// family returns the family of the document, which is read when it is first needed: when a schema has a discriminator.
+func (d *Document) family() *family {
+	if d.kin == nil {
+		d.kin = &family{map[*node]string{}, map[*node][]*node{}, map[*node][]*node{}}
+		for i := 0; i < len(d.sources); i++ { // more may come
+			root := d.sources[i].root
+			for _, all := range [...]*node{root.get("components").get("schemas"), root.get("definitions")} {
+				if all, _ = d.whole(all); all.is(wire.Object) {
+					for k, name := range all.keys {
+						d.kin.add(d, name, all.kids[k])
+					}
+				}
+			}
+		}
+	}
+	return d.kin
+}
+
+// add adds the schema of that name.
+func (f *family) add(d *Document, name string, n *node) {
+	to := d.near(n)
+	if to == nil || f.names[to] != "" {
+		return
+	}
+	f.names[to] = name
+	for _, part := range to.list("allOf") {
+		if !part.get("$ref").is(wire.String) {
+			continue
+		}
+		if base := d.near(part); base != nil && base != to && !slices.Contains(f.parents[to], base) {
+			f.parents[to] = append(f.parents[to], base)
+			f.children[base] = append(f.children[base], to)
+		}
+	}
+}
+
+// near is follow for a schema that may be in a file that no operation refers to: it reads no file at a URL, and no file beyond
+// the limit.
+func (d *Document) near(n *node) *node {
+	where, _, _ := strings.Cut(n.str("$ref"), "#")
+	if _, known := d.targets[refKey{n.file, n.str("$ref")}]; !known && where != "" {
+		if strings.Contains(where, ":") || strings.HasPrefix(d.sources[n.file].path, "https://") || len(d.sources) >= d.most/2 {
+			return nil
+		}
+	}
+	to, err := d.follow(n)
+	if err != nil || !to.is(wire.Object) {
+		return nil
+	}
+	return to
+}
+
+// nameOf returns the name of a schema, or of the file that it is.
+func (d *Document) nameOf(n *node) string {
+	if name := d.family().names[n]; name != "" {
+		return name
+	}
+	if s := d.sources[n.file]; s.root == n {
+		name := path.Base(s.path)
+		return strings.TrimSuffix(name, path.Ext(name))
+	}
+	return ""
+}
+
+// below returns the schemas that extend n, and those that extend them, at most as many as most says.
+func (f *family) below(n *node, most int) (out []*node) {
+	seen := map[*node]bool{n: true}
+	for next := []*node{n}; len(next) > 0 && len(out) < most; next = next[1:] {
+		for _, c := range f.children[next[0]] {
+			if !seen[c] && len(out) < most {
+				seen[c] = true
+				out, next = append(out, c), append(next, c)
+			}
+		}
+	}
+	return out
+}
+
+// extends reports whether n extends base, directly or not.
+func (f *family) extends(n, base *node) bool {
+	seen := map[*node]bool{}
+	var climb func(n *node) bool
+	climb = func(n *node) bool {
+		for _, p := range f.parents[n] {
+			if p == base {
+				return true
+			}
+			if !seen[p] && len(seen) < maxBases {
+				seen[p] = true
+				if climb(p) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return climb(n)
+}
