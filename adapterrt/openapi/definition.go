@@ -70,6 +70,7 @@ func (m *mapper) definition(s *shape, depth, lists int) *definition {
 	if d.typ == "integer" || d.typ == "number" {
 		m.bounds(d, s)
 	}
+	m.extents(d, s)
 	m.values(d, s, len(types) > 1)
 	if s.items != nil && d.typ == "array" {
 		if lists < maxItems {
@@ -116,23 +117,25 @@ func length(n *node) int {
 	return i
 }
 
-// bounds takes over the smallest and largest number. The bounds of an adapter are inclusive.
+// bounds takes over the smallest and largest number.
 func (m *mapper) bounds(d *definition, s *shape) {
-	limit := func(n *node, open bool, step int64) string {
+	limit := func(n *node, open bool, step int64) (string, bool) {
 		if n == nil {
-			return ""
+			return "", false
 		}
-		if open {
-			if i, err := strconv.ParseInt(n.text, 10, 62); err == nil && d.typ == "integer" {
-				return strconv.FormatInt(i+step, 10)
+		if open && d.typ == "integer" {
+			if i, err := strconv.ParseInt(n.text, 10, 62); err == nil {
+				return strconv.FormatInt(i+step, 10), false
 			}
-			m.weak("a bound that is itself not valid is accepted")
 		}
-		return n.text
+		return n.text, open
 	}
-	d.min, d.max = limit(s.min, s.minOpen, 1), limit(s.max, s.maxOpen, -1)
-	if d.min != "" && d.max != "" && file.CompareNumbers([]byte(d.min), []byte(d.max)) > 0 {
-		d.min, d.max = "", ""
+	d.min, d.minOpen = limit(s.min, s.minOpen, 1)
+	d.max, d.maxOpen = limit(s.max, s.maxOpen, -1)
+	if d.min != "" && d.max != "" {
+		if n := file.CompareNumbers([]byte(d.min), []byte(d.max)); n > 0 || n == 0 && (d.minOpen || d.maxOpen) {
+			d.min, d.max, d.minOpen, d.maxOpen = "", "", false, false
+		}
 	}
 }
 
@@ -178,8 +181,9 @@ func (d *definition) textLimit() func(string) bool {
 
 // objectMembers describes the members of an object, up to m.levels objects deep.
 func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
-	d.closed, d.extra = !s.more, s.extra
-	if len(s.props) == 0 {
+	d.closed = !s.more
+	m.furtherMembers(d, s, depth)
+	if len(s.props) == 0 && len(s.required) == 0 {
 		return
 	}
 	if depth >= m.levels {
@@ -211,6 +215,14 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 			e.also = withoutNull(e.also) // null passes for an optional member
 		}
 		d.props = append(d.props, property{p.name, required[p.name], required[p.name] || needs[p.name], e})
+	}
+	described := setOf(s.props, func(p member) string { return p.name })
+	for _, name := range s.required {
+		if described[name] || len(d.props) == maxProps || name == "" || len(name) > maxName || clean.Text(name, maxName) != name {
+			continue
+		}
+		described[name] = true
+		d.props = append(d.props, property{name, true, true, m.definition(&shape{}, depth+1, 0)})
 	}
 	if left > 0 {
 		m.weak("members beyond 200, or with names that are not visible, are not described")

@@ -39,6 +39,7 @@ func inputSchemaOf(op *file.Operation, v guard.Verdict) []byte {
 		if d.MinLength == 1 {
 			d.MinLength = -1 // a model knows that a name is not empty, and reads this with every request
 		}
+		d.Description = inBase64(op, i, d.Description)
 		o := schemaMembers(wire.Members(nil), &d)
 		if r := op.Fields; r != nil && i == r.Fields {
 			o = wire.Members([]byte(fieldsSchema))
@@ -98,23 +99,6 @@ func outputSchemaOf(op *file.Operation) []byte {
 	return wire.Members(nil).Str("type", "object").Raw("properties", props).Strs("required", []string{"success"}).End()
 }
 
-// withBounds appends to o how small and how large a value of d may be.
-func withBounds(o wire.Members, d *file.Definition) wire.Members {
-	if d.Minimum != nil {
-		o = o.Raw("minimum", d.Minimum.Raw)
-	}
-	if d.Maximum != nil {
-		o = o.Raw("maximum", d.Maximum.Raw)
-	}
-	if d.MinLength >= 0 {
-		o = o.Int("minLength", int64(d.MinLength))
-	}
-	if d.MaxLength >= 0 {
-		o = o.Int("maxLength", int64(d.MaxLength))
-	}
-	return o
-}
-
 // schemaMembers appends the members of the schema of d to o.
 func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
 	if d.Also == 0 {
@@ -139,6 +123,7 @@ func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
 	if d.Format != "" {
 		o = o.Str("format", d.Format)
 	}
+	o = withExtent(o, d)
 	switch {
 	case d.Items != nil:
 		o = o.Raw("items", schemaMembers(wire.Members(nil), d.Items).End())
@@ -159,6 +144,9 @@ func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
 		if required != nil {
 			o = o.Strs("required", required)
 		}
+	}
+	if d.Values != nil {
+		o = o.Raw("additionalProperties", schemaMembers(wire.Members(nil), d.Values).End())
 	}
 	return o
 }
