@@ -186,15 +186,20 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 	if len(s.props) == 0 && len(s.required) == 0 {
 		return
 	}
+	required, needs := setOf(s.required, itself), setOf(s.needs, itself)
+	props := s.props
 	if depth >= m.levels {
 		if m.levels == maxLevels {
 			m.weak("members of objects are described to four levels only")
 		}
-		return
+		if depth >= maxLevels || len(s.required) == 0 {
+			return
+		}
+		// Without these the API refuses the object.
+		props = slices.DeleteFunc(slices.Clone(props), func(p member) bool { return !required[p.name] })
 	}
 	left := 0
-	required, needs := setOf(s.required, itself), setOf(s.needs, itself)
-	for _, p := range s.props {
+	for _, p := range props {
 		if m.members > maxMembers+surplus && m.levels > 1 { // it will be described less deep: what is done now is in vain
 			return
 		}
