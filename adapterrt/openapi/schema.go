@@ -26,6 +26,7 @@ type shape struct {
 	extent
 	items     *node
 	extra     *node // schema of members that have none of their own
+	further   bool  // the document says that there may be such members
 	props     []member
 	required  []string
 	needs     []string // members that one of several variants requires: examples have them
@@ -261,6 +262,7 @@ func (m *mapper) keywords(n *node) *shape {
 	if extra.is(wire.Boolean) && extra.text == "false" {
 		s.more = false
 	}
+	s.further = s.extra != nil || extra.is(wire.Boolean) && extra.text == "true"
 	for _, key := range [...]string{"minProperties", "maxProperties", "not", "if", "dependentRequired", "patternProperties", "contains", "propertyNames"} {
 		if v := n.get(key); v != nil && v.text != "false" {
 			if strings.HasSuffix(key, "Properties") && key != "patternProperties" {
@@ -367,6 +369,7 @@ func both(a, b *shape) *shape {
 	s.extra, s.extent = cmp.Or(a.extra, b.extra), a.extent.and(b.extent)
 	s.props = withMembers("allOf", a.props, b.props)
 	s.required, s.needs = union(a.required, b.required), union(a.needs, b.needs)
+	s.further = (a.further || b.further) && a.more && b.more
 	s.more, s.joined, s.cut = a.more && b.more, a.joined || b.joined, a.cut || b.cut
 	s.examples, s.unchecked, s.refs = slices.Concat(a.examples, b.examples), union(a.unchecked, b.unchecked), slices.Concat(a.refs, b.refs)
 	return &s
@@ -420,7 +423,7 @@ func either(branches []*shape) *shape {
 	same := *full[0]
 	for i, b := range full {
 		anyType = anyType || b.types == nil
-		s.more = s.more || b.more
+		s.more, s.further = s.more || b.more, s.further || b.further
 		for _, t := range b.types {
 			if !slices.Contains(s.types, t) {
 				s.types = append(s.types, t)
