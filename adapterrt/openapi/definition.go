@@ -71,7 +71,7 @@ func (m *mapper) definition(s *shape, depth, lists int) *definition {
 		m.bounds(d, s)
 	}
 	m.extents(d, s)
-	m.values(d, s, len(types) > 1)
+	m.values(d, s, types)
 	if s.items != nil && d.typ == "array" {
 		if lists < maxItems {
 			d.items = m.define(s.items, depth, lists+1)
@@ -140,16 +140,17 @@ func (m *mapper) bounds(d *definition, s *shape) {
 }
 
 // values takes over the values of an enum, where the format of adapters has them.
-func (m *mapper) values(d *definition, s *shape, mixed bool) {
+func (m *mapper) values(d *definition, s *shape, types []string) {
 	if s.enum == nil {
 		return
 	}
 	var out []*node
-	odd := mixed || d.typ == "array" || d.typ == "object"
+	may := setOf(types, itself)
+	odd := may["array"] || may["object"]
 	for _, v := range s.enum {
-		fits := v.kind == wire.String && d.typ == "string" || v.kind == wire.Boolean && d.typ == "boolean" ||
-			v.kind == wire.Number && (d.typ == "number" || d.typ == "integer" && isWhole(v.text))
-		if d.typ == "string" && v.kind < wire.String && v.kind > wire.Null { // 1.0 in YAML, without quotes
+		fits := v.kind == wire.String && may["string"] || v.kind == wire.Boolean && may["boolean"] ||
+			v.kind == wire.Number && (may["number"] || may["integer"] && isWhole(v.text))
+		if d.typ == "string" && !fits && v.kind < wire.String && v.kind > wire.Null { // 1.0 in YAML, without quotes
 			v, fits = text(v.text), true
 		}
 		if fits {
@@ -161,7 +162,7 @@ func (m *mapper) values(d *definition, s *shape, mixed bool) {
 	out = distinct(out, (*node).number)
 	if d.typ == "string" {
 		fits := d.textLimit()
-		out = slices.DeleteFunc(out, func(v *node) bool { return !fits(v.text) })
+		out = slices.DeleteFunc(out, func(v *node) bool { return v.kind == wire.String && !fits(v.text) })
 	}
 	if odd || len(out) > maxEnum || len(out) == 0 {
 		m.weak("the list of values is not checked")
