@@ -24,9 +24,11 @@ type Definition struct {
 	MaxLength   int
 	Pattern     *regexp.Regexp
 	Format      string
+	Extent
 	Items       *Definition
 	Properties  *[]Property // of an object, nil for any
 	Forms       []Form      // of an object; for the model, and not checked
+	Values      *Definition // of an object's members that Properties does not describe, nil for any
 	Type        ParamType
 	Also        TypeSet // other valid types
 	Sensitive   bool
@@ -70,8 +72,11 @@ type EnumValue struct {
 	Text string
 }
 
-// Bound is an inclusive limit of a number.
-type Bound struct{ Raw []byte }
+// Bound is a limit of a number, which is open if the number itself is beyond it.
+type Bound struct {
+	Raw  []byte
+	Open bool
+}
 
 // ParamType is the JSON type of a parameter.
 type ParamType uint8
@@ -155,7 +160,7 @@ type Mismatch struct {
 	Expected  string // a type
 	Actual    string
 	Text      string // "must be >= 1"
-	Key       string // allowed, minimum, maximum, minLength, maxLength, pattern
+	Key       string // allowed, or the key of the adapter format
 	Limit     []byte // JSON
 }
 
@@ -255,11 +260,8 @@ func (d *Definition) Constraint(raw []byte) *Mismatch {
 		return &Mismatch{Text: "must be one of: " + d.enumText, Key: "allowed", Limit: d.Allowed()}
 	}
 	kind := wire.KindOf(raw)
-	if d.Minimum != nil && kind == wire.Number && CompareNumbers(raw, d.Minimum.Raw) < 0 {
-		return &Mismatch{Text: "must be >= " + string(d.Minimum.Raw), Key: "minimum", Limit: d.Minimum.Raw}
-	}
-	if d.Maximum != nil && kind == wire.Number && CompareNumbers(raw, d.Maximum.Raw) > 0 {
-		return &Mismatch{Text: "must be <= " + string(d.Maximum.Raw), Key: "maximum", Limit: d.Maximum.Raw}
+	if kind == wire.Number {
+		return d.outside(raw)
 	}
 	if d.MinLength >= 0 || d.MaxLength >= 0 || d.Pattern != nil {
 		if kind == wire.String {
@@ -269,56 +271,12 @@ func (d *Definition) Constraint(raw []byte) *Mismatch {
 		}
 	}
 	switch {
-	case d.Items != nil && kind == wire.Array:
+	case kind == wire.Array:
 		return d.elements(raw)
-	case d.Properties != nil && kind == wire.Object:
+	case kind == wire.Object:
 		return d.members(raw)
 	}
 	return nil
-}
-
-// elements checks the elements of an array.
-func (d *Definition) elements(raw []byte) (bad *Mismatch) {
-	i := 0
-	wire.Each(raw, func(_, v []byte) bool {
-		if bad = d.Items.mismatch(v); bad != nil {
-			bad.Where = index("", i) + bad.Where
-		}
-		i++
-		return bad == nil
-	})
-	return bad
-}
-
-// members checks the members of an object that have a definition. The API checks the others.
-func (d *Definition) members(raw []byte) (bad *Mismatch) {
-	list := *d.Properties
-	var room [64]bool
-	there := room[:]
-	if len(list) > len(room) {
-		there = make([]bool, len(list))
-	}
-	wire.Each(raw, func(name, v []byte) bool {
-		i := slices.IndexFunc(list, func(p Property) bool { return p.Name == string(name) })
-		if i < 0 {
-			return true
-		}
-		p := &list[i]
-		if wire.KindOf(v) == wire.Null && p.Also&AlsoNull == 0 {
-			return true // null counts as missing if the member is required; otherwise the API decides
-		}
-		there[i] = true
-		if bad = p.mismatch(v); bad != nil {
-			bad.Where = "." + p.Name + bad.Where
-		}
-		return bad == nil
-	})
-	for i := range list {
-		if p := &list[i]; bad == nil && p.Required && !there[i] {
-			bad = &Mismatch{Where: "." + p.Name, Text: "is required. Expected: " + p.Expects() + ".", Key: "expected_type", Limit: wire.AppendQuoted(nil, p.Expects())}
-		}
-	}
-	return bad
 }
 
 // wording checks the length and the pattern of a string.

@@ -88,12 +88,19 @@ var valueBlock = block{"operations.CATEGORY[].params.NAME", "", []key{
 	{"enum", "list", "", "The values that are allowed, up to 1,000."},
 	{"minimum", "number", "", "The least number."},
 	{"maximum", "number", "", "The greatest number."},
+	{"exclusiveMinimum", "number", "", "In place of minimum: a number that is itself too small."},
+	{"exclusiveMaximum", "number", "", "In place of maximum: a number that is itself too great."},
+	{"multipleOf", "number above 0", "", "What a number is a multiple of. dragoman checks integers, the API all numbers."},
 	{"minLength", "integer 0–1073741824", "", "The least number of characters."},
 	{"maxLength", "integer 0–1073741824", "", "The greatest number of characters."},
 	{"pattern", "RE2 syntax", "", "A regular expression that a string must match."},
 	{"format", "string", "", "A word for the model, as in JSON Schema; binary makes it a file in a multipart body."},
+	{"minItems", "integer 1–1000000", "", "The least number of elements of an array."},
+	{"maxItems", "integer 1–1000000", "", "The greatest number of elements of an array."},
+	{"uniqueItems", "boolean", "false", "No two elements of an array are equal. dragoman checks scalars, the API all elements."},
 	{"items", "map", "", "The elements of an array."},
 	{"properties", "map", "", "The members of an object by name, up to four levels deep. Members that are not described are sent unchanged."},
+	{"additionalProperties", "map", "", "The members of an object that `properties` does not describe: the keys of a value."},
 	{"sensitive", "boolean", "false", "The value is a secret: no error, preview or question shows it."},
 	{"one_of", "list of maps", "", "The forms that an object may have, up to 200. Each has the members that not all forms have: true if an object of that form must have it, false if it may, or the text that it has then: `[{kind: cat, claws: true}, {kind: dog, pack: false}]`. The model reads it; it is not checked."},
 }}
@@ -233,8 +240,9 @@ func (c *checker) definition(n *node, path string, depth int, d *Definition) boo
 	d.Description = clean.Text(c.str(n, path, "description"), descriptionRunes)
 	d.Format = clean.Text(c.str(n, path, "format"), 100)
 	d.Sensitive = c.flag(n, path, "sensitive", false)
-	d.Minimum, d.Maximum = c.limit(n, path, "minimum", d), c.limit(n, path, "maximum", d)
-	if d.Minimum != nil && d.Maximum != nil && CompareNumbers(d.Minimum.Raw, d.Maximum.Raw) > 0 {
+	d.Minimum, d.Maximum = c.edge(n, path, "minimum", "exclusiveMinimum", d), c.edge(n, path, "maximum", "exclusiveMaximum", d)
+	c.extent(n, path, depth, d)
+	if d.Minimum != nil && d.Maximum != nil && d.Minimum.beyond(d.Maximum) {
 		c.wrong(SchemaInvalidValue, path+".minimum", "minimum is above maximum", "minimum <= maximum", n.get("minimum"), 0)
 	}
 	d.MinLength, d.MaxLength = c.length(n, path, "minLength", d), c.length(n, path, "maxLength", d)
@@ -265,7 +273,8 @@ func (c *checker) definition(n *node, path string, depth int, d *Definition) boo
 	c.properties(n, path, depth, d)
 	c.enum(n, path, d)
 	c.forms(n, path, d)
-	d.Constrained = d.Enum != nil || d.Minimum != nil || d.Maximum != nil || d.MinLength >= 0 || d.MaxLength >= 0 || d.Pattern != nil || d.Items != nil || d.Properties != nil
+	d.Constrained = d.Enum != nil || d.Minimum != nil || d.Maximum != nil || d.MinLength >= 0 || d.MaxLength >= 0 || d.Pattern != nil || d.Items != nil || d.Properties != nil ||
+		d.Step != nil || d.MinItems > 0 || d.MaxItems > 0 || d.Unique || d.Values != nil
 	return true
 }
 

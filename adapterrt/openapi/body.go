@@ -124,6 +124,9 @@ func (m *mapper) bodyMembers(b *rawBody, c media, s *shape, set func(p *param)) 
 	if s.joined {
 		m.weak("members that fit no single variant are accepted")
 	}
+	if s.further {
+		m.weak("further members of the body cannot be sent")
+	}
 	for _, key := range s.unchecked {
 		m.weak(key + " is not checked")
 	}

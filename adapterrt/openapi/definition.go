@@ -72,7 +72,8 @@ func (m *mapper) definition(s *shape, depth, lists int) *definition {
 	if d.typ == "integer" || d.typ == "number" {
 		m.bounds(d, s)
 	}
-	m.values(d, s, len(types) > 1)
+	m.extents(d, s)
+	m.values(d, s, types)
 	if s.items != nil && d.typ == "array" {
 		if lists < maxItems {
 			d.items = m.define(s.items, depth, lists+1)
@@ -116,37 +117,40 @@ func length(n *node) int {
 	return i
 }
 
-// bounds takes over the smallest and largest number. The bounds of an adapter are inclusive.
+// bounds takes over the smallest and largest number.
 func (m *mapper) bounds(d *definition, s *shape) {
-	limit := func(n *node, open bool, step int64) string {
+	limit := func(n *node, open bool, step int64) (string, bool) {
 		if n == nil {
-			return ""
+			return "", false
 		}
-		if open {
-			if i, err := strconv.ParseInt(n.text, 10, 62); err == nil && d.typ == "integer" {
-				return strconv.FormatInt(i+step, 10)
+		if open && d.typ == "integer" {
+			if i, err := strconv.ParseInt(n.text, 10, 62); err == nil {
+				return strconv.FormatInt(i+step, 10), false
 			}
-			m.weak("a bound that is itself not valid is accepted")
 		}
-		return n.text
+		return n.text, open
 	}
-	d.min, d.max = limit(s.min, s.minOpen, 1), limit(s.max, s.maxOpen, -1)
-	if d.min != "" && d.max != "" && file.CompareNumbers([]byte(d.min), []byte(d.max)) > 0 {
-		d.min, d.max = "", ""
+	d.min, d.minOpen = limit(s.min, s.minOpen, 1)
+	d.max, d.maxOpen = limit(s.max, s.maxOpen, -1)
+	if d.min != "" && d.max != "" {
+		if n := file.CompareNumbers([]byte(d.min), []byte(d.max)); n > 0 || n == 0 && (d.minOpen || d.maxOpen) {
+			d.min, d.max, d.minOpen, d.maxOpen = "", "", false, false
+		}
 	}
 }
 
 // values takes over the values of an enum, where the format of adapters has them.
-func (m *mapper) values(d *definition, s *shape, mixed bool) {
+func (m *mapper) values(d *definition, s *shape, types []string) {
 	if s.enum == nil {
 		return
 	}
 	var out []*node
-	odd := mixed || d.typ == "array" || d.typ == "object"
+	may := setOf(types, itself)
+	odd := may["array"] || may["object"]
 	for _, v := range s.enum {
-		fits := v.kind == wire.String && d.typ == "string" || v.kind == wire.Boolean && d.typ == "boolean" ||
-			v.kind == wire.Number && (d.typ == "number" || d.typ == "integer" && isWhole(v.text))
-		if d.typ == "string" && v.kind < wire.String && v.kind > wire.Null { // 1.0 in YAML, without quotes
+		fits := v.kind == wire.String && may["string"] || v.kind == wire.Boolean && may["boolean"] ||
+			v.kind == wire.Number && (may["number"] || may["integer"] && isWhole(v.text))
+		if d.typ == "string" && !fits && v.kind < wire.String && v.kind > wire.Null { // 1.0 in YAML, without quotes
 			v, fits = text(v.text), true
 		}
 		if fits {
@@ -158,7 +162,7 @@ func (m *mapper) values(d *definition, s *shape, mixed bool) {
 	out = distinct(out, (*node).number)
 	if d.typ == "string" {
 		fits := d.textLimit()
-		out = slices.DeleteFunc(out, func(v *node) bool { return !fits(v.text) })
+		out = slices.DeleteFunc(out, func(v *node) bool { return v.kind == wire.String && !fits(v.text) })
 	}
 	if odd || len(out) > maxEnum || len(out) == 0 {
 		m.weak("the list of values is not checked")
@@ -178,19 +182,25 @@ func (d *definition) textLimit() func(string) bool {
 
 // objectMembers describes the members of an object, up to m.levels objects deep.
 func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
-	d.closed, d.extra = !s.more, s.extra
-	if len(s.props) == 0 {
+	d.closed = !s.more
+	m.furtherMembers(d, s, depth)
+	if len(s.props) == 0 && len(s.required) == 0 {
 		return
 	}
+	required, needs := setOf(s.required, itself), setOf(s.needs, itself)
+	props := s.props
 	if depth >= m.levels {
 		if m.levels == maxLevels {
 			m.weak("members of objects are described to four levels only")
 		}
-		return
+		if depth >= maxLevels || len(s.required) == 0 {
+			return
+		}
+		// Without these the API refuses the object.
+		props = slices.DeleteFunc(slices.Clone(props), func(p member) bool { return !required[p.name] })
 	}
 	left := 0
-	required, needs := setOf(s.required, itself), setOf(s.needs, itself)
-	for _, p := range s.props {
+	for _, p := range props {
 		if m.members > maxMembers+surplus && m.levels > 1 { // it will be described less deep: what is done now is in vain
 			return
 		}
@@ -211,6 +221,14 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 			e.also = withoutNull(e.also) // null passes for an optional member
 		}
 		d.props = append(d.props, property{p.name, required[p.name], required[p.name] || needs[p.name], e})
+	}
+	described := setOf(s.props, func(p member) string { return p.name })
+	for _, name := range s.required {
+		if described[name] || len(d.props) == maxProps || name == "" || len(name) > maxName || clean.Text(name, maxName) != name {
+			continue
+		}
+		described[name] = true
+		d.props = append(d.props, property{name, true, true, m.definition(&shape{}, depth+1, 0)})
 	}
 	if left > 0 {
 		m.weak("members beyond 200, or with names that are not visible, are not described")

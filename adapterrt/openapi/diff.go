@@ -293,6 +293,7 @@ func (c *comparison) definition(what string, was, now *file.Definition) {
 	c.limit(what, "maximum", bound(was.Maximum), bound(now.Maximum), -1)
 	c.limit(what, "minLength", lengthText(was.MinLength), lengthText(now.MinLength), 1)
 	c.limit(what, "maxLength", lengthText(was.MaxLength), lengthText(now.MaxLength), -1)
+	c.extent(what, was, now)
 	pattern := func(d *file.Definition) string {
 		if d.Pattern == nil {
 			return ""

@@ -29,6 +29,7 @@ type Document struct {
 	notes    []string                     // what is odd in the document as a whole
 	left     map[string]int
 	lost     []Finding // paths that cannot be read
+	circles  *circles  // of schemas; nil until asked for
 	swagger  bool
 
 	combines bool // members beside a $ref count; before OpenAPI 3.1 they do not

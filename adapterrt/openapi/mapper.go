@@ -60,6 +60,7 @@ func (m *mapper) all() {
 	if !op.dropped {
 		m.body()
 	}
+	m.declaredType()
 	if !op.dropped {
 		m.answer()
 		m.pages()

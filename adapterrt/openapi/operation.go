@@ -147,15 +147,21 @@ type definition struct {
 	min, max    string
 	minLen      int // -1 for none
 	maxLen      int
+	minOpen     bool // min is itself not valid
+	maxOpen     bool
+	minItems    int // 0 for none
+	maxItems    int
+	unique      bool
+	step        string
 	items       *definition
 	props       []property
 	tag         string    // object: the member that says which of the variants it is
 	variants    []variant // object
 	sensitive   bool
-	examples    []*node // not written
-	fallback    string  // the default; only in the description
-	extra       *node   // object: schema of members that are not described
-	closed      bool    // object: it has no other members
+	examples    []*node     // not written
+	fallback    string      // the default; only in the description
+	values      *definition // object: of members that are not described
+	closed      bool        // object: it has no other members
 }
 
 type property struct {

@@ -179,6 +179,10 @@ func (m *mapper) pages() {
 	op.paging = p
 	if p.style != "link_header" {
 		m.find(Guessed, "pages: style "+p.style, "check it")
+		return
+	}
+	for _, u := range used[1:] {
+		m.weak("query parameter " + quoted(u.wire) + " is left out: the links of the answers lead from page to page")
 	}
 }
 

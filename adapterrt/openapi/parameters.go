@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // maxParams is the largest number of parameters of an operation in an adapter file.
@@ -257,6 +258,27 @@ func (m *mapper) header(raw *rawParam) {
 		}
 	}
 	m.add(p)
+}
+
+// declaredType sends the Content-Type that Swagger 2.0 documents declare as a required header, also if there is no body.
+func (m *mapper) declaredType() {
+	r := &m.op.request
+	if !m.doc.swagger || m.op.dropped || r.as != "" || r.kind != "" {
+		return
+	}
+	for _, p := range m.raw.params {
+		if p.in != "header" || !p.required || !strings.EqualFold(p.name, "content-type") {
+			continue
+		}
+		s := m.shape(p.schema)
+		r.kind = "application/json"
+		for _, v := range append(slices.Clone(s.enum), s.fallback) {
+			if v.is(wire.String) && file.IsHeaderValue(v.text) && strings.Contains(v.text, "/") && len(v.text) < 200 {
+				r.kind = v.text
+				break
+			}
+		}
+	}
 }
 
 // plainType returns the type of a schema if it has exactly one.

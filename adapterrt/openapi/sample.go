@@ -1,10 +1,8 @@
 package openapi
 
 import (
-	"cmp"
 	"regexp/syntax"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
@@ -114,26 +112,15 @@ func (d *definition) invent(dst []byte, try, depth int) []byte {
 	}
 	switch d.typ {
 	case "integer", "number":
-		switch {
-		case d.min != "":
-			return append(dst, d.min...)
-		case d.max != "" && strings.HasPrefix(d.max, "-"):
-			return append(dst, d.max...)
-		}
-		return strconv.AppendInt(dst, int64(1-try%2), 10)
+		return d.inventNumber(dst, try)
 	case "boolean":
 		return append(dst, "true"...)
 	case "array":
-		dst = append(dst, '[')
-		if d.items != nil && depth < 8 {
-			dst = d.items.example(dst, try, depth+1)
-		}
-		return append(dst, ']')
+		return d.inventArray(dst, try, depth)
 	case "object":
 		o := wire.Members(nil)
-		if d.props == nil && d.extra != nil && depth < 8 {
-			e := &definition{typ: cmp.Or(d.extra.str("type"), "string"), minLen: -1, maxLen: -1}
-			o = o.Raw("example", e.invent(nil, try, depth+8))
+		if d.props == nil && d.values != nil && depth < 8 {
+			o = o.Raw("example", d.values.example(nil, try, depth+1))
 		}
 		for i, p := range d.props {
 			if !p.needed && (i > 0 || slices.ContainsFunc(d.props, func(p property) bool { return p.needed })) {

@@ -23,25 +23,27 @@ type shape struct {
 	maxOpen     bool
 	minLen      *node
 	maxLen      *node
-	items       *node
-	extra       *node // schema of members that have none of their own
-	props       []member
-	required    []string
-	needs       []string // members that one of several variants requires: examples have them
-	more        bool     // members that are not described are allowed
-	fallback    *node
-	examples    []*node
-	unchecked   []string // keywords that an adapter does not have
-	refs        []*node  // what it refers to
-	joined      bool     // it accepts more than its branches do
-	contrary    bool     // its parts have no type in common
-	disjoint    bool     // its parts have no value in common
-	cut         bool     // it refers to itself, or is too large
-	holder      *node    // a schema that it extends, whose discriminator tells apart what extends it
-	tag         string   // the member that says which variant an object is
-	values      []string // those of the tag, if they are known
-	variants    []variant
-	wide        bool // there are members of variants that are not among props
+	extent
+	items     *node
+	extra     *node // schema of members that have none of their own
+	further   bool  // the document says that there may be such members
+	props     []member
+	required  []string
+	needs     []string // members that one of several variants requires: examples have them
+	more      bool     // members that are not described are allowed
+	fallback  *node
+	examples  []*node
+	unchecked []string // keywords that an adapter does not have
+	refs      []*node  // what it refers to
+	joined    bool     // it accepts more than its branches do
+	contrary  bool     // its parts have no type in common
+	disjoint  bool     // its parts have no value in common
+	cut       bool     // it refers to itself, or is too large
+	holder    *node    // a schema that it extends, whose discriminator tells apart what extends it
+	tag       string   // the member that says which variant an object is
+	values    []string // those of the tag, if they are known
+	variants  []variant
+	wide      bool // there are members of variants that are not among props
 }
 
 type member struct {
@@ -145,10 +147,18 @@ func (m *mapper) referred(n *node, via *trail, depth int) *shape {
 	case err != nil:
 		m.unreadable(n, err)
 		return &shape{more: true, cut: true}
-	case via.has(to) || slices.Contains(m.stack, to):
+	case via.has(to):
 		return &shape{types: m.kindOf(to), description: to.str("description"), more: true, cut: true}
 	}
 	s := *m.merged(to, &trail{to, via}, depth+1)
+	if slices.Contains(m.stack, to) && m.doc.circular(to) {
+		m.said(n, "a schema contains itself: what is in it again is not described", "")
+		types := s.types
+		if types == nil {
+			types = []string{"object"}
+		}
+		return &shape{types: types, null: s.null, description: s.description, more: true, cut: true}
+	}
 	s.refs = append(slices.Clip(s.refs), to)
 	return &s
 }
@@ -207,7 +217,7 @@ func (m *mapper) keywords(n *node) *shape {
 	s := &shape{
 		description: n.str("description"), format: n.str("format"), pattern: n.str("pattern"),
 		null: n.flag("nullable") || n.flag("x-nullable"), fallback: n.get("default"),
-		min: number(n, "minimum"), max: number(n, "maximum"), minLen: number(n, "minLength"), maxLen: number(n, "maxLength"),
+		min: number(n, "minimum"), max: number(n, "maximum"), minLen: number(n, "minLength"), maxLen: number(n, "maxLength"), extent: extentOf(n),
 		required: n.strs("required"), more: true,
 	}
 	if t := n.str("title"); s.description == "" && strings.Contains(t, " ") { // otherwise it is a name
@@ -279,10 +289,11 @@ func (m *mapper) keywords(n *node) *shape {
 	if extra.is(wire.Boolean) && extra.text == "false" {
 		s.more = false
 	}
-	for _, key := range [...]string{"minItems", "maxItems", "uniqueItems", "multipleOf", "minProperties", "maxProperties", "not", "if", "dependentRequired", "patternProperties", "contains", "propertyNames"} {
+	s.further = s.extra != nil || extra.is(wire.Boolean) && extra.text == "true"
+	for _, key := range [...]string{"minProperties", "maxProperties", "not", "if", "dependentRequired", "patternProperties", "contains", "propertyNames"} {
 		if v := n.get(key); v != nil && v.text != "false" {
-			if strings.HasSuffix(key, "Items") || strings.HasSuffix(key, "Properties") && key != "patternProperties" {
-				key = "the number of elements and members"
+			if strings.HasSuffix(key, "Properties") && key != "patternProperties" {
+				key = "the number of members"
 			}
 			s.unchecked = append(s.unchecked, key)
 		}
@@ -382,9 +393,10 @@ func both(a, b *shape) *shape {
 		s.max, s.maxOpen = b.max, b.maxOpen
 	}
 	s.minLen, s.maxLen, s.items, s.fallback = cmp.Or(a.minLen, b.minLen), cmp.Or(a.maxLen, b.maxLen), cmp.Or(a.items, b.items), cmp.Or(a.fallback, b.fallback)
-	s.extra = cmp.Or(a.extra, b.extra)
+	s.extra, s.extent = cmp.Or(a.extra, b.extra), a.extent.and(b.extent)
 	s.props = withMembers("allOf", a.props, b.props)
 	s.required, s.needs = union(a.required, b.required), union(a.needs, b.needs)
+	s.further = (a.further || b.further) && a.more && b.more
 	s.more, s.joined, s.cut = a.more && b.more, a.joined || b.joined, a.cut || b.cut
 	s.examples, s.unchecked, s.refs = slices.Concat(a.examples, b.examples), union(a.unchecked, b.unchecked), slices.Concat(a.refs, b.refs)
 	s.holder, s.wide = cmp.Or(a.holder, b.holder), a.wide || b.wide
@@ -443,7 +455,7 @@ func either(branches []*shape) *shape {
 	same := *full[0]
 	for i, b := range full {
 		anyType = anyType || b.types == nil
-		s.more = s.more || b.more
+		s.more, s.further = s.more || b.more, s.further || b.further
 		for _, t := range b.types {
 			if !slices.Contains(s.types, t) {
 				s.types = append(s.types, t)
@@ -452,7 +464,6 @@ func either(branches []*shape) *shape {
 		enums = enums && b.enum != nil
 		s.enum = append(s.enum, b.enum...)
 		s.examples, s.unchecked = append(s.examples, b.examples...), union(s.unchecked, b.unchecked)
-		s.extra = cmp.Or(s.extra, b.extra)
 		if s.items == nil {
 			s.items = b.items
 		} else if b.items != nil && b.items != s.items {
@@ -460,28 +471,35 @@ func either(branches []*shape) *shape {
 		}
 		if slices.Contains(b.types, "object") || b.types == nil {
 			if objects = append(objects, b.props); len(objects) == 1 {
+				s.extra = b.extra
 				s.required, s.needs = b.required, union(b.required, b.needs)
 			} else {
 				s.required = common(s.required, b.required, itself)
+				if s.extra != b.extra { // what only one branch forbids is not forbidden
+					s.extra = nil
+				}
 			}
 		}
 		if s.description == "" && i == 0 {
 			s.description = b.description
 		}
 		if b.format != same.format {
-			same.format = ""
+			if s.joined = true; b.format == "" || same.format == "" || b.plainType() != "string" || same.plainType() != "string" {
+				same.format = "" // otherwise the first one: it is a word for the model, and not checked
+			}
 		}
 		if b.pattern != same.pattern {
 			same.pattern = ""
 		}
 		same.min, same.max = equalOr(same.min, b.min), equalOr(same.max, b.max)
 		same.minLen, same.maxLen = equalOr(same.minLen, b.minLen), equalOr(same.maxLen, b.maxLen)
-		if b.joined || len(objects) > 1 || b.minLen != nil || b.pattern != "" || b.min != nil || b.max != nil {
+		same.extent = same.extent.or(b.extent)
+		if b.joined || b.extent != (extent{}) || len(objects) > 1 || b.minLen != nil || b.pattern != "" || b.min != nil || b.max != nil {
 			s.joined = true
 		}
 	}
 	s.format, s.pattern, s.min, s.max, s.minOpen, s.maxOpen = same.format, same.pattern, same.min, same.max, same.minOpen, same.maxOpen
-	s.minLen, s.maxLen = same.minLen, same.maxLen
+	s.minLen, s.maxLen, s.extent = same.minLen, same.maxLen, same.extent
 	s.enum, s.props = distinct(s.enum, (*node).string), withMembers("anyOf", objects...)
 	if !enums {
 		s.joined = s.joined || s.enum != nil

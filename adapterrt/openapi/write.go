@@ -16,11 +16,12 @@ func (d *definition) keys(required bool) (out pairs) {
 		out.add("enum", flowList(d.enum, value))
 	}
 	out.text("format", d.format)
-	out.add("minimum", d.min)
-	out.add("maximum", d.max)
+	out.add(edgeKey("minimum", d.minOpen), d.min)
+	out.add(edgeKey("maximum", d.maxOpen), d.max)
 	out.add("minLength", lengthText(d.minLen))
 	out.add("maxLength", lengthText(d.maxLen))
 	out.quoted("pattern", d.pattern)
+	d.extentKeys(&out)
 	out.flag("sensitive", d.sensitive)
 	out.add("one_of", d.forms())
 	return out
@@ -48,11 +49,16 @@ func (d *definition) flow(required bool, more ...pair) string {
 		}
 		all.add("properties", flowMap(props))
 	}
+	if d.values != nil {
+		all.add("additionalProperties", d.values.flow(false))
+	}
 	return flowMap(all)
 }
 
 // hasProps reports whether the definition describes members somewhere.
-func (d *definition) hasProps() bool { return d.props != nil || d.items != nil && d.items.hasProps() }
+func (d *definition) hasProps() bool {
+	return d.props != nil || d.items != nil && d.items.hasProps() || d.values != nil && d.values.hasProps()
+}
 
 // definition writes a definition behind its key: on one line if it is short, otherwise as a
 // block.
@@ -83,6 +89,9 @@ func (y *writer) block(indent int, d *definition, required bool, more ...pair) {
 		for _, p := range d.props {
 			y.definition(indent+2, scalar(p.name), p.definition, p.required)
 		}
+	}
+	if d.values != nil {
+		y.definition(indent, "additionalProperties", d.values, false)
 	}
 }
 

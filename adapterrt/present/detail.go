@@ -84,14 +84,14 @@ func (d *Detail) Answer() []byte {
 // adapters are offered together, and "" otherwise.
 func describe(op *file.Operation, more shown, how *Presenter, among string) (d Detail) {
 	params := append(make([]byte, 0, 1<<10), '[')
-	for _, p := range op.Params {
+	for i, p := range op.Params {
 		if p.Hidden {
 			continue
 		}
 		if len(params) > 1 {
 			params = append(params, ',')
 		}
-		params = how.appendDescription(params, p)
+		params = how.appendDescription(params, op, i)
 	}
 	params = append(params, ']')
 	permissions := wire.Members(nil).Bool("readOnly", op.Category == file.Read).Bool("destructive", op.Category >= file.Update).End()
@@ -161,9 +161,12 @@ func appendReturns(dst []byte, op *file.Operation) []byte {
 	return append(dst, wire.Members(nil).Str("name", op.Returns.Name).Str("kind", op.Returns.Kind).End()...)
 }
 
-func (p *Presenter) appendDescription(dst []byte, param *file.Param) []byte {
+func (p *Presenter) appendDescription(dst []byte, op *file.Operation, i int) []byte {
+	param := op.Params[i]
 	o := wire.Members(make([]byte, 0, 256)).Str("name", param.Name).Str("type", param.Type.String()).Bool("required", param.Required)
-	o = p.members(o, &param.Definition)
+	d := param.Definition
+	d.Description = inBase64(op, i, d.Description)
+	o = p.members(o, &d)
 	if param.Fallback != nil {
 		o = o.Raw("default", param.Fallback)
 	}
@@ -178,7 +181,13 @@ func (p *Presenter) members(o wire.Members, d *file.Definition) wire.Members {
 	if len(d.Enum) > 0 {
 		o = o.Raw("enum", d.Allowed())
 	}
-	o = withBounds(o, d)
+	if p.Introspection == Strict { // it has inclusive bounds only
+		closed := *d
+		closed.Minimum, closed.Maximum = inclusive(d.Minimum), inclusive(d.Maximum)
+		o = withBounds(o, &closed)
+	} else {
+		o = withExtent(withBounds(o, d), d)
+	}
 	if d.Pattern != nil {
 		o = o.Raw("pattern", clean.EscapeHidden(wire.AppendQuoted(nil, d.Pattern.String())))
 	}
@@ -201,6 +210,9 @@ func (p *Presenter) members(o wire.Members, d *file.Definition) wire.Members {
 	}
 	if d.Forms != nil && p.Introspection != Strict {
 		o = o.Raw("one_of", clean.EscapeHidden(appendForms(nil, d)))
+	}
+	if d.Values != nil && p.Introspection != Strict {
+		o = o.Raw("additionalProperties", p.members(wire.Members(nil).Str("type", d.Values.Type.String()), d.Values).End())
 	}
 	if d.Sensitive {
 		o = o.Bool("sensitive", true)

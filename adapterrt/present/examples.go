@@ -56,7 +56,7 @@ func exampleValue(p *file.Param, golden []byte) []byte {
 	switch {
 	case len(p.Enum) > 0:
 		return p.Enum[0].Raw
-	case p.Minimum != nil:
+	case p.Minimum != nil && p.Accepts(p.Minimum.Raw):
 		return p.Minimum.Raw
 	case p.Type == file.TypeInteger || p.Type == file.TypeNumber:
 		return []byte("1")

@@ -40,6 +40,7 @@ func inputSchemaOf(op *file.Operation, v guard.Verdict) []byte {
 		if d.MinLength == 1 {
 			d.MinLength = -1 // a model knows that a name is not empty, and reads this with every request
 		}
+		d.Description = inBase64(op, i, d.Description)
 		var notes []string
 		if p.Key() != p.Name {
 			notes = append(notes, sentAs+p.Wire)
@@ -103,23 +104,6 @@ func outputSchemaOf(op *file.Operation) []byte {
 	return wire.Members(nil).Str("type", "object").Raw("properties", props).Strs("required", []string{"success"}).End()
 }
 
-// withBounds appends to o how small and how large a value of d may be.
-func withBounds(o wire.Members, d *file.Definition) wire.Members {
-	if d.Minimum != nil {
-		o = o.Raw("minimum", d.Minimum.Raw)
-	}
-	if d.Maximum != nil {
-		o = o.Raw("maximum", d.Maximum.Raw)
-	}
-	if d.MinLength >= 0 {
-		o = o.Int("minLength", int64(d.MinLength))
-	}
-	if d.MaxLength >= 0 {
-		o = o.Int("maxLength", int64(d.MaxLength))
-	}
-	return o
-}
-
 // schemaMembers appends the members of the schema of d to o.
 func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
 	return valueMembers(o, d, nil, false)
@@ -161,6 +145,7 @@ func valueMembers(o wire.Members, d *file.Definition, notes []string, input bool
 	if d.Format != "" {
 		o = o.Str("format", d.Format)
 	}
+	o = withExtent(o, d)
 	switch {
 	case d.Items != nil:
 		o = o.Raw("items", valueMembers(wire.Members(nil), d.Items, nil, input).End())
@@ -169,6 +154,9 @@ func valueMembers(o wire.Members, d *file.Definition, notes []string, input bool
 	}
 	if d.Properties != nil || input && d.Forms != nil {
 		o = objectMembers(o, d, input)
+	}
+	if d.Values != nil {
+		o = o.Raw("additionalProperties", valueMembers(wire.Members(nil), d.Values, nil, input).End())
 	}
 	return o
 }
