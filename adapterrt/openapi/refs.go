@@ -8,7 +8,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -37,15 +36,13 @@ func (d *Document) parse(name, at string, data []byte) (*source, error) {
 		return nil, d.exceeded(&Error{name, 0, fmt.Sprintf("the document has more than %d files: allow more with --max-files", d.most)})
 	}
 	b := &builder{name: name, file: uint16(len(d.sources)), count: &d.count}
-	switch {
-	case len(data) > MaxDocument:
+	if len(data) > MaxDocument {
 		return nil, d.exceeded(b.fail(0, fmt.Sprintf("larger than %d MiB", MaxDocument>>20)))
-	case bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")):
-		return nil, b.fail(1, "the document is UTF-16; convert it to UTF-8")
-	case !utf8.Valid(data):
-		return nil, b.fail(1, "the document is not valid UTF-8")
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data, odd := decoded(data)
+	if odd > 0 {
+		b.notes = append(b.notes, fmt.Sprintf("%s:%d: the document is not UTF-8 here: such bytes are read as Latin-1 (Windows-1252)", name, odd))
+	}
 	read := b.parseYAML
 	if t := bytes.TrimLeft(data, " \t\r\n"); len(t) > 0 && t[0] == '{' {
 		read = b.parseJSON
