@@ -194,7 +194,7 @@ func (rt *Runtime) attempt(ctx context.Context, of *call, c *httpcall.Call, wait
 	defer func() { c.Out.Timeout = whole }()
 	c.Out.Timeout = max(whole-waited, time.Millisecond)
 	r, f = rt.send(ctx, a, &c.Out)
-	if f != nil || r.Status != 401 || !a.signer.Renews() || of.own != nil {
+	if f != nil || r.Status != 401 || !a.signer.Renews() || of.own != nil || c.Out.Anonymous {
 		return r, f
 	}
 	if f := a.signer.Renew(ctx, &c.Out); f != nil {

@@ -41,6 +41,8 @@ type Operation struct {
 	Category    Category
 	Description string
 	Mapping     *Mapping
+	Target      *Target  // that of the adapter, or one with a base URL of the operation's own
+	Anonymous   bool     // it is sent without credentials
 	Request     *Request // nil for a JSON object of the body's parameters
 	Params      []*Param
 	byName      map[string]int // indexes of params by name; nil if there are few

@@ -57,6 +57,8 @@ var safetyKeys = []string{"danger_level", "requires_confirmation", "danger", "no
 var operationBlock = block{"operations.CATEGORY[]", "CATEGORY is create, read, update, delete or execute. A file has up to 2,000 operations.", []key{
 	{"name", "string", must, "The name, in snake_case, up to 128 characters, unique in the file. Names that the specification uses itself, such as introspect, are refused."},
 	{"maps_to", "METHOD /path/{param}", must, "The request: GET, POST, PUT, PATCH or DELETE, and the path with parameters in braces. A query may follow, as in `?state={state}`."},
+	{"base_url", "URL", "", "The URL that its path is appended to, if it is not at `target.base_url`. The adapter's headers and credentials are sent there, too. `base_url_env` and `base_url_file` of the target do not replace it."},
+	{"auth", "none", "", "The word none: the operation is sent without the file's credentials."},
 	{"description", "string", "", "What the operation does, up to 1,000 characters. The model reads it; without it there is a warning."},
 	{"params", "map", "", "The parameters by name, up to 200."},
 	{"request", "map", "", "How parameters become a body, and further headers."},
@@ -118,6 +120,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 		}
 	}
 	a.Operations = append(a.Operations, op)
+	c.ownTarget(n, path, op)
 	if d := c.get(n, path, "description", wire.String); d != nil {
 		op.Description = clean.Text(d.text, descriptionRunes)
 	} else if n.get("description") == nil {
@@ -281,7 +284,7 @@ func (c *checker) placement(path string, n *node, op *Operation, inBody map[int]
 			c.wrong(SchemaInvalidValue, path+".params."+p.Name+".wire_path", "wire_path is for bodies and queries", "wire_name", said.get("wire_path"), line)
 		}
 		if p.Place == InHeader {
-			if !IsToken(p.Wire) || IsForbiddenHeader(p.Wire) || op.Adapter.Auth.sets(p.Wire, "") {
+			if !IsToken(p.Wire) || IsForbiddenHeader(p.Wire) || op.Adapter.Auth.sets(p.Wire, "", "") {
 				c.wrong(SchemaInvalidValue, path+".params."+p.Name, "parameter cannot be this header", "a header name that is not the connection's or auth's", textAt(p.Wire, line), 0)
 			}
 		}

@@ -12,10 +12,12 @@ import (
 // Outgoing is the HTTP request that an operation becomes.
 type Outgoing struct {
 	Method      string
-	URL         Pairs // absolute and escaped
+	Target      *file.Target // where it goes
+	URL         Pairs        // absolute and escaped
 	Body        Pairs
 	HasBody     bool
 	ContentType string
+	Anonymous   bool          // it gets no credentials
 	Headers     []file.Header // of parameters and auth; those of the adapter are added when the request is sent
 	Secrets     []string      // credentials in it, for masking
 	Timeout     time.Duration

@@ -86,6 +86,9 @@ func (d *Document) Import(o Options) (*Import, error) {
 		return nil, &Error{d.sources[0].name, 0, "the document has no operations"}
 	}
 	opt.Name = cmp.Or(opt.Name, AdapterName(d.Title))
+	if !file.IsAdapterName(opt.Name) {
+		return nil, fmt.Errorf("--name %s: Adapter name is not valid: want %s", quoted(opt.Name), file.AdapterNameRule)
+	}
 	ops, err := d.selected(opt.Include, opt.Exclude)
 	if err != nil {
 		return nil, err
@@ -212,9 +215,9 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 	there := map[string]bool{}
 	for _, raw := range g.ops {
 		op := d.mapOperation(raw, t)
-		if at := place(op.mapsTo); !op.dropped && there[at] {
+		if at := op.spot().full; !op.dropped && there[at] {
 			op.dropped = true
-			op.findings = []Finding{{Place: d.place(raw.node), Class: Dropped, What: "another operation has the same method and path"}}
+			op.findings = []Finding{{Place: d.place(raw.node), Class: Dropped, What: "another operation makes the same request"}}
 		} else {
 			there[at] = true
 		}
@@ -255,7 +258,7 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 			}
 			op := f.operationAt(p.Path)
 			if op == nil || round == maxRounds {
-				return nil, 0, fmt.Errorf("the adapter would not be valid: %s: %s", p.Path, p.Message)
+				return nil, 0, fmt.Errorf("the adapter would not be valid: %s: %s: want %s", p.Path, p.Message, p.Expected)
 			}
 			if bad[op] == "" {
 				bad[op] = p.Message
@@ -445,8 +448,9 @@ func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) s
 	}
 	y.line(2, "base_url: %s", quote(t.url))
 	y.line(2, "operations: # name and a hash of what was imported, by method and path")
+	all := placesIn(spots(ops))
 	for _, op := range ops {
-		y.line(4, "%s: %s", quote(op.mapsTo), op.name+" "+op.hash)
+		y.line(4, "%s: %s", quote(all.key(op)), op.name+" "+op.hash)
 	}
 	return y.String()
 }

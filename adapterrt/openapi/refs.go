@@ -199,9 +199,11 @@ func (d *Document) other(s *source, where string) (*source, error) {
 	switch {
 	case u.Scheme == "https" && u.Host != "" && u.User == nil:
 		at = u.String()
+	case u.Scheme == "http" && u.Host != "" && strings.HasPrefix(s.path, "http://"+u.Host+"/") && u.User == nil: // of this machine, as the document
+		at = u.String()
 	case u.Scheme != "" || u.Host != "":
 		return nil, errors.New("only files below the document's folder and https URLs can be referred to")
-	case strings.HasPrefix(s.path, "https://"):
+	case isURL(s.path):
 		base, err := url.Parse(s.path)
 		if err != nil {
 			return nil, errors.New("not a reference")

@@ -160,6 +160,12 @@ func (p *param) extra(op *operation) (out pairs) {
 func (y *writer) operation(op *operation, s *shared) {
 	y.line(4, "- name: %s", op.name)
 	y.line(6, "maps_to: %s", quote(op.mapsTo))
+	if op.baseURL != "" {
+		y.line(6, "base_url: %s", quote(op.baseURL))
+	}
+	if op.anonymous {
+		y.line(6, "auth: none")
+	}
 	y.line(6, "description: %s", quote(op.description))
 	if len(op.params) > 0 {
 		y.line(6, "params:")
@@ -206,8 +212,15 @@ func (r *request) pairs() (out pairs) {
 	out.flag("body_required", r.required)
 	out.add("form_style", r.form)
 	out.add("body_from", r.from)
+	var headers pairs
 	if r.kind != "" {
-		out.add("headers", "{Content-Type: "+scalar(r.kind)+"}")
+		headers.add("Content-Type", scalar(r.kind))
+	}
+	for _, h := range r.fixed {
+		headers.add(scalar(h.key), scalar(h.value))
+	}
+	if headers != nil {
+		out.add("headers", flowMap(headers))
 	}
 	return out
 }
