@@ -122,7 +122,7 @@ func (d *Document) Import(o Options) (*Import, error) {
 			continue
 		}
 		at := *t
-		at.auth = d.auth(opt.Name, g.ops) // what the operations of this file need
+		at.auth = d.withParameters(opt.Name, g.ops, d.auth(opt.Name, g.ops)) // what the operations of this file need
 		f, dropped, err := d.file(opt, g, &at)
 		if err != nil {
 			return nil, err

@@ -44,13 +44,14 @@ func (m *mapper) all() {
 	}
 	words := strings.ReplaceAll(op.name, "_", " ")
 	op.description = cmp.Or(m.doc.prose(raw.summary, operationText), m.doc.prose(raw.description, operationText), strings.ToUpper(words[:1])+words[1:])
-	op.anonymous = m.base.auth.kind != "none" && raw.anonymous()
+	op.anonymous = m.base.auth.kind != "none" && (raw.anonymous() || m.base.isWithout(raw))
 	if len(raw.servers) > 0 && !m.server() {
 		return
 	}
 	m.parameters()
 	if !op.dropped {
 		m.body()
+		m.bodyCredentials()
 	}
 	if !op.dropped {
 		m.answer()

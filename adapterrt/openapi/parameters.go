@@ -59,6 +59,9 @@ func (m *mapper) parameters() {
 		if fragment != "" && m.fixed(raw) {
 			continue
 		}
+		if m.base.carries(raw) {
+			continue
+		}
 		switch raw.in {
 		case "path":
 			if !slices.ContainsFunc(inPath, func(s string) bool { return bare(s) == raw.name || s == raw.name }) {
@@ -69,9 +72,7 @@ func (m *mapper) parameters() {
 		case "header":
 			m.header(raw)
 		case "cookie":
-			if !m.base.sets("", "", raw.name) { // the credential
-				m.leave(raw, "cookies are not sent", "add it to auth.also as an api_key in: cookie, if the API needs it")
-			}
+			m.leave(raw, "cookies are not sent", "add it to auth.also as an api_key in: cookie, if the API needs it")
 		case "querystring":
 			m.leave(raw, "the whole query as one value is not supported", "")
 		default:
@@ -169,14 +170,14 @@ func (m *mapper) add(p *param) {
 	if !p.required {
 		p.also = withoutNull(p.also)
 	}
+	if raw := (&rawParam{name: p.wire, in: p.in, description: p.description}); p.typ == "string" && p.in != "body" && raw.likeness() == surely {
+		p.sensitive = true // a credential that only some operations need
+	}
 	p.name = m.free(paramName(p.wire), p.in)
 	m.op.params = append(m.op.params, p)
 }
 
 func (m *mapper) query(raw *rawParam) {
-	if m.base.sets("", raw.name, "") {
-		return // the credential
-	}
 	if m.raw.node != nil && strings.Contains(m.raw.path, "?"+raw.name+"=") {
 		return // the path has it
 	}
@@ -248,7 +249,7 @@ func (m *mapper) spread(p *param) {
 func (m *mapper) header(raw *rawParam) {
 	low := strings.ToLower(raw.name)
 	switch {
-	case slices.Contains(noParameters, low) || m.base.sets(raw.name, "", ""):
+	case slices.Contains(noParameters, low):
 		return
 	case !file.IsToken(raw.name) || file.IsForbiddenHeader(raw.name):
 		m.leave(raw, "this header cannot be set", "")

@@ -30,6 +30,8 @@ type auth struct {
 	query    string
 	cookie   string
 	also     []auth
+	covered  []slot // parameters that are left out because this sends the credential
+	fewer    bool   // fewer than half of the operations need it
 	findings []Finding
 }
 
@@ -212,11 +214,7 @@ func (a *auth) note(what, do string) {
 // scheme makes the auth block of one security scheme. rank is the order in which
 // alternatives are preferred.
 func (d *Document) scheme(name, key string, scopes []string) (a auth, rank int, err error) {
-	schemes := d.root.get("components").get("securitySchemes")
-	if d.swagger {
-		schemes = d.root.get("securityDefinitions")
-	}
-	s, _ := d.follow(schemes.get(key))
+	s, _ := d.follow(d.securitySchemes().get(key))
 	switch kind := s.str("type"); kind {
 	case "http":
 		switch scheme := strings.ToLower(s.str("scheme")); scheme {
