@@ -167,7 +167,7 @@ func (m *mapper) add(p *param) {
 	case slices.ContainsFunc(m.op.params, func(o *param) bool { return o.in == p.in && o.wire == p.wire }):
 		return
 	}
-	if !p.required {
+	if !p.required && !(p.in == "body" && m.clears()) {
 		p.also = withoutNull(p.also)
 	}
 	if raw := (&rawParam{name: p.wire, in: p.in, description: p.description}); p.typ == "string" && p.in != "body" && raw.likeness() == surely {
