@@ -54,6 +54,7 @@ type Operation struct {
 	Returns     *Returns
 	Schema      *Definition // of the data of an answer; nil if the file does not describe it
 	Aliases     []string    // further words by which a search finds the operation
+	Tags        []string    // its own, and those of the file that no operation has as its own
 	Answer      *Answer     // nil for JSON
 	Deprecated  *Deprecation
 	Lifecycle   []byte // JSON

@@ -235,6 +235,7 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 		ops = append(ops, op)
 	}
 	nameAll(ops, g.tag)
+	tagAll(ops)
 	for round := 0; ; round++ {
 		f = d.write(opt, g, t, ops)
 		if len(ops) == 0 {
@@ -363,10 +364,10 @@ func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *F
 	return f
 }
 
-// maxTags is the largest number of tags of a file.
-const maxTags = 10
+// maxTags is the largest number of tags of a file, and mostTags of one operation.
+const maxTags, mostTags = 10, 5
 
-// tagsOf returns the tags of operations, by which a search can be narrowed.
+// tagsOf returns the tags of operations.
 func tagsOf(ops []*operation) (tags []string) {
 	for _, op := range ops {
 		if t := clean.Text(op.raw.tag(), 60); t != "" && !slices.Contains(tags, scalar(t)) && len(tags) < maxTags {
@@ -374,6 +375,24 @@ func tagsOf(ops []*operation) (tags []string) {
 		}
 	}
 	return tags
+}
+
+// tagAll gives operations their tags, by which a search can be narrowed, unless all have the same, which is then that of the file.
+func tagAll(ops []*operation) {
+	differ := false
+	for _, op := range ops {
+		for _, t := range op.raw.tags {
+			if t = clean.Text(t, 60); t != "" && !slices.Contains(op.tags, t) && len(op.tags) < mostTags {
+				op.tags = append(op.tags, t)
+			}
+		}
+		differ = differ || !slices.Equal(op.tags, ops[0].tags)
+	}
+	if !differ && len(ops) > 0 && len(ops[0].tags) < 2 {
+		for _, op := range ops {
+			op.tags = nil
+		}
+	}
 }
 
 // describe returns the description of an adapter, of 10 to 200 characters.

@@ -15,6 +15,7 @@ type operation struct {
 	mapsTo      string
 	baseURL     string // if it is not that of the file
 	anonymous   bool   // no credential is sent
+	tags        []string
 	description string
 	params      []*param
 	request     request

@@ -202,6 +202,9 @@ func (y *writer) operation(op *operation, s *shared) {
 	if op.danger.confirm {
 		y.line(6, "requires_confirmation: true")
 	}
+	if op.tags != nil {
+		y.line(6, "tags: %s", flowList(op.tags, scalar))
+	}
 	if op.deprecated {
 		y.line(6, "deprecated: {}")
 	}
