@@ -13,17 +13,6 @@ import (
 // Many documents describe a credential as a parameter of each operation, with security schemes or without them. A model has no
 // credential, so that such a parameter becomes a part of auth, or is left out if auth sends the credential in another place.
 
-// slot is a place in a request: query api_key, header X-Api-Key, cookie session.
-type slot struct{ in, name string }
-
-// slotOf returns the place of a parameter. The case of a header's name does not count.
-func slotOf(in, name string) slot {
-	if in == "header" {
-		name = strings.ToLower(name)
-	}
-	return slot{in, name}
-}
-
 // likeness says how surely a parameter is a credential.
 type likeness uint8
 
@@ -172,13 +161,6 @@ func (d *Document) credentials(ops []*rawOperation) (out []*found) {
 		return cmp.Or(b.required-a.required, b.count-a.count, order[a.in]-order[b.in])
 	})
 	return out
-}
-
-func (d *Document) securitySchemes() *node {
-	if d.swagger {
-		return d.root.get("securityDefinitions")
-	}
-	return d.root.get("components").get("securitySchemes")
 }
 
 // bears reports whether the credential is a token that is sent in the Authorization header.

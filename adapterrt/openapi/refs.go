@@ -189,6 +189,8 @@ func (d *Document) lookup(n *node, ref string) (*node, error) {
 	return at, nil
 }
 
+func isURL(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }
+
 // other returns the file at a relative path or URL, as the file s names it.
 func (d *Document) other(s *source, where string) (*source, error) {
 	u, err := url.Parse(where)

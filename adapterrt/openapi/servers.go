@@ -87,8 +87,6 @@ func (d *Document) located(s *node, server, base string) string {
 	return to.String()
 }
 
-func isURL(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }
-
 // baseURL checks a URL as adapters have it, without the slash at its end.
 func baseURL(s string) (string, error) {
 	s = strings.TrimRight(s, "/")

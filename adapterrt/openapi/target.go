@@ -22,6 +22,17 @@ type target struct {
 	given bool // by a person, as a URL
 }
 
+// slot is a place in a request: query api_key, header X-Api-Key, cookie session.
+type slot struct{ in, name string }
+
+// slotOf returns the place of a parameter. The case of a header's name does not count.
+func slotOf(in, name string) slot {
+	if in == "header" {
+		name = strings.ToLower(name)
+	}
+	return slot{in, name}
+}
+
 // auth is the auth block of a file.
 type auth struct {
 	kind     string // none, bearer, api_key, basic, oauth
@@ -209,6 +220,13 @@ func (a *auth) note(what, do string) {
 		return
 	}
 	a.findings = append(a.findings, Finding{Class: Guessed, What: what, Do: do})
+}
+
+func (d *Document) securitySchemes() *node {
+	if d.swagger {
+		return d.root.get("securityDefinitions")
+	}
+	return d.root.get("components").get("securitySchemes")
 }
 
 // scheme makes the auth block of one security scheme. rank is the order in which
