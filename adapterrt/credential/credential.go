@@ -24,11 +24,14 @@ func (s *Signer) Authorize(ctx context.Context, o *httpcall.Outgoing) *failure.F
 	}
 	au := &s.adapter.Auth
 	token, secrets, f := s.token(ctx, "")
+	if f == nil {
+		token, secrets, f = s.scoped(ctx, o, token, secrets)
+	}
 	if f != nil {
 		return f
 	}
 	o.Secrets = append(o.Secrets, secrets...)
-	o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + token})
+	o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + token.text})
 	return s.sign(o, nil)
 }
 

@@ -43,6 +43,7 @@ type Operation struct {
 	Mapping     *Mapping
 	Target      *Target  // that of the adapter, or one with a base URL of the operation's own
 	Anonymous   bool     // it is sent without credentials
+	Scopes      []string // of OAuth, that it needs; nil if they are not known
 	Request     *Request // nil for a JSON object of the body's parameters
 	Params      []*Param
 	byName      map[string]int // indexes of params by name; nil if there are few

@@ -60,6 +60,7 @@ var operationBlock = block{"operations.CATEGORY[]", "CATEGORY is create, read, u
 	{"maps_to", "METHOD /path/{param}", must, "The request: GET, POST, PUT, PATCH or DELETE, and the path with parameters in braces. A query may follow, as in `?state={state}`."},
 	{"base_url", "URL", "", "The URL that its path is appended to, if it is not at `target.base_url`. The adapter's headers and credentials are sent there, too. `base_url_env` and `base_url_file` of the target do not replace it."},
 	{"auth", "none", "", "The word none: the operation is sent without the file's credentials."},
+	{"scopes", "list of strings", "", "Up to 50 scopes of OAuth that it needs. Where the login was not asked for one of them, a call asks for [another login](oauth.md)."},
 	{"description", "string", "", "What the operation does, up to 1,000 characters. The model reads it; without it there is a warning."},
 	{"params", "map", "", "The parameters by name, up to 200."},
 	{"request", "map", "", "How parameters become a body, and further headers."},

@@ -18,6 +18,8 @@ type Outgoing struct {
 	HasBody     bool
 	ContentType string
 	Anonymous   bool          // it gets no credentials
+	Scopes      []string      // of OAuth, that it needs; nil if they are not known
+	Asks        bool          // a person can be asked to log in for it
 	Headers     []file.Header // of parameters and auth; those of the adapter are added when the request is sent
 	Secrets     []string      // credentials in it, for masking
 	Timeout     time.Duration

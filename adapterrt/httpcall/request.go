@@ -22,7 +22,7 @@ func (c *Call) Build() *failure.Failure {
 	op, o := c.Op, &c.Out
 	o.reset()
 	o.Method, o.Target, o.Timeout, o.Repeatable = op.Mapping.Method, op.Target, op.Timeout, op.Repeatable
-	o.Anonymous = op.Anonymous
+	o.Anonymous, o.Scopes = op.Anonymous, op.Scopes
 	if a := op.Answer; a != nil && (a.As == file.ReadLines || a.As == file.ReadEvents) {
 		o.Stream = a
 	}

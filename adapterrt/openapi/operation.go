@@ -16,6 +16,7 @@ type operation struct {
 	baseURL     string // if it is not that of the file
 	anonymous   bool   // no credential is sent
 	tags        []string
+	scopes      []string // of OAuth, that it needs
 	description string
 	params      []*param
 	request     request

@@ -41,8 +41,9 @@ type auth struct {
 	query    string
 	cookie   string
 	also     []auth
-	covered  []slot // parameters that are left out because this sends the credential
-	fewer    bool   // fewer than half of the operations need it
+	scopesOf func(*rawOperation) []string // those that an operation needs; nil if all need the same
+	covered  []slot                       // parameters that are left out because this sends the credential
+	fewer    bool                         // fewer than half of the operations need it
 	findings []Finding
 }
 
@@ -151,7 +152,8 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 			list, differ := scopes(ops, alternative, scheme)
 			a, rank, err := d.scheme(name, scheme, list)
 			if isOAuth(a) > 0 && differ {
-				a.note("operations need different scopes: the login asks for those of all", "remove from auth.scopes what you do not use")
+				a.note("operations need different scopes: the login asks for those of all", "remove from auth.scopes what is seldom used: an operation that needs more then asks for it")
+				a.scopesOf = func(op *rawOperation) []string { return scopesOf(op, alternative, scheme, list) }
 			}
 			if err != nil {
 				refused = append(refused, err.Error())
@@ -191,6 +193,21 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 		a.note(others, where)
 	}
 	return a
+}
+
+// scopesOf returns the scopes that an operation needs, of those that the login asks for.
+func scopesOf(op *rawOperation, alternative *node, scheme string, all []string) (least []string) {
+	found := false
+	for _, a := range op.security.elements() {
+		if !a.is(wire.Object) || schemesOf(a) != schemesOf(alternative) {
+			continue
+		}
+		way := distinct(a.strs(scheme), itself)
+		if within := !slices.ContainsFunc(way, func(s string) bool { return !slices.Contains(all, s) }); within && (!found || len(way) < len(least)) {
+			least, found = way, true
+		}
+	}
+	return least
 }
 
 func anonymous(security *node) bool {

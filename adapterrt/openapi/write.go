@@ -166,6 +166,9 @@ func (y *writer) operation(op *operation, s *shared) {
 	if op.anonymous {
 		y.line(6, "auth: none")
 	}
+	if len(op.scopes) > 0 && len(op.scopes) <= mostScopes {
+		y.line(6, "scopes: %s", flowList(op.scopes, scalar))
+	}
 	y.line(6, "description: %s", quote(op.description))
 	if len(op.params) > 0 {
 		y.line(6, "params:")
