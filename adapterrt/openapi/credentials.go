@@ -106,6 +106,7 @@ type found struct {
 	required int
 	like     likeness
 	declared bool // as a security scheme
+	usual    bool // half of the operations have something of this name, in any place
 }
 
 // credentials returns the parameters of operations that are credentials, the likeliest to be the API's usual one first.
@@ -155,7 +156,10 @@ func (d *Document) credentials(ops []*rawOperation) (out []*found) {
 			}
 		}
 	}
-	out = slices.DeleteFunc(out, func(f *found) bool { return f.like == perhaps && 2*named[folded(f.name)] < len(ops) })
+	for _, f := range out {
+		f.usual = 2*named[folded(f.name)] >= len(ops)
+	}
+	out = slices.DeleteFunc(out, func(f *found) bool { return f.like == perhaps && !f.usual })
 	order := map[string]int{"header": 0, "query": 1, "cookie": 2}
 	slices.SortStableFunc(out, func(a, b *found) int {
 		return cmp.Or(b.required-a.required, b.count-a.count, order[a.in]-order[b.in])
@@ -217,10 +221,12 @@ func (d *Document) withParameters(name string, ops []*rawOperation, a auth) auth
 		if at(f) || f.in == "header" && strings.EqualFold(f.name, "Authorization") {
 			continue
 		}
-		if f.required > 0 && 2*f.required < len(ops) && !(a.bears() && f.isToken()) && !a.fewer { // only some need it, and all would get it
+		if few := 2*f.count < len(ops); few && !f.declared && !a.fewer && !(a.bears() && f.isToken()) { // it may be what these operations work on
 			continue
 		}
-		a.covered = append(a.covered, slotOf(f.in, f.name))
+		if a.covered = append(a.covered, slotOf(f.in, f.name)); f.usual {
+			a.covered = append(a.covered, slot{"body", folded(f.name)})
+		}
 		a.note("the "+f.in+" parameter "+short(f.name)+" is taken for the credential, and left out", "add it by hand, if it is something else")
 	}
 	return a
@@ -279,8 +285,8 @@ func (f *found) auth(name string) (auth, bool) {
 	return a, true
 }
 
-// carries reports whether a parameter is a credential that auth sends, in this place or in another one.
-func (t *target) carries(p *rawParam) bool {
+// carries reports whether a parameter of an operation is a credential that auth sends, in this place or in another one.
+func (t *target) carries(of *rawOperation, p *rawParam) bool {
 	s := slotOf(p.in, p.name)
 	switch p.in {
 	case "header":
@@ -289,7 +295,7 @@ func (t *target) carries(p *rawParam) bool {
 		}
 		return t.sets(p.name, "", "") || slices.Contains(t.auth.covered, s)
 	case "query":
-		return t.sets("", p.name, "") || slices.Contains(t.auth.covered, s)
+		return t.sets("", p.name, "") || slices.Contains(t.auth.covered, s) && !of.concernsTokens()
 	case "cookie":
 		return t.sets("", "", p.name) || slices.Contains(t.auth.covered, s)
 	}
@@ -298,22 +304,22 @@ func (t *target) carries(p *rawParam) bool {
 
 // isWithout reports whether an operation has none of the parameters that are the file's credential, in a file of which only a few have.
 func (t *target) isWithout(op *rawOperation) bool {
-	return t.auth.fewer && op.security == nil && !slices.ContainsFunc(op.params, t.carries) && !slices.ContainsFunc(op.params, func(p *rawParam) bool {
+	return t.auth.fewer && op.security == nil && !slices.ContainsFunc(op.params, func(p *rawParam) bool { return t.carries(op, p) }) && !slices.ContainsFunc(op.params, func(p *rawParam) bool {
 		return p.in == "header" && strings.EqualFold(p.name, "Authorization")
 	})
 }
 
-// bodyCredentials leaves members of a body out that are the token or the key which auth sends, as a form of some APIs may have it, too.
-// Others are marked as sensitive.
+// bodyCredentials leaves members of a body out that are the token or the key which other operations have as a parameter, as forms of some
+// APIs have it. What else looks like a credential is sensitive.
 func (m *mapper) bodyCredentials() {
 	m.op.params = slices.DeleteFunc(m.op.params, func(p *param) bool {
 		raw := &rawParam{name: p.wire, in: p.in, description: p.description, schema: object(nil, "type", text(p.typ))}
 		if p.in != "body" || m.op.request.from == p.name || raw.likeness() == unlike || m.raw.concernsTokens() {
 			return false
 		}
-		f := &found{slot: slot{p.in, p.wire}}
+		same := func(name string) bool { return name != "" && folded(name) == folded(p.wire) }
 		a := &m.base.auth
-		if a.bears() && f.isToken() && p.typ == "string" || slices.ContainsFunc(append([]auth{*a}, a.also...), func(b auth) bool { return p.wire == b.query || strings.EqualFold(p.wire, b.header) && b.header != "" }) {
+		if slices.Contains(a.covered, slot{"body", folded(p.wire)}) || slices.ContainsFunc(append([]auth{*a}, a.also...), func(b auth) bool { return same(b.query) || same(b.header) }) {
 			m.find(Guessed, "the member "+short(p.wire)+" of the body is taken for the credential, and left out", "add it by hand, if it is something else")
 			return true
 		}

@@ -143,3 +143,25 @@ func TestCredentialsOfForms(t *testing.T) {
 		t.Errorf("%+v", a.Auth)
 	}
 }
+
+// TestWhatOperationsWorkOnStays: a token that is the object of an operation is no credential of the API.
+func TestWhatOperationsWorkOnStays(t *testing.T) {
+	text := document(`/endpoints: {post: {operationId: addEndpoint, requestBody: {content: {application/json: {schema: {type: object, properties: {token: {type: string, description: The access token of the endpoint}, url: {type: string}}}}}}}},
+		/guilds/members: {put: {operationId: addMember, requestBody: {content: {application/json: {schema: {type: object, properties: {access_token: {type: string}}}}}}}},
+		/users/credentials: {post: {operationId: addCredentials, parameters: [{name: access_key, in: query, schema: {type: string}}, {name: secret_key, in: query, schema: {type: string}}]}},
+		/oauth/revoke: {post: {operationId: revoke, parameters: [{name: access_token, in: query, schema: {type: string}}]}},
+		/files: {get: {operationId: getFile, parameters: [{name: access_token, in: query, description: Instead of the header, schema: {type: string}}]}},
+		/a: {get: {operationId: a}}, /b: {get: {operationId: b}}`, "")
+	text = strings.Replace(text, "components: {", "security: [{b: []}]\ncomponents: {securitySchemes: {b: {type: http, scheme: bearer}}, ", 1)
+	a, problems := file.Parse("", importOf(t, text).Files[0].Front(), &file.Options{})
+	if a == nil {
+		t.Fatal(problems)
+	}
+	var got []string
+	for _, op := range a.Operations {
+		got = append(got, op.Name+"("+strings.Join(op.Names(), ", ")+")")
+	}
+	if d := cmp.Diff([]string{"add_endpoint(token, url)", "add_credentials(access_key, secret_key)", "get_file()", "a()", "b()", "add_member(access_token)", "revoke(access_token)"}, got); d != "" {
+		t.Error(d)
+	}
+}

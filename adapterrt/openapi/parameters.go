@@ -59,7 +59,7 @@ func (m *mapper) parameters() {
 		if fragment != "" && m.fixed(raw) {
 			continue
 		}
-		if m.base.carries(raw) {
+		if m.base.carries(m.raw, raw) {
 			continue
 		}
 		switch raw.in {
