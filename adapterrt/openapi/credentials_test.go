@@ -165,3 +165,26 @@ func TestWhatOperationsWorkOnStays(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// TestSignaturesOfAWS: a document of one of Amazon's services has its requests signed, for the region of its server.
+func TestSignaturesOfAWS(t *testing.T) {
+	const text = `{"openapi": "3.0.0", "info": {"title": "DynamoDB", "version": "1", "x-serviceName": "dynamodb"}, "security": [{"hmac": []}],
+		"components": {"securitySchemes": {"hmac": {"type": "apiKey", "in": "header", "name": "Authorization", "x-amazon-apigateway-authtype": "awsSigv4"}}},
+		"servers": [{"url": "https://dynamodb.{region}.amazonaws.com", "variables": {"region": {"default": "us-east-1", "enum": ["us-east-1", "us-gov-west-1", "eu-central-1"]}}}],
+		"paths": {"/#X-Amz-Target=DynamoDB_20120810.ListTables": {"parameters": [{"name": "X-Amz-Signature", "in": "header", "schema": {"type": "string"}}], "post": {"operationId": "ListTables", "parameters": [
+			{"name": "X-Amz-Target", "in": "header", "required": true, "schema": {"type": "string", "enum": ["DynamoDB_20120810.ListTables"]}}]}}}}`
+	for region, want := range map[string]string{"": "us-east-1", "us-gov-west-1": "us-gov-west-1"} {
+		opt := openapi.Options{}
+		if region != "" {
+			opt.ServerVars = map[string]string{"region": region}
+		}
+		in, _ := written(t, parse(t, "d", []byte(text), ""), opt)
+		a, problems := file.Parse("", in.Files[0].Front(), &file.Options{})
+		if a == nil {
+			t.Fatal(problems)
+		}
+		if w := a.Auth.AWS; w == nil || w.Service != "dynamodb" || w.Region != want || len(a.Operations[0].Params) > 0 {
+			t.Errorf("%+v %+v", a.Auth, a.Operations[0].Params)
+		}
+	}
+}

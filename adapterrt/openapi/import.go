@@ -123,6 +123,7 @@ func (d *Document) Import(o Options) (*Import, error) {
 		}
 		at := *t
 		at.auth = d.withParameters(opt.Name, g.ops, d.auth(opt.Name, g.ops)) // what the operations of this file need
+		at.sign()
 		f, dropped, err := d.file(opt, g, &at)
 		if err != nil {
 			return nil, err

@@ -268,6 +268,9 @@ func (d *Document) scheme(name, key string, scopes []string) (a auth, rank int, 
 		switch s.str("in") {
 		case "header":
 			if strings.EqualFold(where, "authorization") {
+				if service := d.root.get("info").str("x-serviceName"); strings.EqualFold(s.str("x-amazon-apigateway-authtype"), "awsSigv4") && awsName().MatchString(service) {
+					return signature(name, service), 1, nil
+				}
 				a = bearer(name)
 				a.members = append(a.members, pair{"prefix", `""`})
 				a.note("the key is the whole Authorization header", `set auth.prefix, if the API wants a word such as "Bearer " before it`)
