@@ -156,7 +156,8 @@ func (c *call) question() *present.Question {
 
 // perform makes the HTTP calls of a validated request.
 func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result) {
-	if r.Failure = c.identify(rt, c.a, req); r.Failure != nil {
+	if f := c.identify(rt, c.a, req); f != nil && !c.Op.Anonymous {
+		r.Failure = f
 		return
 	}
 	selected, f := c.WantedFields()

@@ -72,8 +72,8 @@ type sent struct {
 // capture replaces the network of the runtime: it records requests and answers them.
 func capture(rt *Runtime, answer string) *[]sent {
 	var all []sent
-	rt.send = func(_ context.Context, a *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
-		if _, err := httpcall.ParsedURL(&a.Target, o.URL.Text); err != nil {
+	rt.send = func(_ context.Context, _ *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
+		if _, err := httpcall.ParsedURL(o.Target, o.URL.Text); err != nil {
 			return nil, failure.Ours("", err)
 		}
 		s := sent{method: o.Method, url: string(o.URL.Text), contentType: o.ContentType, headers: append([]file.Header(nil), o.Headers...)}

@@ -78,7 +78,7 @@ func FuzzResult(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	op := &file.Operation{Name: "op", Adapter: &file.Adapter{Target: file.Target{Base: &url.URL{Scheme: "https", Host: "h"}}}}
+	op := &file.Operation{Name: "op", Adapter: &file.Adapter{}, Target: &file.Target{Base: &url.URL{Scheme: "https", Host: "h"}}}
 	f.Fuzz(func(t *testing.T, status int, kind string, body []byte) {
 		if status < 100 || status > 999 {
 			return

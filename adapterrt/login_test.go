@@ -108,7 +108,7 @@ func TestRefusedLoginNamesAReason(t *testing.T) {
 		"\u200b\u2060":  `the OAuth server refused: unknown "not now"`,
 		"\n":            `the OAuth server refused: unknown "not now"`,
 	} {
-		v, err := l.Visit("http://127.0.0.1:1/callback")
+		v, err := l.Visit(t.Context(), "http://127.0.0.1:1/callback")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -83,7 +83,7 @@ func (rt *Runtime) Preview(at Endpoint, req *Request) (*Preview, *failure.Failur
 	for _, h := range o.Headers[params:] {
 		p.set(h.Name, hidden(&a.Auth, h, missing))
 	}
-	if _, err := httpcall.ParsedURL(&a.Target, o.URL.Text); err != nil { // it would not be sent
+	if _, err := httpcall.ParsedURL(o.Target, o.URL.Text); err != nil { // it would not be sent
 		return nil, failure.Ours("", clean.Redact(err, o.Secrets))
 	}
 	p.URL, p.Body = string(o.URL.Text[:url]), string(o.Body.Text)
@@ -100,6 +100,14 @@ func (rt *Runtime) Preview(at Endpoint, req *Request) (*Preview, *failure.Failur
 // hidden returns the value of a header that carries a credential, with the credential
 // masked.
 func hidden(au *file.Auth, h file.Header, missing []string) string {
+	if h.Name == "Cookie" {
+		pairs := strings.Split(h.Value, "; ")
+		for i, pair := range pairs {
+			name, value, _ := strings.Cut(pair, "=")
+			pairs[i] = name + "=" + masked(value, missing)
+		}
+		return strings.Join(pairs, "; ")
+	}
 	prefix := ""
 	for _, s := range au.Schemes() {
 		switch {

@@ -110,7 +110,7 @@ func TestStatusTable(t *testing.T) {
 		599: {"INTERNAL_ERROR", "HTTP 599: no"},
 	} {
 		rt, _ := New(Options{})
-		op := &file.Operation{Name: "op", Adapter: &file.Adapter{Target: file.Target{Base: mustURL("https://api.example.com")}}}
+		op := &file.Operation{Name: "op", Adapter: &file.Adapter{}, Target: &file.Target{Base: mustURL("https://api.example.com")}}
 		_, f := (&httpcall.Call{Op: op}).Read(&httpcall.Reply{Status: status, Header: http.Header{}, Body: []byte(`{"message":"no"}`)}, rt.reading)
 		if f == nil || string(f.Code) != want[0] || f.Message != want[1] {
 			t.Errorf("%d: got %v, want %v", status, f, want)

@@ -49,7 +49,7 @@ func New(opt Options) (*Runtime, error) {
 	rt := &Runtime{opt: opt, roots: opt.RootCAs}
 	rt.calls.New = func() any { return new(call) }
 	rt.send = func(ctx context.Context, a *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
-		return a.client.Exchange(ctx, &a.Target, o)
+		return a.client.Exchange(ctx, o.Target, o)
 	}
 	rt.reading = httpcall.Reading{Dev: opt.DevErrors, KeepAddresses: opt.KeepAddresses, NoBody: opt.NoErrorBody, Now: opt.Now, Sent: opt.Sent}
 	rt.sharing = guard.Sharing{Replicas: opt.Replicas, Key: opt.CursorKey}

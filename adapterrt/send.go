@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
@@ -79,6 +80,7 @@ func (c *call) try(ctx context.Context, rt *Runtime, r *Result) (*httpcall.Reply
 		c.Out.ID = id
 	}
 	c.Out.Trace = c.trace
+	c.Out.Asks = c.send != nil && c.own == nil
 	if c.Op.Cache == nil { // calls that wait for a cached answer must not wait for this call's slow client
 		c.Out.Progress = c.progress
 	}
@@ -181,8 +183,8 @@ func waiting(c *httpcall.Call) func() {
 }
 
 // attempt sends the request of c, which has waited for its turn, if the adapter's breaker allows
-// it. If the API answers 401 and the token can be renewed, attempt renews it and sends the request
-// once more: a refused request had no effect.
+// it. If the API answers 401 and the token can be renewed, or that the token lacks scopes, attempt obtains
+// another one and sends the request once more: a refused request had no effect.
 func (rt *Runtime) attempt(ctx context.Context, of *call, c *httpcall.Call, waited time.Duration) (r *httpcall.Reply, f *failure.Failure) {
 	a := of.a
 	ended, f := a.guard.Try(rt.opt.Now)
@@ -194,8 +196,21 @@ func (rt *Runtime) attempt(ctx context.Context, of *call, c *httpcall.Call, wait
 	defer func() { c.Out.Timeout = whole }()
 	c.Out.Timeout = max(whole-waited, time.Millisecond)
 	r, f = rt.send(ctx, a, &c.Out)
-	if f != nil || r.Status != 401 || !a.signer.Renews() || of.own != nil {
+	if f != nil || !a.signer.Renews() || of.own != nil || c.Out.Anonymous {
 		return r, f
+	}
+	if scopes, says := credential.Insufficient(r); says {
+		again, f := a.signer.StepUp(ctx, &c.Out, scopes)
+		if f != nil {
+			return nil, f
+		}
+		if !again {
+			return r, nil
+		}
+		return rt.send(ctx, a, &c.Out)
+	}
+	if r.Status != 401 {
+		return r, nil
 	}
 	if f := a.signer.Renew(ctx, &c.Out); f != nil {
 		return nil, f

@@ -3,6 +3,7 @@ package credential
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,24 +14,33 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Authorize adds the adapter's credentials to o.
+// Authorize adds the adapter's credentials to o, unless o is anonymous.
 func (s *Signer) Authorize(ctx context.Context, o *httpcall.Outgoing) *failure.Failure {
+	if o.Anonymous {
+		return nil
+	}
 	if s.session == nil {
 		return s.sign(o, nil)
 	}
 	au := &s.adapter.Auth
 	token, secrets, f := s.token(ctx, "")
+	if f == nil {
+		token, secrets, f = s.scoped(ctx, o, token, secrets)
+	}
 	if f != nil {
 		return f
 	}
 	o.Secrets = append(o.Secrets, secrets...)
-	o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + token})
+	o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + token.text})
 	return s.sign(o, nil)
 }
 
 // Sketch does what Authorize does, for a request that is only shown and not sent: it adds
 // "..." in place of a token and requests none. Where a credential is missing it adds words that say so, and returns them.
 func (s *Signer) Sketch(o *httpcall.Outgoing) (missing []string, f *failure.Failure) {
+	if o.Anonymous {
+		return nil, nil
+	}
 	au, at := &s.adapter.Auth, len(o.Headers)
 	if s.session != nil || au.AWS != nil {
 		o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + "..."})
@@ -93,6 +103,15 @@ func (s *Signer) add(o *httpcall.Outgoing, k *file.Scheme, missing *[]string) *f
 		}
 		o.Secrets = append(o.Secrets, v)
 		o.Headers = append(o.Headers, file.Header{Name: k.Header, Value: "Basic " + v})
+	case k.Cookie != "":
+		if strings.Contains(v, ";") && missing == nil { // it would end the cookie
+			return &failure.Failure{
+				Code: failure.AuthInvalid, Own: true, Cause: fmt.Errorf("credential %v contains a semicolon, and is sent in a cookie", k.Value),
+				Message: "Credential for adapter '" + s.adapter.Name + "' is not usable",
+				Details: wire.Members(nil).Str("adapter", s.adapter.Name).End(),
+			}
+		}
+		addCookie(o, k.Cookie+"="+v)
 	case k.Query != "":
 		o.URL.Add(k.Query, v)
 		o.Secrets = append(o.Secrets, string(escape.AppendQuery(nil, v)))
@@ -102,14 +121,28 @@ func (s *Signer) add(o *httpcall.Outgoing, k *file.Scheme, missing *[]string) *f
 	return nil
 }
 
+// addCookie adds a cookie to o. All cookies of a request are in one header: https://www.rfc-editor.org/rfc/rfc6265#section-5.4
+func addCookie(o *httpcall.Outgoing, pair string) {
+	for i := range o.Headers {
+		if o.Headers[i].Name == "Cookie" {
+			o.Headers[i].Value += "; " + pair
+			return
+		}
+	}
+	o.Headers = append(o.Headers, file.Header{Name: "Cookie", Value: pair})
+}
+
 func isOneOf(missing *[]string, v string) bool { return missing != nil && slices.Contains(*missing, v) }
 
 // maxOwn is the largest number of bytes of a caller's credential.
 const maxOwn = 16 << 10
 
 // Present adds the caller's own credential to o, in place of the adapter's. Keys that the API
-// needs in addition, and that the caller does not send, are the adapter's.
+// needs in addition, and that the caller does not send, are the adapter's. An anonymous o gets none of them.
 func (s *Signer) Present(o *httpcall.Outgoing, own []file.Header) *failure.Failure {
+	if o.Anonymous {
+		return nil
+	}
 	au := &s.adapter.Auth
 	for _, h := range own {
 		v := strings.TrimSpace(h.Value)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,11 +126,11 @@ func (s *Signer) form(grant string) *httpcall.Pairs {
 	return f
 }
 
-// scope adds the scopes, the audience and the resource of the token to f.
-func (s *Signer) scope(f *httpcall.Pairs) {
+// scope adds the scopes of the file and further ones, the audience and the resource of the token to f.
+func (s *Signer) scope(f *httpcall.Pairs, further []string) {
 	o := s.adapter.Auth.OAuth
-	if len(o.Scopes) > 0 {
-		f.Add("scope", strings.Join(o.Scopes, " "))
+	if all := slices.Concat(o.Scopes, further); len(all) > 0 {
+		f.Add("scope", strings.Join(all, " "))
 	}
 	if o.Audience != "" {
 		f.Add("audience", o.Audience)

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
@@ -38,22 +40,23 @@ type Visit struct {
 	URL, State     string
 	login          *Login
 	back, verifier string
+	further        []string // scopes beside those of the file
 }
 
 // Visit begins a login in a browser, with back as its redirect URL.
-func (l *Login) Visit(back string) (*Visit, error) {
+func (l *Login) Visit(ctx context.Context, back string) (*Visit, error) {
 	s := l.signer
 	o := s.adapter.Auth.OAuth
 	id, f := s.secret(o.ID)
 	if f != nil {
 		return nil, explained(f)
 	}
-	v := &Visit{State: rand.Text(), login: l, back: back, verifier: oauthclient.Verifier()}
+	v := &Visit{State: rand.Text(), login: l, back: back, verifier: oauthclient.Verifier(), further: s.furtherScopes(ctx)}
 	form := &httpcall.Pairs{}
 	form.Add("client_id", id)
 	form.Add("redirect_uri", back)
 	form.Add("state", v.State)
-	s.scope(form)
+	s.scope(form, v.further)
 	for _, p := range o.Params {
 		form.Add(p.Name, p.Value)
 	}
@@ -89,7 +92,7 @@ func (v *Visit) Finish(ctx context.Context, brought url.Values) error {
 	if err != nil {
 		return err
 	}
-	return v.login.keep(ctx, c, a)
+	return v.login.keep(ctx, c, a, v.further)
 }
 
 // Callback receives the browser's redirect after a login.
@@ -125,11 +128,11 @@ func (l *Login) Through(ctx context.Context, listen Listen, send Send) error {
 			return err
 		}
 		defer at.Close()
-		v, err := l.Visit(at.Address())
+		v, err := l.Visit(ctx, at.Address())
 		if err != nil {
 			return err
 		}
-		if err := visit("Adapter "+name+" needs you to log in to its API", v.URL); err != nil {
+		if err := visit("Adapter "+name+" needs you to log in to its API"+forScopes(v.further), v.URL); err != nil {
 			return err
 		}
 		brought, err := at.Wait(ctx, v.State)
@@ -142,12 +145,20 @@ func (l *Login) Through(ctx context.Context, listen Listen, send Send) error {
 		if err != nil {
 			return err
 		}
-		if err := visit("Adapter "+name+" needs you to log in to its API. The code is "+d.Code, cmp.Or(d.Whole, d.URL)); err != nil {
+		if err := visit("Adapter "+name+" needs you to log in to its API"+forScopes(d.further)+". The code is "+d.Code, cmp.Or(d.Whole, d.URL)); err != nil {
 			return err
 		}
 		return d.Wait(ctx)
 	}
 	return errors.New("the login needs a redirect URL on this machine, but there is no listener for one")
+}
+
+// forScopes says for which further scopes a login is.
+func forScopes(further []string) string {
+	if len(further) == 0 {
+		return ""
+	}
+	return ", also for the scopes " + strings.Join(further, " ")
 }
 
 // explained returns the cause of err, if it has one. The cause is for the operator, whose
@@ -168,8 +179,9 @@ type Device struct {
 	Whole   string // a page that contains the code already; "" for none
 	Expires time.Time
 
-	login *Login
-	code  oauthclient.DeviceCode
+	login   *Login
+	code    oauthclient.DeviceCode
+	further []string // scopes beside those of the file
 }
 
 // Begin begins a login on another device.
@@ -179,8 +191,8 @@ func (l *Login) Begin(ctx context.Context) (*Device, error) {
 	if err != nil {
 		return nil, explained(err)
 	}
-	form := &httpcall.Pairs{}
-	s.scope(form)
+	form, further := &httpcall.Pairs{}, s.furtherScopes(ctx)
+	s.scope(form, further)
 	if s.adapter.Auth.OAuth.Client == file.ClientBasic {
 		form.Add("client_id", c.ID) // https://www.rfc-editor.org/rfc/rfc8628#section-3.1
 	}
@@ -199,7 +211,7 @@ func (l *Login) Begin(ctx context.Context) (*Device, error) {
 	if code.Code == "" || len(code.Code) > 64 || code.Secret == "" || !isPage(code.Page) {
 		return nil, errors.New("the OAuth server answered without a valid user_code, device_code or verification_uri")
 	}
-	return &Device{code.Code, code.Page, code.Link, s.keeper.Now().Add(code.Life), l, code}, nil
+	return &Device{code.Code, code.Page, code.Link, s.keeper.Now().Add(code.Life), l, code, further}, nil
 }
 
 // isPage reports whether s is a page that a person can be sent to.
@@ -230,7 +242,7 @@ func (d *Device) Wait(ctx context.Context) error {
 		a, err := s.ask(ctx, c, form, secrets{d.code.Secret})
 		switch code := codeOf(err); {
 		case err == nil:
-			return d.login.keep(ctx, c, a)
+			return d.login.keep(ctx, c, a, d.further)
 		case code == "":
 			last = err // the server may be back before the code ends
 			d.code.Failed()
@@ -243,12 +255,12 @@ func (d *Device) Wait(ctx context.Context) error {
 	return last
 }
 
-// keep stores the tokens of a login in place of the earlier ones.
-func (l *Login) keep(ctx context.Context, c client, a oauthclient.Token) (err error) {
+// keep stores the tokens of a login in place of the earlier ones. further are the scopes beside those of the file that it asked for.
+func (l *Login) keep(ctx context.Context, c client, a oauthclient.Token, further []string) (err error) {
 	s := l.signer
 	locked := s.keeper.Store.Locked(ctx, s.account(c.ID), func(e Entry) {
 		was, _ := readRecord(e) // a record that cannot be read is replaced
-		r := record{Seed: was.Seed}
+		r := record{Seed: was.Seed, Further: further, Wanted: slices.DeleteFunc(was.Wanted, func(s string) bool { return slices.Contains(further, s) })}
 		if seed, f := s.secret(s.adapter.Auth.OAuth.Refresh); f == nil {
 			r.Seed = hashed(seed)
 		}
@@ -259,5 +271,6 @@ func (l *Login) keep(ctx context.Context, c client, a oauthclient.Token) (err er
 	if err = errors.Join(locked, err); err != nil {
 		return fmt.Errorf("logged in, but the tokens cannot be stored: %w", err)
 	}
+	s.forget()
 	return nil
 }

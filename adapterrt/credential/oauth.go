@@ -21,12 +21,12 @@ func (s *Signer) Carry(before *Signer) {
 
 // token returns the adapter's token and the secrets that belong to it. It replaces a token
 // that equals stale.
-func (s *Signer) token(ctx context.Context, stale string) (string, []string, *failure.Failure) {
+func (s *Signer) token(ctx context.Context, stale string) (token, secrets, *failure.Failure) {
 	t := s.session
 	t.mu.Lock()
 	if t.live.text != "" && t.live.text != stale && s.keeper.Now().Before(t.live.renew) {
 		defer t.mu.Unlock()
-		return t.live.text, []string{t.live.text}, nil
+		return t.live, secrets{t.live.text}, nil
 	}
 	fl := t.flight
 	if fl == nil {
@@ -42,9 +42,9 @@ func (s *Signer) token(ctx context.Context, stale string) (string, []string, *fa
 	t.mu.Unlock()
 	select {
 	case <-fl.done:
-		return fl.token.text, append([]string{fl.token.text}, fl.secrets...), fl.failure
+		return fl.token, append(secrets{fl.token.text}, fl.secrets...), fl.failure
 	case <-ctx.Done():
-		return "", nil, &failure.Failure{Code: failure.TransportTimeout, Message: "Request cancelled", Cause: failure.ErrCancelled}
+		return token{}, nil, &failure.Failure{Code: failure.TransportTimeout, Message: "Request cancelled", Cause: failure.ErrCancelled}
 	}
 }
 
@@ -109,7 +109,10 @@ func (s *Signer) granted(ctx context.Context) (token, secrets, *failure.Failure)
 	default:
 		form = s.form(string(file.ClientCredentials))
 	}
-	s.scope(form)
+	s.session.mu.Lock()
+	further := s.session.further
+	s.session.mu.Unlock()
+	s.scope(form, further)
 	c, err := s.oauthClient()
 	if err != nil {
 		return token{}, nil, s.failed(err)
@@ -118,7 +121,9 @@ func (s *Signer) granted(ctx context.Context) (token, secrets, *failure.Failure)
 	if err != nil {
 		return token{}, nil, s.failed(err)
 	}
-	return newToken(a.Access, lifeFor(a), s.keeper.Now()), known.with(c.known...), nil
+	t := newToken(a.Access, lifeFor(a), s.keeper.Now())
+	t.further = further
+	return t, known.with(c.known...), nil
 }
 
 // Renew replaces the token in o, which the API refused. The failure says why there is no
@@ -134,8 +139,8 @@ func (s *Signer) Renew(ctx context.Context, o *httpcall.Outgoing) *failure.Failu
 			return f
 		}
 		o.Secrets = append(o.Secrets, secrets...)
-		s.keeper.Sent.Sent.Keep(token)
-		o.Headers[i].Value = au.Prefix + token
+		s.keeper.Sent.Sent.Keep(token.text)
+		o.Headers[i].Value = au.Prefix + token.text
 		break
 	}
 	return nil

@@ -24,6 +24,10 @@ type record struct {
 	Renew   time.Time `json:"renew,omitzero"`
 	Expires time.Time `json:"expires,omitzero"`
 
+	// Further are the scopes beside those of the file that the login asked for, and Wanted those that calls have wanted since.
+	Further []string `json:"further_scopes,omitempty"`
+	Wanted  []string `json:"wanted_scopes,omitempty"`
+
 	// Seed is a hash of the configured refresh token from which these tokens come. If another
 	// refresh token is configured, the record is replaced.
 	Seed string `json:"seed,omitempty"`
@@ -83,7 +87,7 @@ func (s *Signer) refresh(ctx context.Context, e Entry, c client, stale string) (
 		return t, nil, f
 	}
 	known = c.known.with(r.Refresh, r.Access)
-	stored := token{r.Access, r.Renew, r.Expires}
+	stored := token{r.Access, r.Renew, r.Expires, r.Further}
 	if r.Access == stale || r.For != s.wants() || r.Expires.After(now.Add(2*lifeLongest)) {
 		stored = token{}
 	}
@@ -116,7 +120,7 @@ func (s *Signer) refresh(ctx context.Context, e Entry, c client, stale string) (
 	form := s.form(string(file.RefreshToken))
 	form.Add("refresh_token", r.Refresh)
 	if o.Grant == file.RefreshToken {
-		s.scope(form)
+		s.scope(form, r.Further)
 	} else {
 		s.resource(form)
 	}
@@ -140,7 +144,7 @@ func (s *Signer) refresh(ctx context.Context, e Entry, c client, stale string) (
 	r.take(a, s.keeper.Now())
 	r.For = s.wants()
 	r.put(e) // before the access token is used
-	return token{r.Access, r.Renew, r.Expires}, known.with(r.Refresh), nil
+	return token{r.Access, r.Renew, r.Expires, r.Further}, known.with(r.Refresh), nil
 }
 
 func readRecord(e Entry) (r record, err error) {

@@ -17,18 +17,21 @@ const (
 type token struct {
 	text           string
 	renew, expires time.Time
+	further        []string // scopes beside those of the file that it was asked for
 }
 
 func newToken(text string, life time.Duration, now time.Time) token {
 	end := now.Add(life)
-	return token{text, end.Add(-min(tokenMargin, life/10)), end}
+	return token{text: text, renew: end.Add(-min(tokenMargin, life/10)), expires: end}
 }
 
 // session holds the current token of a loaded adapter.
 type session struct {
-	mu     sync.Mutex
-	live   token
-	flight *flight // fetches the next token; nil if none is being fetched
+	mu      sync.Mutex
+	live    token
+	flight  *flight  // fetches the next token; nil if none is being fetched
+	further []string // scopes beside those of the file that tokens without a login are asked for
+	refused []string // those that the OAuth server does not give
 }
 
 // flight fetches a token for all calls that need one meanwhile. It does not end with the call

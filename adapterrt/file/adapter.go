@@ -41,6 +41,9 @@ type Operation struct {
 	Category    Category
 	Description string
 	Mapping     *Mapping
+	Target      *Target  // that of the adapter, or one with a base URL of the operation's own
+	Anonymous   bool     // it is sent without credentials
+	Scopes      []string // of OAuth, that it needs; nil if they are not known
 	Request     *Request // nil for a JSON object of the body's parameters
 	Params      []*Param
 	byName      map[string]int // indexes of params by name; nil if there are few
@@ -53,6 +56,7 @@ type Operation struct {
 	Returns     *Returns
 	Schema      *Definition // of the data of an answer; nil if the file does not describe it
 	Aliases     []string    // further words by which a search finds the operation
+	Tags        []string    // its own, and those of the file that no operation has as its own
 	Answer      *Answer     // nil for JSON
 	Deprecated  *Deprecation
 	Lifecycle   []byte // JSON

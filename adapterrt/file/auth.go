@@ -42,9 +42,10 @@ type Auth struct {
 // Scheme is a credential and its place in a request.
 type Scheme struct {
 	Kind   AuthKind
-	Header string // name; "" if the key is sent in the query
+	Header string // name; "" if the key is sent in the query or in a cookie
 	Prefix string
 	Query  string
+	Cookie string
 	Value  Credential
 	User   Credential // only for basic, where Value is the password
 }
@@ -52,15 +53,15 @@ type Scheme struct {
 // Schemes returns all schemes of a request, the first one included.
 func (au *Auth) Schemes() []Scheme { return append([]Scheme{au.Scheme}, au.Also...) }
 
-// sets reports whether a credential is sent in the header or query parameter of that name.
-func (au *Auth) sets(header, query string) bool {
+// sets reports whether a credential is sent in the header, query parameter or cookie of that name.
+func (au *Auth) sets(header, query, cookie string) bool {
 	return slices.ContainsFunc(au.Schemes(), func(s Scheme) bool {
-		return header != "" && strings.EqualFold(s.Header, header) || query != "" && s.Query == query
+		return header != "" && strings.EqualFold(s.Header, header) || query != "" && s.Query == query || cookie != "" && s.Cookie == cookie
 	})
 }
 
 // Hides reports whether the query parameter of that name carries a credential.
-func (au *Auth) Hides(query string) bool { return au.sets("", query) }
+func (au *Auth) Hides(query string) bool { return au.sets("", query, "") }
 
 var bearerBlock = block{"auth (type: bearer)", "", []key{
 	{"token_env", "variable", must, "The token."},
@@ -72,9 +73,10 @@ var bearerBlock = block{"auth (type: bearer)", "", []key{
 var apiKeyBlock = block{"auth (type: api_key)", "", []key{
 	{"key_env", "variable", must, "The key."},
 	{"key_file", "file", "", ""},
-	{"in", "header, query", "header", "Where it is sent."},
+	{"in", "header, query, cookie", "header", "Where it is sent."},
 	{"header_name", "header name", "", "The header; required for header."},
 	{"query_name", "string", "", "The query parameter; required for query."},
+	{"cookie_name", "string", "", "The cookie; required for cookie."},
 }}
 
 var basicBlock = block{"auth (type: basic)", "", []key{
@@ -151,10 +153,10 @@ func (c *checker) also(n *node, au *Auth) {
 	}
 }
 
-// beside adds a credential, unless another one is sent in the same header or query parameter.
+// beside adds a credential, unless another one is sent in the same place.
 func (c *checker) beside(au *Auth, s Scheme, at string, v *node) {
-	if au.sets(s.Header, s.Query) {
-		c.wrong(AuthConfigInvalid, at, "another credential is already sent in this place", "a header or query_name of its own", v.hidden(), 0)
+	if au.sets(s.Header, s.Query, s.Cookie) {
+		c.wrong(AuthConfigInvalid, at, "another credential is already sent in this place", "a header, query_name or cookie_name of its own", v.hidden(), 0)
 		return
 	}
 	au.Also = append(au.Also, s)
@@ -195,13 +197,20 @@ func (c *checker) scheme(n *node, path, kind string, more ...*block) (s Scheme) 
 	case "api_key":
 		c.authKeys(n, path, append(more, &apiKeyBlock)...)
 		s.Kind = authKey
-		if c.word(n, path, "in", "header", "query") == "query" {
+		switch c.word(n, path, "in", "header", "query", "cookie") {
+		case "query":
 			if q := n.get("query_name"); q != nil && q.kind == wire.String && q.text != "" {
 				s.Query = q.text
 			} else {
 				bad("query_name", "query_name is required", "non-empty string", q)
 			}
-		} else {
+		case "cookie":
+			if q := n.get("cookie_name"); q != nil && q.kind == wire.String && IsToken(q.text) {
+				s.Cookie = q.text
+			} else {
+				bad("cookie_name", "cookie_name is required", "RFC 9110 token", q)
+			}
+		default:
 			s.Header = header("header_name", "")
 		}
 		s.Value = c.credential(n, path, "key_env", "key_file")

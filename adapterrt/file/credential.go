@@ -66,7 +66,7 @@ const authWords = "none, bearer, api_key, basic, oauth, mtls, aws-sig4"
 
 var authBlock = block{"auth", "A file names where credentials are, and must not hold them.", []key{
 	{"type", authWords, must, "How requests are authenticated. The keys of each type are below. oauth2 is the same as oauth."},
-	{"also", "list of maps", "", "Up to 16 further keys that the API needs, each in a header or query parameter of its own."},
+	{"also", "list of maps", "", "Up to 16 further keys that the API needs, each in a header, query parameter or cookie of its own."},
 }}
 
 // mtlsKey is for the types that are no client certificate themselves.

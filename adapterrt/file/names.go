@@ -33,8 +33,11 @@ func IsSnake[T string | []byte](s T) bool {
 	return len(s) > 0
 }
 
-// isAdapterName: ^[a-z][a-z0-9-]{0,62}[a-z0-9]$
-func isAdapterName(s string) bool {
+// AdapterNameRule says in words which names adapters may have.
+const AdapterNameRule = "2–64 characters of a-z, 0-9 and -, starting with a letter, not ending with -"
+
+// IsAdapterName reports whether an adapter may have the name s: ^[a-z][a-z0-9-]{0,62}[a-z0-9]$
+func IsAdapterName(s string) bool {
 	return len(s) >= 2 && len(s) <= 64 && isWord(s, "-") && s == strings.ToLower(s) && s[0] >= 'a' && s[len(s)-1] != '-'
 }
 
@@ -86,8 +89,8 @@ func isPort(u *url.URL) bool {
 	return err == nil && p > 0 && p < 1<<16
 }
 
-// isLocalHost reports whether h is a name or address of this machine.
-func isLocalHost(h string) bool {
+// IsLocalHost reports whether h is a name or address of this machine.
+func IsLocalHost(h string) bool {
 	h = strings.ToLower(h)
 	if h == "localhost" || strings.HasSuffix(h, ".localhost") {
 		return true

@@ -151,7 +151,7 @@ func (c *checker) oauthURL(n *node, key string, needed bool) string {
 		return ""
 	}
 	u, err := url.Parse(c.str(n, "auth", key))
-	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || !isHost(u.Hostname()) || !isPort(u) || u.Scheme != "https" && (u.Scheme != "http" || !isLocalHost(u.Hostname())) {
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || !isHost(u.Hostname()) || !isPort(u) || u.Scheme != "https" && (u.Scheme != "http" || !IsLocalHost(u.Hostname())) {
 		c.wrong(AuthConfigInvalid, "auth."+key, key+" is not valid", "https URL", v, n.line)
 		return ""
 	}
@@ -165,7 +165,7 @@ func (c *checker) redirect(n *node) string {
 		return defaultRedirect
 	}
 	u, err := url.Parse(c.str(n, "auth", "redirect_url"))
-	if err != nil || u.Scheme != "http" || !isLocalHost(u.Hostname()) || !isPort(u) || u.User != nil || u.Fragment != "" || u.RawQuery != "" {
+	if err != nil || u.Scheme != "http" || !IsLocalHost(u.Hostname()) || !isPort(u) || u.User != nil || u.Fragment != "" || u.RawQuery != "" {
 		c.wrong(AuthConfigInvalid, "auth.redirect_url", "redirect_url is not valid", "http URL of this machine, such as http://127.0.0.1:8765/callback", v, n.line)
 		return defaultRedirect
 	}

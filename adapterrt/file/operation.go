@@ -46,6 +46,7 @@ func (c *checker) operations(root *node, a *Adapter) {
 		}
 	}
 	c.sources(a)
+	a.shareTags()
 	if len(a.Operations) == 0 {
 		c.warn(SchemaMissingField, "operations", "adapter has no operations", n.line)
 	}
@@ -57,6 +58,9 @@ var safetyKeys = []string{"danger_level", "requires_confirmation", "danger", "no
 var operationBlock = block{"operations.CATEGORY[]", "CATEGORY is create, read, update, delete or execute. A file has up to 2,000 operations.", []key{
 	{"name", "string", must, "The name, in snake_case, up to 128 characters, unique in the file. Names that the specification uses itself, such as introspect, are refused."},
 	{"maps_to", "METHOD /path/{param}", must, "The request: GET, POST, PUT, PATCH or DELETE, and the path with parameters in braces. A query may follow, as in `?state={state}`."},
+	{"base_url", "URL", "", "The URL that its path is appended to, if it is not at `target.base_url`. The adapter's headers and credentials are sent there, too. `base_url_env` and `base_url_file` of the target do not replace it."},
+	{"auth", "none", "", "The word none: the operation is sent without the file's credentials."},
+	{"scopes", "list of strings", "", "Up to 50 scopes of OAuth that it needs. Where the login was not asked for one of them, a call asks for [another login](oauth.md)."},
 	{"description", "string", "", "What the operation does, up to 1,000 characters. The model reads it; without it there is a warning."},
 	{"params", "map", "", "The parameters by name, up to 200."},
 	{"request", "map", "", "How parameters become a body, and further headers."},
@@ -76,6 +80,7 @@ var operationBlock = block{"operations.CATEGORY[]", "CATEGORY is create, read, u
 	{"error_mapping", "list of maps", "", "What answers of the API mean. These rules come before the file's."},
 	{"transform", "map", "", "How results are shortened, in place of the file's `transform`."},
 	{"aliases", "list of strings", "", "Up to 20 further words by which a search finds the operation."},
+	{"tags", "list of strings", "", "Up to 20 words by which lists and searches are narrowed. A tag of the file that no operation has is one of all operations."},
 	{"deprecated", "map", "", "Since when there is something better; introspection shows it."},
 	{"lifecycle", "map", "", "What states the operation goes through; introspection shows it."},
 	{"query", "GraphQL document", "", "The query or mutation, required for protocol graphql; `maps_to` is a POST."},
@@ -118,6 +123,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 		}
 	}
 	a.Operations = append(a.Operations, op)
+	c.ownTarget(n, path, op)
 	if d := c.get(n, path, "description", wire.String); d != nil {
 		op.Description = clean.Text(d.text, descriptionRunes)
 	} else if n.get("description") == nil {
@@ -169,7 +175,8 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 // about reads the blocks of an operation that are for introspection, and its transform block.
 func (c *checker) about(n *node, path string, op *Operation) {
 	c.response(n, path, op)
-	op.Aliases = c.aliases(n, path)
+	op.Aliases = c.words(n, path, "aliases")
+	op.Tags = c.words(n, path, "tags")
 	if d := c.get(n, path, "deprecated", wire.Object); d != nil {
 		c.known(d, path+".deprecated", &deprecatedBlock)
 		at := path + ".deprecated"
@@ -282,7 +289,7 @@ func (c *checker) placement(path string, n *node, op *Operation, inBody map[int]
 			c.wrong(SchemaInvalidValue, path+".params."+p.Name+".wire_path", "wire_path is for bodies and queries", "wire_name", said.get("wire_path"), line)
 		}
 		if p.Place == InHeader {
-			if !IsToken(p.Wire) || IsForbiddenHeader(p.Wire) || op.Adapter.Auth.sets(p.Wire, "") {
+			if !IsToken(p.Wire) || IsForbiddenHeader(p.Wire) || op.Adapter.Auth.sets(p.Wire, "", "") {
 				c.wrong(SchemaInvalidValue, path+".params."+p.Name, "parameter cannot be this header", "a header name that is not the connection's or auth's", textAt(p.Wire, line), 0)
 			}
 		}
@@ -339,20 +346,39 @@ func (c *checker) response(n *node, path string, op *Operation) {
 	c.wrong(SchemaUnresolvedRef, path+".type", "type is unknown: "+clean.FirstRunes(name, 60), "a JSON type or one of types", r.get("type"), 0)
 }
 
-// maxAliases is the largest number of aliases of an operation, and aliasRunes of characters of one.
-const maxAliases, aliasRunes = 20, 60
+// maxWords is the largest number of aliases or tags of an operation, and wordRunes of characters of one.
+const maxWords, wordRunes = 20, 60
 
-// aliases reads further words for an operation.
-func (c *checker) aliases(n *node, path string) (aliases []string) {
-	list := c.strs(n, path, "aliases")
-	if len(list) > maxAliases {
-		c.wrong(SchemaInvalidValue, path+".aliases", "too many aliases", "up to "+strconv.Itoa(maxAliases), n.get("aliases"), 0)
-		list = list[:maxAliases]
+// words reads the aliases or the tags of an operation.
+func (c *checker) words(n *node, path, key string) (words []string) {
+	list := c.strs(n, path, key)
+	if len(list) > maxWords {
+		c.wrong(SchemaInvalidValue, join(path, key), "too many "+key, "up to "+strconv.Itoa(maxWords), n.get(key), 0)
+		list = list[:maxWords]
 	}
-	for _, a := range list {
-		if a = clean.Text(a, aliasRunes); a != "" {
-			aliases = append(aliases, a)
+	for _, w := range list {
+		if w = clean.Text(w, wordRunes); w != "" && !slices.Contains(words, w) {
+			words = append(words, w)
 		}
 	}
-	return aliases
+	return words
+}
+
+// shareTags gives each operation the tags of the file that no operation has as its own.
+func (a *Adapter) shareTags() {
+	own := map[string]bool{}
+	for _, op := range a.Operations {
+		for _, t := range op.Tags {
+			own[t] = true
+		}
+	}
+	var shared []string
+	for _, t := range a.Tags {
+		if t = clean.Text(t, 100); t != "" && !own[clean.Text(t, wordRunes)] && !slices.Contains(shared, t) {
+			shared = append(shared, t)
+		}
+	}
+	for _, op := range a.Operations {
+		op.Tags = append(op.Tags, shared...)
+	}
 }

@@ -83,7 +83,7 @@ var paramBlock = block{"operations.CATEGORY[].params.NAME", "A name has letters,
 // valueBlock has the keys of everything that describes a value.
 var valueBlock = block{"operations.CATEGORY[].params.NAME", "", []key{
 	{"type", "string, integer, number, boolean, array, object", must, "The JSON type."},
-	{"types", "list of string, integer, number, boolean, array, object, null", "", "Further types that are allowed. With \"null\" a required parameter may be null."},
+	{"types", "list of string, integer, number, boolean, array, object, null", "", "Further types that are allowed. With \"null\" it may be null: a required parameter in calls, an optional one in the schema that a model reads."},
 	{"description", "string", "", "What it is, up to 1,000 characters. The model reads it."},
 	{"enum", "list", "", "The values that are allowed, up to 1,000."},
 	{"minimum", "number", "", "The least number."},

@@ -178,7 +178,7 @@ func (c *checker) baseURL(s, path string, v *node, t *Target) {
 		bad("base_url has no valid port", "1–65535")
 	case slices.ContainsFunc(strings.Split(u.EscapedPath(), "/"), func(p string) bool { return escape.Climbs([]byte(p)) }):
 		bad("base_url must not hold a segment . or ..", "no dot segments")
-	case u.Scheme == "http" && !isLocalHost(u.Hostname()) && !slices.Contains(c.opt.InsecureHosts, u.Hostname()):
+	case u.Scheme == "http" && !IsLocalHost(u.Hostname()) && !slices.Contains(c.opt.InsecureHosts, u.Hostname()):
 		bad("base_url must be https; http is for localhost and hosts the operator allows", "https://…")
 	default:
 		t.Base, t.BaseURL, t.Origin, t.Path = u, s, OriginOf(u), u.EscapedPath()

@@ -127,8 +127,8 @@ func (c *checker) adapter(root *node) *Adapter {
 
 	if name, n := c.need(root, "", "name", "Adapter name"); n != nil {
 		a.Name = name
-		if !isAdapterName(name) {
-			c.wrong(SchemaInvalidName, "name", "Adapter name is not valid", "2–64 characters of a-z, 0-9 and -, starting with a letter, not ending with -", n, 0)
+		if !IsAdapterName(name) {
+			c.wrong(SchemaInvalidName, "name", "Adapter name is not valid", AdapterNameRule, n, 0)
 		} else if c.file != "" && filepath.Base(c.file) != name+"-adapter.md" {
 			c.mind(SchemaInvalidName, "name", "file should be called "+name+"-adapter.md", n.line)
 		}
@@ -159,9 +159,7 @@ func (c *checker) adapter(root *node) *Adapter {
 	c.secretHeaders(root, &a.Auth)
 	c.templates(root.get("target"), "target")
 	c.templates(root.get("auth"), "auth")
-	if b := a.Target.Base; (a.Auth.Kind != AuthNone || a.Auth.Also != nil) && b != nil && b.Scheme == "http" && !isLocalHost(b.Hostname()) {
-		c.wrong(AuthConfigInvalid, "auth", "credentials go over https only, or to localhost", "none, or an https base_url", nil, root.get("target").line)
-	}
+	c.overHTTPS(&a.Auth, &a.Target, root.get("target").lineOr(0))
 	if a.Auth.Mutual != nil && len(a.Target.Redirects.Hosts) > 0 {
 		c.wrong(AuthConfigInvalid, "target.redirects", "a client certificate would be shown to other hosts", "same_origin", nil, root.get("target").line)
 	}

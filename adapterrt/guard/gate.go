@@ -141,7 +141,7 @@ func (c gated) refused(requested []string, known bool) *failure.Failure {
 	g := c.g
 	r := gate.Refusal{
 		Requested: requested,
-		Source:    g.Source.Mapping.Method + " " + g.Source.Adapter.Target.Path + g.Source.Mapping.Template + " (" + g.CapabilityText + ")",
+		Source:    g.Source.Mapping.Method + " " + g.Source.Target.Path + g.Source.Mapping.Template + " (" + g.CapabilityText + ")",
 		Unknown:   !known,
 	}
 	for _, k := range g.Params {

@@ -35,7 +35,7 @@ type Reading struct {
 
 // sanitizer returns the sanitizer for texts of the API of op.
 func (how Reading) sanitizer(op *file.Operation) clean.Sanitizer {
-	return clean.Sanitizer{Off: how.Dev, KeepAddresses: how.KeepAddresses, Host: op.Adapter.Target.Base.Host, Known: how.Sent}
+	return clean.Sanitizer{Off: how.Dev, KeepAddresses: how.KeepAddresses, Host: op.Target.Base.Host, Known: how.Sent}
 }
 
 // errorBody returns the JSON body of an API's error for the details of a failure, with its

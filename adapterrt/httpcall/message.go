@@ -12,10 +12,14 @@ import (
 // Outgoing is the HTTP request that an operation becomes.
 type Outgoing struct {
 	Method      string
-	URL         Pairs // absolute and escaped
+	Target      *file.Target // where it goes
+	URL         Pairs        // absolute and escaped
 	Body        Pairs
 	HasBody     bool
 	ContentType string
+	Anonymous   bool          // it gets no credentials
+	Scopes      []string      // of OAuth, that it needs; nil if they are not known
+	Asks        bool          // a person can be asked to log in for it
 	Headers     []file.Header // of parameters and auth; those of the adapter are added when the request is sent
 	Secrets     []string      // credentials in it, for masking
 	Timeout     time.Duration

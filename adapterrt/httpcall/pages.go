@@ -224,8 +224,8 @@ func (c *Call) nextLink(answer *Reply) (string, bool) {
 			if !isNext(params) {
 				continue
 			}
-			u, err := a.Target.Base.Parse(target)
-			if err != nil || file.OriginOf(u) != a.Target.Origin || u.RawQuery == "" || len(u.RawQuery) > 4096 {
+			u, err := c.Op.Target.Base.Parse(target)
+			if err != nil || file.OriginOf(u) != c.Op.Target.Origin || u.RawQuery == "" || len(u.RawQuery) > 4096 {
 				return "", false
 			}
 			pairs := slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(p string) bool {

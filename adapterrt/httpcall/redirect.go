@@ -76,7 +76,7 @@ const maxLocation = 2000
 // location returns the Location of a response for a client: only path and query if it is in the
 // API's origin. It returns "" if there is none, or none that a client may receive.
 func (c *Call) location(r *Reply) string {
-	t := &c.Op.Adapter.Target
+	t := c.Op.Target
 	said := r.Header.Get("Location")
 	if said == "" || len(said) > maxLocation || t.Base == nil {
 		return ""

@@ -21,11 +21,12 @@ func isTraceHeader(name string) bool {
 func (c *Call) Build() *failure.Failure {
 	op, o := c.Op, &c.Out
 	o.reset()
-	o.Method, o.Timeout, o.Repeatable = op.Mapping.Method, op.Timeout, op.Repeatable
+	o.Method, o.Target, o.Timeout, o.Repeatable = op.Mapping.Method, op.Target, op.Timeout, op.Repeatable
+	o.Anonymous, o.Scopes = op.Anonymous, op.Scopes
 	if a := op.Answer; a != nil && (a.As == file.ReadLines || a.As == file.ReadEvents) {
 		o.Stream = a
 	}
-	url := append(o.URL.Text, op.Adapter.Target.Prefix...)
+	url := append(o.URL.Text, op.Target.Prefix...)
 	for _, seg := range op.Mapping.Segments {
 		url = append(url, '/')
 		start := len(url)
@@ -174,8 +175,8 @@ func (c *Call) headers() *failure.Failure {
 	return nil
 }
 
-// ParsedURL parses the request's URL. It returns an error unless the URL is on the adapter's
-// own host and under its base path. The encoding ensures that already; this is a second check.
+// ParsedURL parses the request's URL. It returns an error unless the URL is on the target's
+// host and under its base path. The encoding ensures that already; this is a second check.
 func ParsedURL(t *file.Target, raw []byte) (*url.URL, error) {
 	u, err := url.Parse(string(raw))
 	switch {

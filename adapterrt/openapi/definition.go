@@ -217,8 +217,8 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 			m.members--
 			continue
 		}
-		if !required[p.name] {
-			e.also = withoutNull(e.also) // null passes for an optional member
+		if !required[p.name] && !m.clears() {
+			e.also = withoutNull(e.also) // it means the same as none
 		}
 		d.props = append(d.props, property{p.name, required[p.name], required[p.name] || needs[p.name], e})
 	}
@@ -235,6 +235,9 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 	}
 	d.setVariants(s)
 }
+
+// clears reports whether null in the body of the operation says to clear what was there.
+func (m *mapper) clears() bool { return m.raw.method == "PATCH" || m.raw.method == "PUT" }
 
 func withoutNull(types []string) []string {
 	return slices.DeleteFunc(slices.Clone(types), func(t string) bool { return t == "null" })

@@ -44,28 +44,29 @@ func Diff(data []byte, a *file.Adapter, d *Document, insecure []string) ([]Chang
 		return nil, err
 	}
 	c := &comparison{}
-	recorded := o.operations
+	all := placesIn(spots(fresh.ops), o.spots())
+	recorded := o.recorded(all)
 	if o.there && o.baseURL != fresh.url && o.options.Server == "" && a.Target.BaseURL != fresh.url {
 		c.add("server", true, "the server is %s, the file has %s", quoted(fresh.url), quoted(a.Target.BaseURL))
 	}
 	there := map[string]*operation{}
 	for _, op := range fresh.ops {
-		there[place(op.mapsTo)] = op
+		there[all.at(op)] = op
 	}
 	seen := map[string]bool{}
 	for _, was := range a.Operations {
 		if was.Builtin || was.Mapping == nil {
 			continue
 		}
-		at := place(was.Mapping.Method + " " + was.Mapping.Template)
+		at := all.of(spotIn(was))
 		op := there[at]
 		r, known := recorded[at]
 		c.operation, c.mapping = was.Name, was.Mapping.Method+" "+was.Mapping.Template
 		if op == nil {
-			moved := movedTo(fresh.ops, r.name, seen, recorded)
+			moved := movedTo(fresh.ops, r.name, seen, recorded, all)
 			switch {
 			case moved != nil && known:
-				seen[place(moved.mapsTo)] = true
+				seen[all.at(moved)] = true
 				c.add("moved", true, "is now %s", moved.mapsTo)
 				c.compare(was, now.Index[moved.name])
 			case o.there && !known: // a person has added it
@@ -88,7 +89,7 @@ func Diff(data []byte, a *file.Adapter, d *Document, insecure []string) ([]Chang
 		c.compare(was, now.Index[op.name])
 	}
 	for _, op := range fresh.ops {
-		at := place(op.mapsTo)
+		at := all.at(op)
 		if _, known := recorded[at]; known || seen[at] || !o.there || op.deprecated && !o.options.Deprecated {
 			continue
 		}
@@ -100,9 +101,9 @@ func Diff(data []byte, a *file.Adapter, d *Document, insecure []string) ([]Chang
 
 // movedTo returns the operation of the document that had the name before, if it is at a place
 // where there was none.
-func movedTo(ops []*operation, name string, seen map[string]bool, recorded map[string]recorded) *operation {
+func movedTo(ops []*operation, name string, seen map[string]bool, recorded map[string]recorded, all places) *operation {
 	for _, op := range ops {
-		at := place(op.mapsTo)
+		at := all.at(op)
 		if _, known := recorded[at]; op.name == name && name != "" && !known && !seen[at] {
 			return op
 		}
@@ -114,7 +115,7 @@ func movedTo(ops []*operation, name string, seen map[string]bool, recorded map[s
 // document, those that are deprecated included, and the adapter that they make.
 func (d *Document) again(a *file.Adapter, o origin, insecure []string) (*File, *file.Adapter, error) {
 	opt := o.options
-	opt.Name, opt.InsecureHosts, opt.Deprecated = a.Name, insecure, true
+	opt.Name, opt.InsecureHosts, opt.Deprecated, opt.again = a.Name, insecure, true, true
 	if !o.there {
 		opt.Server = a.Target.BaseURL
 	}

@@ -167,7 +167,7 @@ type origin struct {
 	digest     string
 	baseURL    string
 	options    Options
-	operations map[string]recorded // by place
+	operations map[string]recorded // by the full text of their spots
 }
 
 // recorded is an operation as it was imported.
@@ -194,15 +194,8 @@ func (f *front) origin() (o origin) {
 	if ops := n.get("operations"); ops.is(wire.Object) {
 		for i, key := range ops.keys {
 			name, hash, _ := strings.Cut(ops.kids[i].text, " ")
-			o.operations[place(key)] = recorded{name, hash}
+			o.operations[key] = recorded{name, hash}
 		}
 	}
 	return o
-}
-
-// place returns method and path without the names of placeholders, by which operations of a
-// file and of a document are compared.
-func place(mapsTo string) string {
-	method, path, _ := strings.Cut(mapsTo, " ")
-	return strings.ToUpper(method) + " " + variable().ReplaceAllString(strings.TrimSpace(path), "{}")
 }

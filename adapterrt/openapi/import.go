@@ -86,6 +86,9 @@ func (d *Document) Import(o Options) (*Import, error) {
 		return nil, &Error{d.sources[0].name, 0, "the document has no operations"}
 	}
 	opt.Name = cmp.Or(opt.Name, AdapterName(d.Title))
+	if !file.IsAdapterName(opt.Name) {
+		return nil, fmt.Errorf("--name %s: Adapter name is not valid: want %s", quoted(opt.Name), file.AdapterNameRule)
+	}
 	ops, err := d.selected(opt.Include, opt.Exclude)
 	if err != nil {
 		return nil, err
@@ -119,7 +122,8 @@ func (d *Document) Import(o Options) (*Import, error) {
 			continue
 		}
 		at := *t
-		at.auth = d.auth(opt.Name, g.ops) // what the operations of this file need
+		at.auth = d.withParameters(opt.Name, g.ops, d.auth(opt.Name, g.ops)) // what the operations of this file need
+		at.sign()
 		f, dropped, err := d.file(opt, g, &at)
 		if err != nil {
 			return nil, err
@@ -212,9 +216,9 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 	there := map[string]bool{}
 	for _, raw := range g.ops {
 		op := d.mapOperation(raw, t)
-		if at := place(op.mapsTo); !op.dropped && there[at] {
+		if at := op.spot().full; !op.dropped && there[at] {
 			op.dropped = true
-			op.findings = []Finding{{Place: d.place(raw.node), Class: Dropped, What: "another operation has the same method and path"}}
+			op.findings = []Finding{{Place: d.place(raw.node), Class: Dropped, What: "another operation makes the same request"}}
 		} else {
 			there[at] = true
 		}
@@ -232,6 +236,7 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 		ops = append(ops, op)
 	}
 	nameAll(ops, g.tag)
+	tagAll(ops)
 	for round := 0; ; round++ {
 		f = d.write(opt, g, t, ops)
 		if len(ops) == 0 {
@@ -255,7 +260,7 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 			}
 			op := f.operationAt(p.Path)
 			if op == nil || round == maxRounds {
-				return nil, 0, fmt.Errorf("the adapter would not be valid: %s: %s", p.Path, p.Message)
+				return nil, 0, fmt.Errorf("the adapter would not be valid: %s: %s: want %s", p.Path, p.Message, p.Expected)
 			}
 			if bad[op] == "" {
 				bad[op] = p.Message
@@ -360,10 +365,10 @@ func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *F
 	return f
 }
 
-// maxTags is the largest number of tags of a file.
-const maxTags = 10
+// maxTags is the largest number of tags of a file, and mostTags of one operation.
+const maxTags, mostTags = 10, 5
 
-// tagsOf returns the tags of operations, by which a search can be narrowed.
+// tagsOf returns the tags of operations.
 func tagsOf(ops []*operation) (tags []string) {
 	for _, op := range ops {
 		if t := clean.Text(op.raw.tag(), 60); t != "" && !slices.Contains(tags, scalar(t)) && len(tags) < maxTags {
@@ -371,6 +376,24 @@ func tagsOf(ops []*operation) (tags []string) {
 		}
 	}
 	return tags
+}
+
+// tagAll gives operations their tags, by which a search can be narrowed, unless all have the same, which is then that of the file.
+func tagAll(ops []*operation) {
+	differ := false
+	for _, op := range ops {
+		for _, t := range op.raw.tags {
+			if t = clean.Text(t, 60); t != "" && !slices.Contains(op.tags, t) && len(op.tags) < mostTags {
+				op.tags = append(op.tags, t)
+			}
+		}
+		differ = differ || !slices.Equal(op.tags, ops[0].tags)
+	}
+	if !differ && len(ops) > 0 && len(ops[0].tags) < 2 {
+		for _, op := range ops {
+			op.tags = nil
+		}
+	}
 }
 
 // describe returns the description of an adapter, of 10 to 200 characters.
@@ -445,8 +468,9 @@ func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) s
 	}
 	y.line(2, "base_url: %s", quote(t.url))
 	y.line(2, "operations: # name and a hash of what was imported, by method and path")
+	all := placesIn(spots(ops))
 	for _, op := range ops {
-		y.line(4, "%s: %s", quote(op.mapsTo), op.name+" "+op.hash)
+		y.line(4, "%s: %s", quote(all.key(op)), op.name+" "+op.hash)
 	}
 	return y.String()
 }

@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"cmp"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -53,40 +52,21 @@ func (m *mapper) all() {
 	}
 	words := strings.ReplaceAll(op.name, "_", " ")
 	op.description = cmp.Or(m.doc.prose(raw.summary, operationText), m.doc.prose(raw.description, operationText), strings.ToUpper(words[:1])+words[1:])
+	op.anonymous = m.base.auth.kind != "none" && (raw.anonymous() || m.base.isWithout(raw))
+	if of := m.base.auth.scopesOf; of != nil && !op.anonymous {
+		op.scopes = slices.DeleteFunc(of(raw), func(s string) bool { return !isPrintable(s) })
+	}
 	if len(raw.servers) > 0 && !m.server() {
 		return
 	}
 	m.parameters()
 	if !op.dropped {
 		m.body()
+		m.bodyCredentials()
 	}
 	m.declaredType()
 	if !op.dropped {
 		m.answer()
 		m.pages()
 	}
-}
-
-// server checks that the operation's own server is below the adapter's base URL.
-func (m *mapper) server() bool {
-	for _, s := range m.raw.servers {
-		u, err := m.doc.serverURL(s, m.base.vars)
-		if err != nil {
-			continue
-		}
-		if rest, ok := strings.CutPrefix(u, m.base.url); ok && (rest == "" || rest[0] == '/') {
-			m.prefix = rest
-			return true
-		}
-	}
-	s := ""
-	if u, err := url.Parse(m.raw.servers[0].str("url")); err == nil {
-		s = short(u.String())
-	}
-	if m.base.given {
-		m.weak("its own server, " + s + ", is not used, because another one was given")
-		return true
-	}
-	m.drop("its server is "+s, "import it into a file of its own with --server")
-	return false
 }

@@ -13,6 +13,10 @@ type operation struct {
 	name        string
 	category    string
 	mapsTo      string
+	baseURL     string // if it is not that of the file
+	anonymous   bool   // no credential is sent
+	tags        []string
+	scopes      []string // of OAuth, that it needs
 	description string
 	params      []*param
 	request     request
@@ -44,6 +48,7 @@ type request struct {
 	form     string // form_style
 	from     string // body_from
 	kind     string // Content-Type, if it is not that of as
+	fixed    []pair // further headers, each with the value that the document demands
 }
 
 type response struct{ as, accept string }
@@ -101,10 +106,10 @@ func (m *mapper) drop(what, do string) {
 	m.find(Dropped, what, do)
 }
 
-// mapping makes maps_to of the path and its placeholders. names are the names of the
+// mapping makes maps_to of a path and its placeholders. names are the names of the
 // parameters by those in the path; prefixes are texts in front of a placeholder.
-func (m *mapper) mapping(names, prefixes map[string]string) bool {
-	path := m.prefix + m.raw.path
+func (m *mapper) mapping(path string, names, prefixes map[string]string) bool {
+	path = m.prefix + path
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
@@ -124,10 +129,6 @@ func (m *mapper) mapping(names, prefixes map[string]string) bool {
 		rest = more
 	}
 	m.op.mapsTo = m.raw.method + " " + b.String()
-	if strings.ContainsAny(path, "#") {
-		m.drop("its path has a #, which is not sent", "")
-		return false
-	}
 	if err := file.CheckMapping(m.op.mapsTo); err != nil {
 		m.drop("its path is not valid: "+short(err.Error()), "")
 		return false

@@ -20,7 +20,8 @@ var noParameters = []string{"accept", "content-type", "authorization"}
 // parameters maps the parameters outside of the body, and the path.
 func (m *mapper) parameters() {
 	names, prefixes := map[string]string{}, map[string]string{}
-	inPath := placeholders(m.raw.path)
+	path, fragment, _ := strings.Cut(m.raw.path, "#")
+	inPath := placeholders(path)
 	if len(inPath) > maxParams {
 		m.drop("its path has more than 200 parameters", "")
 		return
@@ -52,10 +53,16 @@ func (m *mapper) parameters() {
 		names[name] = p.name
 		m.op.params = append(m.op.params, p)
 	}
-	if !m.mapping(names, prefixes) {
+	if !m.mapping(path, names, prefixes) {
 		return
 	}
 	for _, raw := range m.raw.params {
+		if fragment != "" && m.fixed(raw) {
+			continue
+		}
+		if m.base.carries(m.raw, raw) {
+			continue
+		}
 		switch raw.in {
 		case "path":
 			if !slices.ContainsFunc(inPath, func(s string) bool { return bare(s) == raw.name || s == raw.name }) {
@@ -66,7 +73,7 @@ func (m *mapper) parameters() {
 		case "header":
 			m.header(raw)
 		case "cookie":
-			m.leave(raw, "cookies are not sent", "set a cookie as a header of the target, if it is no secret")
+			m.leave(raw, "cookies are not sent", "add it to auth.also as an api_key in: cookie, if the API needs it")
 		case "querystring":
 			m.leave(raw, "the whole query as one value is not supported", "")
 		default:
@@ -161,17 +168,17 @@ func (m *mapper) add(p *param) {
 	case slices.ContainsFunc(m.op.params, func(o *param) bool { return o.in == p.in && o.wire == p.wire }):
 		return
 	}
-	if !p.required {
+	if !p.required && !(p.in == "body" && m.clears()) {
 		p.also = withoutNull(p.also)
+	}
+	if raw := (&rawParam{name: p.wire, in: p.in, description: p.description}); p.typ == "string" && p.in != "body" && raw.likeness() == surely {
+		p.sensitive = true // a credential that only some operations need
 	}
 	p.name = m.free(paramName(p.wire), p.in)
 	m.op.params = append(m.op.params, p)
 }
 
 func (m *mapper) query(raw *rawParam) {
-	if m.base.sets("", raw.name) {
-		return // the credential
-	}
 	if m.raw.node != nil && strings.Contains(m.raw.path, "?"+raw.name+"=") {
 		return // the path has it
 	}
@@ -243,7 +250,7 @@ func (m *mapper) spread(p *param) {
 func (m *mapper) header(raw *rawParam) {
 	low := strings.ToLower(raw.name)
 	switch {
-	case slices.Contains(noParameters, low) || m.base.sets(raw.name, ""):
+	case slices.Contains(noParameters, low):
 		return
 	case !file.IsToken(raw.name) || file.IsForbiddenHeader(raw.name):
 		m.leave(raw, "this header cannot be set", "")

@@ -8,7 +8,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -37,15 +36,13 @@ func (d *Document) parse(name, at string, data []byte) (*source, error) {
 		return nil, d.exceeded(&Error{name, 0, fmt.Sprintf("the document has more than %d files: allow more with --max-files", d.most)})
 	}
 	b := &builder{name: name, file: uint16(len(d.sources)), count: &d.count}
-	switch {
-	case len(data) > MaxDocument:
+	if len(data) > MaxDocument {
 		return nil, d.exceeded(b.fail(0, fmt.Sprintf("larger than %d MiB", MaxDocument>>20)))
-	case bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")):
-		return nil, b.fail(1, "the document is UTF-16; convert it to UTF-8")
-	case !utf8.Valid(data):
-		return nil, b.fail(1, "the document is not valid UTF-8")
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data, odd := decoded(data)
+	if odd > 0 {
+		b.notes = append(b.notes, fmt.Sprintf("%s:%d: the document is not UTF-8 here: such bytes are read as Latin-1 (Windows-1252)", name, odd))
+	}
 	read := b.parseYAML
 	if t := bytes.TrimLeft(data, " \t\r\n"); len(t) > 0 && t[0] == '{' {
 		read = b.parseJSON
@@ -192,6 +189,8 @@ func (d *Document) lookup(n *node, ref string) (*node, error) {
 	return at, nil
 }
 
+func isURL(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }
+
 // other returns the file at a relative path or URL, as the file s names it.
 func (d *Document) other(s *source, where string) (*source, error) {
 	u, err := url.Parse(where)
@@ -202,9 +201,11 @@ func (d *Document) other(s *source, where string) (*source, error) {
 	switch {
 	case u.Scheme == "https" && u.Host != "" && u.User == nil:
 		at = u.String()
+	case u.Scheme == "http" && u.Host != "" && strings.HasPrefix(s.path, "http://"+u.Host+"/") && u.User == nil: // of this machine, as the document
+		at = u.String()
 	case u.Scheme != "" || u.Host != "":
 		return nil, errors.New("only files below the document's folder and https URLs can be referred to")
-	case strings.HasPrefix(s.path, "https://"):
+	case isURL(s.path):
 		base, err := url.Parse(s.path)
 		if err != nil {
 			return nil, errors.New("not a reference")

@@ -29,6 +29,7 @@ type Options struct {
 	Deprecated bool // include what is deprecated
 	Fields     bool // propose default_fields
 
+	again         bool     // the options are those of an earlier import, of another version of the document
 	group         string   // only the operations of this group of Split, in one file
 	InsecureHosts []string // host names that may be called over http
 }

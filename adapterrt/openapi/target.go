@@ -2,14 +2,13 @@ package openapi
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -23,141 +22,36 @@ type target struct {
 	given bool // by a person, as a URL
 }
 
+// slot is a place in a request: query api_key, header X-Api-Key, cookie session.
+type slot struct{ in, name string }
+
+// slotOf returns the place of a parameter. The case of a header's name does not count.
+func slotOf(in, name string) slot {
+	if in == "header" {
+		name = strings.ToLower(name)
+	}
+	return slot{in, name}
+}
+
 // auth is the auth block of a file.
 type auth struct {
 	kind     string // none, bearer, api_key, basic, oauth
 	members  []pair // further members, in order
 	header   string // which it sets
 	query    string
+	cookie   string
 	also     []auth
+	scopesOf func(*rawOperation) []string // those that an operation needs; nil if all need the same
+	covered  []slot                       // parameters that are left out because this sends the credential
+	fewer    bool                         // fewer than half of the operations need it
 	findings []Finding
 }
 
-// sets reports whether a credential is sent in the header or query parameter of that name.
-func (t *target) sets(header, query string) bool {
+// sets reports whether a credential is sent in the header, query parameter or cookie of that name.
+func (t *target) sets(header, query, cookie string) bool {
 	return slices.ContainsFunc(append([]auth{t.auth}, t.auth.also...), func(a auth) bool {
-		return header != "" && strings.EqualFold(a.header, header) || query != "" && a.query == query
+		return header != "" && strings.EqualFold(a.header, header) || query != "" && a.query == query || cookie != "" && a.cookie == cookie
 	})
-}
-
-var variable = pattern.Later(`\{([^{}]*)\}`)
-
-// serverURL returns the URL of a server object with its variables replaced:
-// https://spec.openapis.org/oas/v3.1.0#server-object
-func (d *Document) serverURL(s *node, vars map[string]string) (string, error) {
-	var wrong error
-	raw := s.str("url")
-	host := raw
-	if i := strings.Index(raw, "://"); i >= 0 {
-		if j := strings.IndexByte(raw[i+3:], '/'); j >= 0 {
-			host = raw[:i+3+j]
-		}
-	}
-	out := variable().ReplaceAllStringFunc(raw, func(m string) string {
-		name := m[1 : len(m)-1]
-		v := s.get("variables").get(name)
-		value, given := vars[name]
-		allowed := v.strs("enum")
-		switch {
-		case given && len(allowed) > 0 && !slices.Contains(allowed, value):
-			wrong = fmt.Errorf("server variable %s must be one of %s", short(name), short(strings.Join(allowed, ", ")))
-		case given:
-			return value
-		case len(allowed) == 0 && strings.Contains(host, m): // the document must not choose to which host credentials go
-			wrong = fmt.Errorf("the host in %s depends on a variable: give --server-var %s=VALUE", quoted(raw), short(name))
-		case v.word("default") != "":
-			return v.word("default")
-		default:
-			wrong = fmt.Errorf("give --server-var %s=VALUE for %s", short(name), quoted(raw))
-		}
-		return ""
-	})
-	if wrong != nil {
-		return "", wrong
-	}
-	return baseURL(out)
-}
-
-// baseURL checks a URL as adapters have it, without the slash at its end.
-func baseURL(s string) (string, error) {
-	s = strings.TrimRight(s, "/")
-	u, err := url.Parse(s)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("%s is not a URL", quoted(s))
-	case u.Scheme == "" || u.Host == "":
-		return "", fmt.Errorf("the server %s is relative: give --server https://HOST", quoted(s))
-	case u.Scheme != "https" && u.Scheme != "http":
-		return "", fmt.Errorf("the server %s is not an https URL", quoted(s))
-	}
-	return s, nil
-}
-
-// servers returns the server objects of the document. Those of Swagger 2.0 are made of host,
-// basePath and schemes.
-func (d *Document) servers() []*node {
-	if !d.swagger {
-		return d.root.list("servers")
-	}
-	host, base := d.root.str("host"), d.root.str("basePath")
-	if host == "" {
-		return []*node{object(nil, "url", text(cmp.Or(base, "/")))}
-	}
-	schemes := d.root.strs("schemes")
-	if len(schemes) == 0 {
-		schemes = []string{"https"}
-	}
-	var out []*node
-	for _, s := range schemes {
-		out = append(out, object(nil, "url", text(s+"://"+host+base)))
-	}
-	return out
-}
-
-// target decides where the API is.
-func (d *Document) target(opt *Options, ops []*rawOperation) (*target, error) {
-	t := &target{vars: opt.ServerVars}
-	servers := d.servers()
-	if len(servers) == 0 && len(ops) > 0 { // some documents have servers only beside paths
-		servers = ops[0].servers
-	}
-	if n, err := strconv.Atoi(opt.Server); err == nil {
-		if n < 1 || n > len(servers) {
-			return nil, fmt.Errorf("--server %d: the document has %d servers", n, len(servers))
-		}
-		servers = servers[n-1 : n]
-	} else if opt.Server != "" {
-		if t.url, err = baseURL(opt.Server); err != nil {
-			return nil, fmt.Errorf("--server: %w", err)
-		}
-		t.given = true
-	}
-	var wrong error
-	other := "" // a server without https, for a document that has no other
-	for _, s := range servers {
-		if t.url != "" {
-			break
-		}
-		u, err := d.serverURL(s, opt.ServerVars)
-		switch {
-		case err != nil:
-			wrong = cmp.Or(wrong, err)
-		case !strings.HasPrefix(u, "https://"):
-			other = cmp.Or(other, u)
-		default:
-			if t.url = u; len(opt.ServerVars) > 0 && variable().MatchString(s.str("url")) {
-				t.env = envName(opt.Name, "URL")
-			}
-		}
-	}
-	t.url = cmp.Or(t.url, other)
-	switch {
-	case t.url == "" && wrong != nil:
-		return nil, wrong
-	case t.url == "":
-		return nil, errors.New("the document names no server: give --server https://HOST")
-	}
-	return t, nil
 }
 
 // envName returns the name of an environment variable for an adapter.
@@ -258,7 +152,8 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 			list, differ := scopes(ops, alternative, scheme)
 			a, rank, err := d.scheme(name, scheme, list)
 			if isOAuth(a) > 0 && differ {
-				a.note("operations need different scopes: the login asks for those of all", "remove from auth.scopes what you do not use")
+				a.note("operations need different scopes: the login asks for those of all", "remove from auth.scopes what is seldom used: an operation that needs more then asks for it")
+				a.scopesOf = func(op *rawOperation) []string { return scopesOf(op, alternative, scheme, list) }
 			}
 			if err != nil {
 				refused = append(refused, err.Error())
@@ -285,7 +180,7 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 	a := c.auths[0]
 	for _, b := range c.auths[1:] {
 		t := target{auth: a}
-		if isOAuth(b) > 0 || t.sets(b.header, b.query) {
+		if isOAuth(b) > 0 || t.sets(b.header, b.query, b.cookie) {
 			a.note("two credentials in one place, or two of OAuth", "check the auth block")
 			continue
 		}
@@ -298,6 +193,21 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 		a.note(others, where)
 	}
 	return a
+}
+
+// scopesOf returns the scopes that an operation needs, of those that the login asks for.
+func scopesOf(op *rawOperation, alternative *node, scheme string, all []string) (least []string) {
+	found := false
+	for _, a := range op.security.elements() {
+		if !a.is(wire.Object) || schemesOf(a) != schemesOf(alternative) {
+			continue
+		}
+		way := distinct(a.strs(scheme), itself)
+		if within := !slices.ContainsFunc(way, func(s string) bool { return !slices.Contains(all, s) }); within && (!found || len(way) < len(least)) {
+			least, found = way, true
+		}
+	}
+	return least
 }
 
 func anonymous(security *node) bool {
@@ -329,14 +239,17 @@ func (a *auth) note(what, do string) {
 	a.findings = append(a.findings, Finding{Class: Guessed, What: what, Do: do})
 }
 
+func (d *Document) securitySchemes() *node {
+	if d.swagger {
+		return d.root.get("securityDefinitions")
+	}
+	return d.root.get("components").get("securitySchemes")
+}
+
 // scheme makes the auth block of one security scheme. rank is the order in which
 // alternatives are preferred.
 func (d *Document) scheme(name, key string, scopes []string) (a auth, rank int, err error) {
-	schemes := d.root.get("components").get("securitySchemes")
-	if d.swagger {
-		schemes = d.root.get("securityDefinitions")
-	}
-	s, _ := d.follow(schemes.get(key))
+	s, _ := d.follow(d.securitySchemes().get(key))
 	switch kind := s.str("type"); kind {
 	case "http":
 		switch scheme := strings.ToLower(s.str("scheme")); scheme {
@@ -355,6 +268,9 @@ func (d *Document) scheme(name, key string, scopes []string) (a auth, rank int, 
 		switch s.str("in") {
 		case "header":
 			if strings.EqualFold(where, "authorization") {
+				if service := d.root.get("info").str("x-serviceName"); strings.EqualFold(s.str("x-amazon-apigateway-authtype"), "awsSigv4") && awsName().MatchString(service) {
+					return signature(name, service), 1, nil
+				}
 				a = bearer(name)
 				a.members = append(a.members, pair{"prefix", `""`})
 				a.note("the key is the whole Authorization header", `set auth.prefix, if the API wants a word such as "Bearer " before it`)
@@ -367,6 +283,13 @@ func (d *Document) scheme(name, key string, scopes []string) (a auth, rank int, 
 			a.query = where
 			a.members = []pair{{"in", "query"}, {"query_name", scalar(where)}, {"key_env", envName(name, "KEY")}}
 			return a, 3, nil
+		case "cookie":
+			if !file.IsToken(where) {
+				return a, 0, fmt.Errorf("a cookie called %s", quoted(where))
+			}
+			a.cookie = where
+			a.members = []pair{{"in", "cookie"}, {"cookie_name", scalar(where)}, {"key_env", envName(name, "KEY")}}
+			return a, 6, nil // the last choice: a session's cookie ends with the session
 		}
 		return a, 0, fmt.Errorf("a key in a %s", short(s.str("in")))
 	case "oauth2":

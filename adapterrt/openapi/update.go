@@ -55,7 +55,7 @@ func Update(data []byte, a *file.Adapter, d, base *Document, insecure []string) 
 	if err != nil {
 		return nil, err
 	}
-	m := &merge{front: f, origin: o, fresh: fresh, out: &Updated{}, added: map[string][]string{}}
+	m := &merge{front: f, origin: o, fresh: fresh, out: &Updated{}, added: map[string][]string{}, places: placesIn(spots(fresh.ops), o.spots())}
 	if m.theirs, err = m.nodes(fresh); err != nil {
 		return nil, err
 	}
@@ -88,6 +88,7 @@ type merge struct {
 	added  map[string][]string // texts of new operations, by category
 	kept   []*operation        // what x-source lists
 
+	places  places
 	byPlace map[string]*operation // of fresh
 }
 
@@ -105,18 +106,18 @@ func (m *merge) nodes(f *File) (map[string]*entry, error) {
 	}
 	out := map[string]*entry{}
 	for _, e := range front.operations() {
-		out[place(e.mapsTo)] = e
+		out[m.places.of(e.spot())] = e
 	}
 	return out, nil
 }
 
 func (m *merge) run() {
-	recorded := m.origin.operations
+	recorded := m.origin.recorded(m.places)
 	m.byPlace = map[string]*operation{}
 	byName := map[string]*operation{}
 	for _, op := range m.fresh.ops {
-		m.byPlace[place(op.mapsTo)] = op
-		if _, known := recorded[place(op.mapsTo)]; !known {
+		m.byPlace[m.places.at(op)] = op
+		if _, known := recorded[m.places.at(op)]; !known {
 			byName[op.name] = op // it may have moved
 		}
 	}
@@ -127,7 +128,7 @@ func (m *merge) run() {
 	}
 	done := map[*operation]bool{}
 	for _, e := range mine {
-		at := place(e.mapsTo)
+		at := m.places.of(e.spot())
 		r, known := recorded[at]
 		op := m.byPlace[at]
 		if op == nil && known {
@@ -152,7 +153,7 @@ func (m *merge) run() {
 		}
 	}
 	for _, op := range m.fresh.ops {
-		at := place(op.mapsTo)
+		at := m.places.at(op)
 		if _, known := recorded[at]; known {
 			if !done[op] { // a person has removed it
 				m.kept = append(m.kept, op)
@@ -209,7 +210,7 @@ func (m *merge) draft(op *operation, name string) {
 // change brings a change of the document into an operation of the file. changed says that a
 // person has changed it, too.
 func (m *merge) change(e *entry, op *operation, at string, changed bool) {
-	theirs := m.theirs[place(op.mapsTo)]
+	theirs := m.theirs[m.places.at(op)]
 	if changed && hash(e.node) == op.hash {
 		return // both have made the same change
 	}
@@ -385,7 +386,7 @@ func (m *merge) documentation(text string) string {
 func (m *merge) named(findings []Finding) (out []Finding) {
 	names := map[string]string{}
 	for _, e := range m.front.operations() {
-		if op := m.byPlace[place(e.mapsTo)]; op != nil && !slices.Contains(m.out.Removed, e.name) {
+		if op := m.byPlace[m.places.of(e.spot())]; op != nil && !slices.Contains(m.out.Removed, e.name) {
 			names[op.name] = e.name
 		}
 	}

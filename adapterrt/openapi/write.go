@@ -170,6 +170,15 @@ func (p *param) extra(op *operation) (out pairs) {
 func (y *writer) operation(op *operation, s *shared) {
 	y.line(4, "- name: %s", op.name)
 	y.line(6, "maps_to: %s", quote(op.mapsTo))
+	if op.baseURL != "" {
+		y.line(6, "base_url: %s", quote(op.baseURL))
+	}
+	if op.anonymous {
+		y.line(6, "auth: none")
+	}
+	if len(op.scopes) > 0 && len(op.scopes) <= mostScopes {
+		y.line(6, "scopes: %s", flowList(op.scopes, scalar))
+	}
 	y.line(6, "description: %s", quote(op.description))
 	if len(op.params) > 0 {
 		y.line(6, "params:")
@@ -206,6 +215,9 @@ func (y *writer) operation(op *operation, s *shared) {
 	if op.danger.confirm {
 		y.line(6, "requires_confirmation: true")
 	}
+	if op.tags != nil {
+		y.line(6, "tags: %s", flowList(op.tags, scalar))
+	}
 	if op.deprecated {
 		y.line(6, "deprecated: {}")
 	}
@@ -216,8 +228,15 @@ func (r *request) pairs() (out pairs) {
 	out.flag("body_required", r.required)
 	out.add("form_style", r.form)
 	out.add("body_from", r.from)
+	var headers pairs
 	if r.kind != "" {
-		out.add("headers", "{Content-Type: "+scalar(r.kind)+"}")
+		headers.add("Content-Type", scalar(r.kind))
+	}
+	for _, h := range r.fixed {
+		headers.add(scalar(h.key), scalar(h.value))
+	}
+	if headers != nil {
+		out.add("headers", flowMap(headers))
 	}
 	return out
 }

@@ -32,7 +32,7 @@ func introspectOperation(form Introspection) *file.Operation {
 		{"query", "operations or types; also adapter_info, quota_status"}, {"name", "Name of one, for its details"},
 		{"first", "Of a list of operations: how many, default 100"}, {"after", "Last name of the list before"},
 		{"adapter", "Only this adapter's"}, {"category", "Only create, read, update, delete or execute"},
-		{"tag", "Only of adapters with this tag"}, {"match", "Only with these words in name or description"},
+		{"tag", "Only with this tag"}, {"match", "Only with these words in name or description"},
 	} {
 		d := file.Definition{Type: file.TypeString, MinLength: -1, MaxLength: -1, Description: p.description}
 		if p.name == "first" {

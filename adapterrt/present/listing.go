@@ -102,17 +102,16 @@ func (k *Catalogue) chosen(q *Question) ([]item, *failure.Failure) {
 	var names, tags []string
 	adapter, tag := q.Adapter == "", q.Tag == ""
 	for _, s := range k.Adapters {
-		names, tags = append(names, s.adapter.Name), append(tags, s.adapter.Tags...)
+		names = append(names, s.adapter.Name)
 		if q.Adapter != "" && s.adapter.Name != q.Adapter {
 			continue
 		}
 		adapter = true
-		if q.Tag != "" && !slices.Contains(s.adapter.Tags, q.Tag) {
-			continue
-		}
-		tag = true
 		for _, op := range s.operations {
-			if fits(op) {
+			if q.Tag != "" && !slices.Contains(op.Tags, q.Tag) {
+				continue
+			}
+			if tag = true; fits(op) {
 				items = append(items, item{s, op})
 			}
 		}
@@ -121,6 +120,13 @@ func (k *Catalogue) chosen(q *Question) ([]item, *failure.Failure) {
 	case !adapter:
 		return nil, failure.InvalidValue("adapter", "must be one of: "+known(names))
 	case !tag:
+		for _, s := range k.Adapters {
+			for _, op := range s.operations {
+				if q.Adapter == "" || s.adapter.Name == q.Adapter {
+					tags = append(tags, op.Tags...)
+				}
+			}
+		}
 		return nil, failure.InvalidValue("tag", "must be one of: "+known(tags))
 	}
 	if q.Adapter == "" && q.Tag == "" && fits(k.How.Builtin) {

@@ -34,9 +34,6 @@ func inputSchemaOf(op *file.Operation, v guard.Verdict) []byte {
 			continue
 		}
 		d := p.Definition
-		if op.Category == file.Update && !p.Required && (p.Place == file.InBody || p.Place == file.InVariables) {
-			d.Also |= file.AlsoNull // null is sent, and clears what was there
-		}
 		if d.MinLength == 1 {
 			d.MinLength = -1 // a model knows that a name is not empty, and reads this with every request
 		}

@@ -174,8 +174,8 @@ func (k *Catalogue) noHit(query string, items []item) []byte {
 	var tags, names []string
 	for _, i := range items {
 		names = append(names, i.op.Name)
-		for _, t := range i.s.adapter.Tags {
-			if t = clean.Text(t, 100); counts[t] == 0 {
+		for _, t := range i.op.Tags {
+			if counts[t] == 0 {
 				tags = append(tags, t)
 			}
 			counts[t]++

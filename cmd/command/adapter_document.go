@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/adapterrt/openapi"
 	"github.com/dragoman-proxy/dragoman/proxy/unpack"
@@ -38,7 +39,7 @@ func (r *documents) read(ctx context.Context, where string) (*openapi.Document, 
 			return nil, err
 		}
 		return wrong(openapi.ReadMost("standard input", data, nil, r.files))
-	case strings.HasPrefix(where, "https://") || strings.HasPrefix(where, "http://"):
+	case isURL(where):
 		if !r.fetch {
 			return nil, &exitError{exitUsage, errors.New("a URL is fetched only with --fetch")}
 		}
@@ -52,11 +53,12 @@ func (r *documents) read(ctx context.Context, where string) (*openapi.Document, 
 		host, _ := url.Parse(where)
 		return wrong(openapi.ReadMost(where, data, func(path string) ([]byte, error) {
 			u, err := url.Parse(path)
-			if err != nil || !strings.HasPrefix(path, "https://") {
+			own := err == nil && u.Host == host.Host && u.Scheme == host.Scheme
+			if !own && !strings.HasPrefix(path, "https://") {
 				return nil, errors.New("only https URLs are fetched")
 			}
 			// A document must not make this machine call what only this machine can reach.
-			return r.get(ctx, path, r.publicOnly || u.Host != host.Host)
+			return r.get(ctx, path, r.publicOnly || !own)
 		}, r.files))
 	}
 	f, err := os.Open(where)
@@ -108,14 +110,18 @@ func limited(r io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// documentURL returns a URL from which a document may be fetched.
+func isURL(where string) bool {
+	return strings.HasPrefix(where, "https://") || strings.HasPrefix(where, "http://")
+}
+
+// documentURL returns a URL from which a document may be fetched: with https, or with http from this machine.
 func documentURL(where string) (*url.URL, error) {
 	u, err := url.Parse(where)
 	switch {
 	case err != nil:
 		return nil, errors.New("the document's URL is not a URL") // whose text may hold a password
-	case u.Scheme != "https" || u.Host == "" || u.User != nil:
-		return nil, fmt.Errorf("%s: documents are fetched from https URLs without user and password", printable(u.Redacted()))
+	case u.Scheme != "https" && (u.Scheme != "http" || !file.IsLocalHost(u.Hostname())) || u.Host == "" || u.User != nil:
+		return nil, fmt.Errorf("%s: documents are fetched from https URLs without user and password, or from http://localhost", printable(u.Redacted()))
 	}
 	return u, nil
 }
@@ -154,6 +160,9 @@ func (r *documents) get(ctx context.Context, where string, publicOnly bool) ([]b
 			next, err := u.Parse(res.Header.Get("Location"))
 			if err != nil {
 				return nil, fmt.Errorf("%s: redirected to no URL", u.Redacted())
+			}
+			if next.Scheme == "http" && u.Scheme != "http" { // a document elsewhere must not lead to this machine
+				return nil, fmt.Errorf("%s: redirected to %s: documents are fetched from https URLs", u.Redacted(), printable(next.Redacted()))
 			}
 			where = next.String()
 		case res.StatusCode != http.StatusOK:

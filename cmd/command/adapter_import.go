@@ -41,7 +41,7 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 		Use:   "import DOCUMENT",
 		Short: "Make adapter files of an OpenAPI or Swagger document",
 		Long: "Make adapter files of a description of an API: OpenAPI 3.0 to 3.2, or Swagger 2.0, as JSON or YAML. DOCUMENT is\n" +
-			"a file, - for standard input, or with --fetch an https URL. What a file cannot express is listed in it, and with\n" +
+			"a file, - for standard input, or with --fetch an https URL or http://localhost. What a file cannot express is listed in it, and with\n" +
 			"--report as JSON. Existing files are not overwritten: --update brings what has changed in the document into a file.\n\n" +
 			"--include and --exclude select operations: tag:issues, path:/repos/**, id:issues/*, method:GET, op:get_*. In a path,\n" +
 			"* does not match a slash, and ** does. What --exclude matches is left out.\n\n" +
@@ -70,7 +70,7 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	f.StringVar(&i.report, "report", "", "write what did not fit, as JSON, into this file; - for standard output")
 	f.StringVar(&i.update, "update", "", "adapter file into which to bring what has changed in the document")
 	f.StringVar(&i.base, "base", "", "with --update: the document of which the file was made, to merge within operations")
-	f.BoolVar(&i.fetch, "fetch", false, "fetch the document, and those that it refers to, over https")
+	f.BoolVar(&i.fetch, "fetch", false, "fetch the document, and those that it refers to, over https, or http from localhost")
 	filesFlag(cmd, &i.files)
 	for _, name := range [...]string{"output", "name", "include", "exclude", "split", "server", "server-var", "max-ops", "deprecated", "fields"} {
 		cmd.MarkFlagsMutuallyExclusive("update", name)

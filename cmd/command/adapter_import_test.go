@@ -286,6 +286,34 @@ func TestAdapterImportedCall(t *testing.T) {
 	}
 }
 
+// TestDocumentsOfThisMachineAreFetched reads a document of a server on this machine, which has no certificate. Its API is there, too.
+func TestDocumentsOfThisMachineAreFetched(t *testing.T) {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/docs/openapi.json":
+			_, _ = w.Write([]byte(`{"openapi": "3.1.0", "info": {"title": "Local", "version": "1"}, "paths": {"/a": {"$ref": "a.json"}, "/b": {"$ref": "http://` + r.Host + `/docs/b.json"},
+				"/c": {"$ref": "http://localhost:1/c.json"}, "/d": {"$ref": "http://x.example/d.json"}}}`))
+		case "/docs/a.json", "/docs/b.json":
+			_, _ = w.Write([]byte(`{"get": {"operationId": "` + r.URL.Path[6:7] + `", "responses": {}}}`))
+		case "/away":
+			http.Redirect(w, r, "http://x.example/", http.StatusFound)
+		}
+	}))
+	defer api.Close()
+	r := &documents{fetch: true, files: openapi.MaxFiles}
+	d, err := r.read(t.Context(), api.URL+"/docs/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := d.Import(openapi.Options{})
+	if err != nil || in.Files[0].Operations != 2 || in.Dropped != 2 || !strings.Contains(string(in.Files[0].Front()), `base_url: "`+api.URL+`"`) {
+		t.Errorf("%v %+v", err, in)
+	}
+	if _, err := r.read(t.Context(), api.URL+"/away"); err == nil || !strings.Contains(err.Error(), "documents are fetched from https URLs") {
+		t.Error(err)
+	}
+}
+
 // TestDocumentsAreFetched reads documents over https.
 func TestDocumentsAreFetched(t *testing.T) {
 	var asked []string

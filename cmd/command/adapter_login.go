@@ -127,7 +127,7 @@ func (b browserLogin) login(ctx context.Context, l *credential.Login) error {
 		return err
 	}
 	defer at.Close()
-	visit, err := l.Visit(at.URL)
+	visit, err := l.Visit(ctx, at.URL)
 	if err != nil {
 		return err
 	}

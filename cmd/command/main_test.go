@@ -146,7 +146,7 @@ func TestExitCodes(t *testing.T) {
 		"serve http://x/ --listen 127.0.0.1:0 --record /nowhere/x": exitUsage, "inspect /nowhere/x": exitUsage, "inspect " + noKey: exitUsage,
 		"transform --output-schema /nowhere --config " + budget: exitUsage, "transform --output-schema " + budget + " --config " + budget: exitUsage,
 		"adapter diff " + adapter + " --fetch https://127.0.0.1:1/x": exitOther, "adapter diff " + adapter + " " + empty: exitUsage,
-		"adapter import https://x.example/": exitUsage, "adapter import --fetch http://127.0.0.1:1/x": exitUsage,
+		"adapter import https://x.example/": exitUsage, "adapter import --fetch http://x.example/x": exitUsage, "adapter import --fetch http://127.0.0.1:1/x": exitServer,
 		"adapter import --fetch https://ann:secret@x.example/": exitUsage, "adapter import --fetch https://[": exitUsage,
 		"adapter import --fetch https://127.0.0.1:1/x": exitServer, "adapter import " + empty: exitUsage, "adapter import " + filepath.Dir(empty): exitUsage,
 	} {

@@ -1,0 +1,56 @@
+package openapi
+
+import (
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// anonymous reports whether the document says that an operation needs no credential: security is an empty list, or one that has
+// only the empty alternative. An operation of which nothing is said is not anonymous, because many documents forget to say it.
+func (op *rawOperation) anonymous() bool {
+	if !op.security.is(wire.Array) {
+		return false
+	}
+	for _, a := range op.security.kids {
+		if !a.is(wire.Object) || len(a.keys) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// mostScopes is the largest number of scopes that the format of adapters has for an operation.
+const mostScopes = 50
+
+// isPrintable reports whether a scope is one that the format of adapters has.
+func isPrintable(s string) bool {
+	return s != "" && len(s) <= 200 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' })
+}
+
+// awsName is what the names of Amazon's services and regions consist of, and awsRegion finds a region in a host.
+var (
+	awsName   = pattern.Later(`^[a-z0-9][a-z0-9-]{0,62}$`)
+	awsRegion = pattern.Later(`[./]((?:[a-z]+-){2,3}[0-9])\.(?:[a-z0-9-]+\.)?(?:amazonaws|api\.aws)`)
+)
+
+// signature returns the auth block of a service of Amazon's, without its region.
+func signature(name, service string) auth {
+	return auth{kind: "aws-sig4", header: "Authorization", members: []pair{
+		{"service", scalar(service)}, {"access_key_id_env", envName(name, "ACCESS_KEY_ID")}, {"secret_access_key_env", envName(name, "SECRET_ACCESS_KEY")},
+	}}
+}
+
+// sign adds the region to an auth block for a service of Amazon's. Services that are the same everywhere are signed for us-east-1.
+func (t *target) sign() {
+	if t.auth.kind != "aws-sig4" {
+		return
+	}
+	region := "us-east-1"
+	if m := awsRegion().FindStringSubmatch(t.url); m != nil {
+		region = m[1]
+	}
+	t.auth.members = append(t.auth.members, pair{"region", region})
+	t.auth.note("requests are signed for a service of AWS in "+region, "check auth.service and auth.region")
+}
