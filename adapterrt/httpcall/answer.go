@@ -110,7 +110,7 @@ func otherCharset(c string) bool {
 // unreadable returns the failure for an answer that is not in the format that the file names.
 func (d *answerReader) unreadable(r *Reply, problem string) *failure.Failure {
 	o := wire.Members(nil).Str("content_type", d.said).Int("http_status", int64(r.Status))
-	return &failure.Failure{Code: failure.SerializationParse, Message: "Failed to read the response: " + problem, Details: o.End()}
+	return &failure.Failure{Code: failure.SerializationParse, Message: "Failed to read the response: " + problem, Details: o.End(), Answered: r.Status}
 }
 
 // isText reports whether the answer is text, by its media type or its bytes.

@@ -21,7 +21,7 @@ func isTraceHeader(name string) bool {
 func (c *Call) Build() *failure.Failure {
 	op, o := c.Op, &c.Out
 	o.reset()
-	o.Method, o.Timeout, o.Repeatable = op.Mapping.Method, op.Timeout, op.Repeatable
+	o.Method, o.Timeout, o.Repeatable, o.Changes = op.Mapping.Method, op.Timeout, op.Repeatable, op.Category != file.Read
 	if a := op.Answer; a != nil && (a.As == file.ReadLines || a.As == file.ReadEvents) {
 		o.Stream = a
 	}

@@ -30,6 +30,9 @@ func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 	op, secrets := c.Op, c.Out.Secrets
 	z := how.sanitizer(op)
 	an := op.Answer
+	if c.Out.seesOther(r.Status, r.Header.Get("Location")) {
+		return c.nothing(r), nil
+	}
 	if r.Status >= 300 && r.Status < 400 || r.Status < 200 {
 		return nil, c.redirected(r, z)
 	}
@@ -65,10 +68,10 @@ func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 	return nil, c.refused(r, body, z, how)
 }
 
-// nothing returns the data of a success without a body: the Location of a 201 or 202, which
-// says where the created or accepted resource is, or null.
+// nothing returns the data of a success without a body: the Location of a 201, 202 or 303, which
+// says where the created or accepted resource or the result is, or null.
 func (c *Call) nothing(r *Reply) []byte {
-	if r.Status == 201 || r.Status == 202 {
+	if r.Status == 201 || r.Status == 202 || r.Status == 303 {
 		if location := c.location(r); location != "" {
 			return wire.Members(nil).Str("location", location).End()
 		}
@@ -156,7 +159,7 @@ func (c *Call) refused(r *Reply, body []byte, z clean.Sanitizer, how Reading) *f
 
 // unreadable returns the failure for a body that is not JSON.
 func unreadable(r *Reply, body []byte, bad *wire.Fault, z clean.Sanitizer, secrets []string) *failure.Failure {
-	f := &failure.Failure{Code: failure.SerializationParse}
+	f := &failure.Failure{Code: failure.SerializationParse, Answered: r.Status}
 	kind, params := mediaType(r.ContentType)
 	said := z.Clean(r.ContentType, 200, secrets)
 	shown, _, _ := strings.Cut(said, ";")
