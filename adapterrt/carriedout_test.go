@@ -314,3 +314,12 @@ func TestResultsForWhichThereIsNoMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorRulesOfAnyAnswer shows that error rules also hold for JSON of operations whose answers may be text.
+func TestErrorRulesOfAnyAnswer(t *testing.T) {
+	s := api(t, say(200, "application/json", "\ufeff {\"ok\":false,\"message\":\"no\"}"))
+	rt := one(t, Options{}, s.URL, "create: [{name: make, maps_to: POST /x, description: M, response: {as: auto}}]", "error_mapping: [{when: {path: ok, is: false}, code: PERMISSION_DENIED}]")
+	if got := ask(rt, Endpoint{}, `{"operation":"make"}`); !strings.HasPrefix(got, `{"success":false,"error":{"code":"PERMISSION_DENIED","message":"Invalid request: no"`) {
+		t.Error(got)
+	}
+}

@@ -54,7 +54,20 @@ func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 		}
 		return nil, c.refused(r, nil, z, how)
 	case other && good:
-		return c.content(r, body, z, how)
+		if an.As != file.ReadAuto {
+			return c.content(r, body, z, how)
+		}
+		body = bytes.TrimPrefix(body, []byte("\ufeff"))
+		if len(wire.Trim(body)) == 0 {
+			return c.nothing(r), nil
+		}
+		bad := wire.Check(body, wire.Limits{})
+		if bad != nil && c.isNot(r, body) {
+			return nil, unreadable(r, body, bad, z, secrets)
+		}
+		if bad != nil {
+			return c.content(r, r.Body, z, how)
+		}
 	}
 	if bad := wire.Check(body, wire.Limits{}); bad != nil {
 		if other {
@@ -65,7 +78,7 @@ func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 	if good && (op.Errors == nil || c.mapped(r.Status, body) < 0) {
 		return body, nil
 	}
-	return nil, c.refused(r, body, z, how)
+	return nil, c.refused(r, wire.Trim(body), z, how)
 }
 
 // nothing returns the data of a success without a body: the Location of a 201, 202 or 303, which
@@ -165,12 +178,11 @@ func unreadable(r *Reply, body []byte, bad *wire.Fault, z clean.Sanitizer, secre
 	shown, _, _ := strings.Cut(said, ";")
 	shown = clean.Text(strings.ToLower(strings.TrimSpace(shown)), 100)
 	d := wire.Members(nil).Str("content_type", said)
-	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
 	switch {
 	case kind == "text/html" || kind == "application/xhtml+xml":
 		f.Message = "Server returned HTML instead of JSON (HTTP " + strconv.Itoa(r.Status) + ")"
 		d = d.Str("body_preview", z.Clean(preview(body), previewRunes, secrets))
-	case isBinary(kind) || !isJSON && !utf8.Valid(body) || otherCharset(params["charset"]):
+	case isBinary(kind) || !isJSON(kind) && !utf8.Valid(body) || otherCharset(params["charset"]):
 		if shown == "" {
 			shown = "application/octet-stream"
 		}
