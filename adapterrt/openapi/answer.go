@@ -6,9 +6,6 @@ import (
 	"strings"
 )
 
-// openAccept is the Accept header of answers that the document does not describe: JSON is best, and any text is read.
-const openAccept = "application/json, text/*;q=0.5"
-
 // answer decides how the API's answers are read.
 func (m *mapper) answer() {
 	var kinds []string
@@ -25,6 +22,8 @@ func (m *mapper) answer() {
 		if a.status != "204" && a.status != "205" && !slices.ContainsFunc(described, isJSON) {
 			open = open || len(described) == 0 || slices.ContainsFunc(described, isPlainText)
 		}
+		// A text of any type.
+		open = open || slices.ContainsFunc(a.content, func(c media) bool { return c.kind == "*/*" && m.isText(c.schema) })
 	}
 	if !any {
 		for _, a := range m.raw.answers {
@@ -38,12 +37,13 @@ func (m *mapper) answer() {
 		m.find(Weaker, "it answers with a redirect", "set target.redirects, if the file is wanted")
 	}
 	r := &m.op.response
-	if i := slices.IndexFunc(kinds, isJSON); i >= 0 || len(kinds) == 0 {
-		if i >= 0 && strings.HasSuffix(kinds[i], "+json") && !slices.Contains(kinds, "application/json") && kinds[i] != "application/problem+json" {
-			r.accept = kinds[i]
-		}
+	if slices.ContainsFunc(kinds, isJSON) || len(kinds) == 0 {
+		r.accept = acceptJSON(kinds)
 		if open || len(kinds) == 0 {
-			r.as, r.accept = "auto", strings.Replace(openAccept, "application/json", cmp.Or(r.accept, "application/json"), 1)
+			r.as = "auto"
+			if r.accept = cmp.Or(r.accept, "application/json"); !strings.Contains(r.accept, "*/*") {
+				r.accept += ", text/*;q=0.5"
+			}
 		}
 		if slices.Contains(kinds, "text/event-stream") {
 			m.find(Weaker, "the answer as events is not requested", "add response: {as: sse}, and the parameter that asks for a stream")
@@ -71,14 +71,24 @@ func (m *mapper) answer() {
 // maxAccept is the greatest length of an Accept header.
 const maxAccept = 1000
 
-// described returns the media types of an answer, without those that say nothing: of a Swagger answer without a schema, which
-// has no content, JSON is only the type that all answers of the document have; and a text of any type is any text.
+// acceptJSON returns the Accept header for answers in JSON, of which the document has these media types; "" for that of adapters,
+// which has only application/json. A server whose type is another one, or any, may refuse that.
+func acceptJSON(kinds []string) string {
+	i := slices.IndexFunc(kinds, isJSON)
+	switch {
+	case i < 0 || slices.Contains(kinds, "application/json") || kinds[i] == "" || kinds[i] == "application/problem+json":
+		return ""
+	case strings.HasSuffix(kinds[i], "+json"):
+		return kinds[i]
+	}
+	return "application/json, " + kinds[i] + ";q=0.5"
+}
+
+// described returns the media types of an answer. A Swagger answer without a schema has no content: JSON is only the type that
+// all answers of the document have.
 func (m *mapper) described(a *rawAnswer) (kinds []string) {
 	for _, c := range a.content {
-		switch {
-		case m.doc.swagger && c.schema == nil && isJSON(c.kind):
-		case (c.kind == "*/*" || c.kind == "") && m.isText(c.schema):
-		default:
+		if !m.doc.swagger || c.schema != nil || !isJSON(c.kind) {
 			kinds = append(kinds, c.kind)
 		}
 	}
