@@ -75,22 +75,37 @@ func (d *Document) serverURL(s *node, vars map[string]string) (string, error) {
 	if wrong != nil {
 		return "", wrong
 	}
-	return baseURL(out)
+	return baseURL(out, d.sources[0].name)
 }
 
-// baseURL checks a URL as adapters have it, without the slash at its end.
-func baseURL(s string) (string, error) {
+// baseURL checks a URL as adapters have it, without the slash at its end. from is the name of the document that has it.
+func baseURL(s, from string) (string, error) {
 	s = strings.TrimRight(s, "/")
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("%s is not a URL", quoted(s))
 	case u.Scheme == "" || u.Host == "":
-		return "", fmt.Errorf("the server %s is relative: give --server https://HOST", quoted(s))
+		return "", fmt.Errorf("the server %s is relative: give --server %s", quoted(s), short(absolute(u, from)))
 	case u.Scheme != "https" && u.Scheme != "http":
 		return "", fmt.Errorf("the server %s is not an https URL", quoted(s))
 	}
 	return s, nil
+}
+
+// absolute returns a URL for a server that is relative to the URL of its document, or to https://HOST if the document's name is no URL:
+// the path is that of the server.
+func absolute(server *url.URL, from string) string {
+	base, err := url.Parse(from)
+	if err != nil || base.Scheme != "https" || base.Host == "" {
+		base = &url.URL{Scheme: "https", Host: "HOST", Path: "/"}
+	}
+	if first, _, _ := strings.Cut(server.Path, "/"); strings.Contains(strings.Trim(first, "."), ".") {
+		return "https://" + server.Path // a host without a scheme
+	}
+	to := base.ResolveReference(&url.URL{Host: server.Host, Path: server.Path, RawPath: server.RawPath})
+	to.Scheme = "https"
+	return strings.TrimRight(to.String(), "/")
 }
 
 // servers returns the server objects of the document. Those of Swagger 2.0 are made of host,
@@ -127,7 +142,7 @@ func (d *Document) target(opt *Options, ops []*rawOperation) (*target, error) {
 		}
 		servers = servers[n-1 : n]
 	} else if opt.Server != "" {
-		if t.url, err = baseURL(opt.Server); err != nil {
+		if t.url, err = baseURL(opt.Server, ""); err != nil {
 			return nil, fmt.Errorf("--server: %w", err)
 		}
 		t.given = true

@@ -72,3 +72,35 @@ func TestScopesOfEachFile(t *testing.T) {
 		}
 	}
 }
+
+// TestTheAdviceForARelativeServerHasItsPath: what the message says can be given as it is, but for the host.
+func TestTheAdviceForARelativeServerHasItsPath(t *testing.T) {
+	const swagger = `{"swagger":"2.0","info":{"title":"T","version":"1"},"basePath":%q,"paths":{"/a":{"get":{"operationId":"get_a"}}}}`
+	const open = `{"openapi":"3.1.0","info":{"title":"T","version":"1"},"servers":[{"url":%q}],"paths":{"/a":{"get":{"operationId":"get_a"}}}}`
+	const file, fetched = "api.json", "https://docs.example.com/specs/v3/api.json"
+	for _, c := range []struct{ document, name, server, want string }{
+		{open, file, "/api/v3", "https://HOST/api/v3"},
+		{open, file, "/api/v3/", "https://HOST/api/v3"},
+		{open, file, "api", "https://HOST/api"},
+		{open, file, "./api", "https://HOST/api"},
+		{open, file, "/", "https://HOST"},
+		{open, file, "/a%20b", "https://HOST/a%20b"},
+		{open, file, "//api.example.com/v1", "https://api.example.com/v1"},
+		{open, file, "api.example.com/v1", "https://api.example.com/v1"},
+		{open, fetched, "/api/v3", "https://docs.example.com/api/v3"},
+		{open, fetched, "../v4", "https://docs.example.com/specs/v4"},
+		{open, fetched, "//api.example.com/v1", "https://api.example.com/v1"},
+		{open, file, "http://api.example.com/v1", "https://api.example.com/v1, or"},
+		{swagger, file, "/api/v3", "https://HOST/api/v3"},
+		{swagger, fetched, "/api/v3", "https://docs.example.com/api/v3"},
+	} {
+		d, err := openapi.Read(c.name, fmt.Appendf(nil, c.document, c.server), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = d.Import(openapi.Options{Name: "some-api"})
+		if err == nil || !strings.Contains(err.Error()+"|", "give --server "+strings.TrimSuffix(c.want, ", or")) || !strings.Contains(err.Error()+"|", c.want) || !strings.HasSuffix(c.want, "or") && !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%s in %s: got %v, want %s", c.server, c.name, err, c.want)
+		}
+	}
+}
