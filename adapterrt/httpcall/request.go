@@ -81,7 +81,11 @@ func (c *Call) pairs() *failure.Failure {
 			if f := c.placeholderText(p.Param); f != nil {
 				return f
 			}
-			o.URL.Text = escape.AppendQuery(o.URL.Text, c.text)
+			if q, v := op.Params[p.Param], c.Values[p.Param]; v.Kind == wire.Array && q.Style == file.StyleCSV {
+				o.URL.Text = c.eachElement(o.URL.Text, v.Raw, q.IntegerItems(), escape.AppendQuery[[]byte])
+			} else {
+				o.URL.Text = escape.AppendQuery(o.URL.Text, c.text)
+			}
 		}
 	}
 	for _, i := range op.Placed[file.InQuery] {
@@ -134,10 +138,16 @@ func (c *Call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
 		return url, failure.InvalidValue(p.Name, "must not be empty")
 	}
 	start := len(url)
-	if p.Encode == file.EncodeReserved {
-		url = escape.AppendReserved(url, c.text)
+	write := func(url, text []byte) []byte {
+		if p.Encode == file.EncodeReserved {
+			return escape.AppendReserved(url, text)
+		}
+		return escape.AppendPath(url, text, p.Encode == file.EncodeAlways)
+	}
+	if v := c.Values[i]; v.Kind == wire.Array && p.Style == file.StyleCSV {
+		url = c.eachElement(url, v.Raw, p.IntegerItems(), write)
 	} else {
-		url = escape.AppendPath(url, c.text, p.Encode == file.EncodeAlways)
+		url = write(url, c.text)
 	}
 	if n := len(url) - start; n > longPathParam {
 		c.Warn(failure.Notice{
@@ -147,6 +157,20 @@ func (c *Call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
 		})
 	}
 	return url, nil
+}
+
+// eachElement appends the elements of an array to dst, each escaped by write, with commas between them.
+func (c *Call) eachElement(dst, raw []byte, integer bool, write func(dst, text []byte) []byte) []byte {
+	n := 0
+	wire.Each(raw, func(_, v []byte) bool {
+		if n++; n > 1 {
+			dst = append(dst, ',')
+		}
+		c.text = AppendText(c.text[:0], v, integer)
+		dst = write(dst, c.text)
+		return true
+	})
+	return dst
 }
 
 func (c *Call) headers() *failure.Failure {
@@ -161,7 +185,7 @@ func (c *Call) headers() *failure.Failure {
 		if v.Kind <= wire.Null {
 			continue
 		}
-		if v.Kind == wire.Array {
+		if v.Kind == wire.Array || v.Kind == wire.Object && p.Style == file.StyleCSV {
 			c.text = appendJoined(c.text[:0], v.Raw, p.IntegerItems())
 		} else {
 			c.text = AppendText(c.text[:0], v.Raw, p.Type == file.TypeInteger)

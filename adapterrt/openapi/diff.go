@@ -206,7 +206,7 @@ func (c *comparison) compare(was, now *file.Operation) {
 			continue
 		}
 		c.required("parameter "+p.Name, p.Required, q.Required)
-		if p.Style != q.Style && (p.Place == file.InQuery || p.Place == file.InBody && p.Type != file.TypeString) {
+		if p.Style != q.Style && !(p.Style.Separates() && q.Style.Separates()) && (p.Place == file.InQuery || p.Place == file.InBody && p.Type != file.TypeString) {
 			c.add("narrowed", true, "parameter %s is written in another style", p.Name)
 		}
 		c.definition("parameter "+p.Name, &p.Definition, &q.Definition)

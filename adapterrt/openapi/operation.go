@@ -33,6 +33,8 @@ type param struct {
 	in       string // path, query, header, body
 	style    string
 	encode   string
+	content  string // content_type
+	fileType string // of a file
 	required bool
 	needed   bool // by examples
 	*definition
