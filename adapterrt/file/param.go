@@ -185,7 +185,7 @@ func (c *checker) param(f field, path string) *Param {
 		fits = p.may(TypeObject)
 	}
 	if !fits {
-		c.wrong(SchemaInvalidValue, path+".style", "style does not fit type "+p.Type.String(), "repeat for arrays, deep_object for objects, csv, space, pipe, brackets or json for both", n.get("style"), 0)
+		c.wrong(SchemaInvalidValue, path+".style", "style does not fit type "+p.Type.String(), "csv, space, pipe, brackets or json for both arrays and objects, deep_object only for objects; arrays may repeat", n.get("style"), 0)
 	}
 	p.Encode = Encoding(c.choice(n, path, "encode", encodings))
 	if kind := c.str(n, path, "content_type"); kind != "" {
