@@ -151,9 +151,12 @@ func (m *mapper) bodyMembers(b *rawBody, c media, s *shape, set func(p *param)) 
 				break
 			}
 		}
-		set(p)
-		m.add(p)
-		any = any || p.required
+		if set(p); p.spread {
+			m.spread(p)
+		} else {
+			m.add(p)
+		}
+		any = any || p.required && (!p.spread || slices.ContainsFunc(p.props, func(e property) bool { return e.required }))
 	}
 	described := setOf(props, func(e member) string { return e.name })
 	for _, name := range names {
@@ -232,6 +235,11 @@ func (m *mapper) encode(p *param, e *node, deep bool) {
 		p.style = "brackets"
 	case spread && list:
 		p.style = "repeat"
+	case m.op.request.as != "form" && !m.doc.combines && spread: // since 3.1, styles are also for parts
+	case spread && styled && style == "form" && len(p.props) > 0:
+		p.spread = true
+	case spread && styled:
+		m.weak("member " + quoted(p.wire) + " of the form is sent as JSON, and not as its members")
 	case !spread:
 		p.style = map[string]string{"form": "csv", "spaceDelimited": "space", "pipeDelimited": "pipe"}[style]
 	}

@@ -35,6 +35,7 @@ type param struct {
 	encode   string
 	content  string // content_type
 	fileType string // of a file
+	spread   bool   // its members are sent in its place
 	required bool
 	needed   bool // by examples
 	*definition

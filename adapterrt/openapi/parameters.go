@@ -232,7 +232,7 @@ func (m *mapper) spread(p *param) {
 		m.weak("further members of " + quoted(p.wire) + " cannot be sent")
 	}
 	for _, e := range p.props {
-		q := &param{in: "query", wire: e.name, required: p.required && e.required, definition: e.definition}
+		q := &param{in: p.in, wire: e.name, required: p.required && e.required, definition: e.definition}
 		switch q.typ {
 		case "array":
 			q.style = "csv"
