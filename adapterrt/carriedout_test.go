@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // writes are an operation of each category, and a read by POST.
@@ -321,5 +322,33 @@ func TestErrorRulesOfAnyAnswer(t *testing.T) {
 	rt := one(t, Options{}, s.URL, "create: [{name: make, maps_to: POST /x, description: M, response: {as: auto}}]", "error_mapping: [{when: {path: ok, is: false}, code: PERMISSION_DENIED}]")
 	if got := ask(rt, Endpoint{}, `{"operation":"make"}`); !strings.HasPrefix(got, `{"success":false,"error":{"code":"PERMISSION_DENIED","message":"Invalid request: no"`) {
 		t.Error(got)
+	}
+}
+
+// TestWritesWithoutAnyAnswer shows that a write of which nothing is known says so, and one that was not sent does not.
+func TestWritesWithoutAnyAnswer(t *testing.T) {
+	const unknown = `"details":{"carried_out":"unknown"}`
+	slow := api(t, func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	})
+	for _, c := range []struct {
+		name, base, code string
+		unknown          bool
+	}{
+		{"closed", "http://" + raw(t, func(net.Conn) {}), "TRANSPORT_NETWORK_ERROR", true},
+		{"no HTTP", "http://" + raw(t, func(c net.Conn) { io.WriteString(c, "hello there\r\n\r\n") }), "TRANSPORT_NETWORK_ERROR", true},
+		{"slow", slow.URL, "TRANSPORT_TIMEOUT", true},
+		{"refused", "http://" + peertest.NoListener, "TRANSPORT_CONNECTION_REFUSED", false},
+		{"no such host", "https://no-such-host.invalid", "TRANSPORT_DNS_ERROR", false},
+		{"denied", "https://169.254.169.254", "TRANSPORT_NETWORK_ERROR", false},
+	} {
+		rt := one(t, Options{}, c.base, "create: [{name: make, maps_to: POST /x, description: M, timeout_ms: 300}]\nread: [{name: look, maps_to: GET /x, description: L, timeout_ms: 300}]")
+		if got := ask(rt, Endpoint{}, `{"operation":"make"}`); !strings.Contains(got, c.code) || strings.Contains(got, unknown) != c.unknown {
+			t.Errorf("%s: %s", c.name, got)
+		}
+		if got := ask(rt, Endpoint{}, `{"operation":"look"}`); strings.Contains(got, "carried_out") {
+			t.Errorf("%s: %s", c.name, got)
+		}
 	}
 }

@@ -32,6 +32,7 @@ var placements = []struct{ name, ops, params, method, url, body string }{
 	{"commas in values of csv", `read: [{name: op, maps_to: GET /q, params: {a: {type: array, style: csv}}}]`, `{"a":["","x,y&z",null,"b c"]}`, "GET", "/q?a=,x%2Cy%26z,b+c", ""},
 	{"csv of an object", `read: [{name: op, maps_to: GET /q, params: {a: {type: object, style: csv}}}]`, `{"a":{"k,1":"v","n":null,"m":[1]}}`, "GET", "/q?a=k%2C1,v,m,%5B1%5D", ""},
 	{"csv in the path", `read: [{name: op, maps_to: "GET /items/{ids}", params: {ids: {type: array, required: true, style: csv}}}]`, `{"ids":[1,"a,b","c/d"]}`, "GET", "/items/1,a%2Cb,c%2Fd", ""},
+	{"pipes in the path", `read: [{name: op, maps_to: "GET /items/{ids}", params: {ids: {type: array, required: true, style: pipe}}}]`, `{"ids":[1,"a|b"]}`, "GET", "/items/1%7Ca%7Cb", ""},
 	{"csv in a literal query", `read: [{name: op, maps_to: "GET /q?ids={ids}", params: {ids: {type: array, required: true, style: csv}}}]`, `{"ids":[1,"a,b"]}`, "GET", "/q?ids=1,a%2Cb", ""},
 	{"pipes of an object", `read: [{name: op, maps_to: GET /q, params: {a: {type: object, style: pipe}}}]`, `{"a":{"k":"v","m":2}}`, "GET", "/q?a=k%7Cv%7Cm%7C2", ""},
 	{"reserved characters of a query", `read: [{name: op, maps_to: GET /q, params: {a: {type: string, encode: reserved}, b: {type: array, style: csv, encode: reserved}}}]`,

@@ -139,6 +139,19 @@ const (
 
 var styleNames = []string{"", "csv", "repeat", "deep_object", "json", "space", "pipe", "brackets"}
 
+// Separator returns what a style puts between the elements of an array in a URL or form, escaped; "" for the other styles.
+func (s Style) Separator() string {
+	switch s {
+	case StyleCSV:
+		return ","
+	case StyleSpace:
+		return "%20"
+	case StylePipe:
+		return "%7C"
+	}
+	return ""
+}
+
 // Separates reports whether s writes the elements of an array between commas.
 func (s Style) Separates() bool { return s == StyleCSV || s == styleJoined }
 

@@ -1,6 +1,8 @@
 package httpcall
 
 import (
+	"errors"
+	"net"
 	"slices"
 	"strconv"
 
@@ -51,6 +53,12 @@ func CarriedOut(f *failure.Failure, sure bool) *failure.Failure {
 		}
 	}
 	return &told
+}
+
+// wasSent reports whether the API may have received a request that failed with err, of which code was made.
+func wasSent(err error, code failure.Code) bool {
+	op, is := errors.AsType[*net.OpError](err)
+	return (code == failure.TransportTimeout || code == failure.TransportNetwork) && !(is && op.Op == "dial") && !errors.Is(err, errDenied)
 }
 
 // refusesInBody reports whether an answer with status 2xx may be the refusal of the request.

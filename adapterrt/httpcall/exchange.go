@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Exchange sends o and returns the reply, whatever its status is. It returns a failure if no
@@ -133,7 +134,11 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 		res, err = c.Do(req)
 	}
 	if err != nil {
-		return nil, transportFailure(err, t, o)
+		f := transportFailure(err, t, o)
+		if o.Changes && wasSent(err, f.Code) {
+			f.Details = wire.Members(nil).Str("carried_out", "unknown").End()
+		}
+		return nil, f
 	}
 	defer res.Body.Close()
 	r, f := c.receive(ctx, cancel, t, o, res)

@@ -38,12 +38,8 @@ func (c *Call) addPairs(q *Pairs, i int) {
 	switch {
 	case v.Kind >= wire.Array && p.Style == file.StyleBrackets:
 		c.bracketed(q, []byte(p.QueryKey), v.Raw, &p.Definition, p.Index)
-	case v.Kind >= wire.Array && p.Style == file.StyleCSV:
-		c.separated(q, p, v.Raw, ",")
-	case v.Kind >= wire.Array && p.Style == file.StyleSpace:
-		c.separated(q, p, v.Raw, "%20")
-	case v.Kind >= wire.Array && p.Style == file.StylePipe:
-		c.separated(q, p, v.Raw, "%7C")
+	case v.Kind >= wire.Array && p.Style.Separator() != "":
+		c.separated(q, p, v.Raw, p.Style.Separator())
 	case v.Kind == wire.Array && p.Style == file.StyleRepeat:
 		wire.Each(v.Raw, func(_, e []byte) bool {
 			if wire.KindOf(e) != wire.Null {

@@ -81,8 +81,8 @@ func (c *Call) pairs() *failure.Failure {
 			if f := c.placeholderText(p.Param); f != nil {
 				return f
 			}
-			if q, v := op.Params[p.Param], c.Values[p.Param]; v.Kind == wire.Array && q.Style == file.StyleCSV {
-				o.URL.Text = c.eachElement(o.URL.Text, v.Raw, q.IntegerItems(), escape.AppendQuery[[]byte])
+			if q, v := op.Params[p.Param], c.Values[p.Param]; v.Kind == wire.Array && q.Style.Separator() != "" {
+				o.URL.Text = c.eachElement(o.URL.Text, v.Raw, q, escape.AppendQuery[[]byte])
 			} else {
 				o.URL.Text = escape.AppendQuery(o.URL.Text, c.text)
 			}
@@ -144,8 +144,8 @@ func (c *Call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
 		}
 		return escape.AppendPath(url, text, p.Encode == file.EncodeAlways)
 	}
-	if v := c.Values[i]; v.Kind == wire.Array && p.Style == file.StyleCSV {
-		url = c.eachElement(url, v.Raw, p.IntegerItems(), write)
+	if v := c.Values[i]; v.Kind == wire.Array && p.Style.Separator() != "" {
+		url = c.eachElement(url, v.Raw, p, write)
 	} else {
 		url = write(url, c.text)
 	}
@@ -159,14 +159,14 @@ func (c *Call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
 	return url, nil
 }
 
-// eachElement appends the elements of an array to dst, each escaped by write, with commas between them.
-func (c *Call) eachElement(dst, raw []byte, integer bool, write func(dst, text []byte) []byte) []byte {
+// eachElement appends the elements of an array, a value of p, to dst, each escaped by write, with the separator of p's style between them.
+func (c *Call) eachElement(dst, raw []byte, p *file.Param, write func(dst, text []byte) []byte) []byte {
 	n := 0
 	wire.Each(raw, func(_, v []byte) bool {
 		if n++; n > 1 {
-			dst = append(dst, ',')
+			dst = append(dst, p.Style.Separator()...)
 		}
-		c.text = AppendText(c.text[:0], v, integer)
+		c.text = AppendText(c.text[:0], v, p.IntegerItems())
 		dst = write(dst, c.text)
 		return true
 	})

@@ -37,7 +37,7 @@ func (m *mapper) parameters() {
 			return
 		}
 		if p.typ == "array" {
-			p.style = "csv"
+			p.style = cmp.Or(separators[raw.style], "csv") // those of Swagger
 		}
 		switch array := p.typ == "array"; {
 		case raw.style == "label" && !(array && raw.explode):
