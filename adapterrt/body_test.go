@@ -160,10 +160,11 @@ func TestTypesOfParts(t *testing.T) {
 	const ops = `create: [{name: op, maps_to: POST /q, request: {as: multipart}, params: {
   title: {type: string}, n: {type: integer}, meta: {type: object}, tags: {type: array, style: repeat}, list: {type: array, style: json}, keys: {type: array, style: csv},
   doc: {type: string, content_type: "application/xml; charset=utf-8"}, odd: {type: object, content_type: application/vnd.x+json}, "q": {type: string, wire_name: "a\"b"},
+  any: {type: string, types: [object]}, each: {type: array, types: [object], style: repeat},
   one: {type: string, format: binary, file: {type: "image/png, image/jpeg"}}, two: {type: string, file: {type: "image/*"}}, three: {type: string, file: {type: "text/csv, image/png"}}, four: {type: string, file: {type: "audio/*"}}}}]`
 	rt := one(t, Options{}, "https://api.example.com", ops)
 	all := capture(rt, `{}`)
-	got := ask(rt, Endpoint{}, `{"operation":"op","params":{"title":"T","n":1.0,"meta":{ "a": [1] },"tags":["x",{ "k":1 },null],"list":[1, "b"],"keys":["a,b","c"],"doc":"<a/>","odd":{},"q":"v",
+	got := ask(rt, Endpoint{}, `{"operation":"op","params":{"title":"T","n":1.0,"meta":{ "a": [1] },"tags":["x",{ "k":1 },null],"list":[1, "b"],"keys":["a,b","c"],"doc":"<a/>","odd":{},"q":"v","any":{"k":1},"each":{"k":2},
 		"one":"/9j/4AAQ","two":"iVBORw0KGgoAAAAN","three":"YSxi","four":"AAE="}}`)
 	if got != `{"success":true,"data":{}}` {
 		t.Fatal(got)
@@ -186,6 +187,7 @@ func TestTypesOfParts(t *testing.T) {
 		`form-data; name="title"|||"T"`, `form-data; name="n"|||"1"`, `form-data; name="meta"||application/json|"{\"a\":[1]}"`,
 		`form-data; name="tags"|||"x"`, `form-data; name="tags"||application/json|"{\"k\":1}"`, `form-data; name="list"||application/json|"[1,\"b\"]"`, `form-data; name="keys"|||"a,b,c"`,
 		`form-data; name="doc"||application/xml; charset=utf-8|"<a/>"`, `form-data; name="odd"||application/vnd.x+json|"{}"`, `form-data; name="a\"b"|||"v"`,
+		`form-data; name="any"||application/json|"{\"k\":1}"`, `form-data; name="each"||application/json|"{\"k\":2}"`,
 		`form-data; name="one"; filename="one"|one|image/jpeg|"\xff\xd8\xff\xe0\x00\x10"`, `form-data; name="two"; filename="two"|two|image/png|"\x89PNG\r\n\x1a\n\x00\x00\x00\r"`,
 		`form-data; name="three"; filename="three"|three|text/csv|"a,b"`, `form-data; name="four"; filename="four"|four|application/octet-stream|"\x00\x01"`,
 	}

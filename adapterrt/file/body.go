@@ -152,6 +152,11 @@ func (s Style) Separator() string {
 	return ""
 }
 
+// IsJSON reports whether a style writes an array, or an object, as JSON.
+func (s Style) IsJSON(object bool) bool {
+	return s == StyleJSON || object && (s == styleDefault || s == styleJoined || s == StyleRepeat)
+}
+
 // Separates reports whether s writes the elements of an array between commas.
 func (s Style) Separates() bool { return s == StyleCSV || s == styleJoined }
 

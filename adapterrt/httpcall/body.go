@@ -188,7 +188,7 @@ func (c *Call) multipart() *failure.Failure {
 			}
 			continue
 		}
-		if p.Style == file.StyleJSON && v.Kind >= wire.Array {
+		if v.Kind >= wire.Array && p.Style.IsJSON(v.Kind == wire.Object) {
 			field(w, p, p.Wire, wire.AppendCompact(nil, c.sent(i)), true)
 			continue
 		}
