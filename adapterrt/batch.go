@@ -51,7 +51,7 @@ func (v *view) batch(at Endpoint, req *Request, e *envelope, most int, run func(
 		name := batchName(item)
 		var err error
 		if out, err = grow(out, one.size()+wire.QuotedLen(name)+64); err != nil {
-			return failure.NoRoom(err)
+			return lostBatch(r.Parts, failure.NoRoom(err))
 		}
 		if i > 0 {
 			out = append(out, ',')

@@ -26,7 +26,8 @@ var bodies = []struct{ name, op, params, url, kind, body string }{
 	{"form in brackets", `request: {as: form, form_style: brackets}, params: {a: {type: array, items: {type: object, properties: {n: {type: integer}}}}, m: {type: object}}`,
 		`{"a":[{"n":5e1,"t":[true,null,"ä"]},{}],"m":{"k[":{"l":"v"},"e":[],"f":null}}`, "/q", form, `a%5B0%5D%5Bn%5D=50&a%5B0%5D%5Bt%5D%5B0%5D=true&a%5B0%5D%5Bt%5D%5B2%5D=%C3%A4&m%5Bk%5B%5D%5Bl%5D=v`},
 	{"form in brackets without numbers", `request: {as: form, form_style: brackets, index: none}, params: {a: {type: array}}`, `{"a":[1,{"b":2}]}`, "/q", form, `a%5B%5D=1&a%5B%5D%5Bb%5D=2`},
-	{"a parameter's style counts more", `request: {as: form, form_style: brackets}, params: {a: {type: array, style: csv}, b: {type: array}}`, `{"a":[1,2],"b":[3]}`, "/q", form, `a=1%2C2&b%5B0%5D=3`},
+	{"a form with one deep object", `request: {as: form}, params: {a: {type: object, style: deep_object}, b: {type: array, style: repeat}, c: {type: array, style: csv}, d: {type: string, encode: reserved}}`, `{"a":{"k":1},"b":[1,2],"c":["x,",3],"d":"a/b&c"}`, "/q", form, `a%5Bk%5D=1&b=1&b=2&c=x%2C,3&d=a/b%26c`},
+	{"a parameter's style counts more", `request: {as: form, form_style: brackets}, params: {a: {type: array, style: csv}, b: {type: array}}`, `{"a":[1,2],"b":[3]}`, "/q", form, `a=1,2&b%5B0%5D=3`},
 	{"form of JSON", `request: {as: form, form_style: json}, params: {a: {type: array}}`, `{"a":[ 1, 2 ]}`, "/q", form, `a=%5B1%2C2%5D`},
 	{"array body", `request: {body_from: items}, params: {items: {type: array, required: true}, x: {type: string, in: query}}`, `{"items":[{"a":1}],"x":"1"}`, "/q?x=1", "application/json", `[{"a":1}]`},
 	{"string body", `request: {body_from: s}, params: {s: {type: string}}`, `{"s":"a\u00e9"}`, "/q", "application/json", `"a\u00e9"`},
@@ -154,6 +155,47 @@ func TestMultipart(t *testing.T) {
 	}
 }
 
+// TestTypesOfParts shows the Content-Type of each part of a multipart body.
+func TestTypesOfParts(t *testing.T) {
+	const ops = `create: [{name: op, maps_to: POST /q, request: {as: multipart}, params: {
+  title: {type: string}, n: {type: integer}, meta: {type: object}, tags: {type: array, style: repeat}, list: {type: array, style: json}, keys: {type: array, style: csv},
+  doc: {type: string, content_type: "application/xml; charset=utf-8"}, odd: {type: object, content_type: application/vnd.x+json}, "q": {type: string, wire_name: "a\"b"},
+  any: {type: string, types: [object]}, each: {type: array, types: [object], style: repeat},
+  one: {type: string, format: binary, file: {type: "image/png, image/jpeg"}}, two: {type: string, file: {type: "image/*"}}, three: {type: string, file: {type: "text/csv, image/png"}}, four: {type: string, file: {type: "audio/*"}}}}]`
+	rt := one(t, Options{}, "https://api.example.com", ops)
+	all := capture(rt, `{}`)
+	got := ask(rt, Endpoint{}, `{"operation":"op","params":{"title":"T","n":1.0,"meta":{ "a": [1] },"tags":["x",{ "k":1 },null],"list":[1, "b"],"keys":["a,b","c"],"doc":"<a/>","odd":{},"q":"v","any":{"k":1},"each":{"k":2},
+		"one":"/9j/4AAQ","two":"iVBORw0KGgoAAAAN","three":"YSxi","four":"AAE="}}`)
+	if got != `{"success":true,"data":{}}` {
+		t.Fatal(got)
+	}
+	s := (*all)[0]
+	_, params, err := mime.ParseMediaType(s.contentType)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts []string
+	for r := multipart.NewReader(strings.NewReader(s.body), params["boundary"]); ; {
+		p, err := r.NextRawPart()
+		if err != nil {
+			break
+		}
+		body, _ := io.ReadAll(p)
+		parts = append(parts, fmt.Sprintf("%s|%s|%s|%q", p.Header.Get("Content-Disposition"), p.FileName(), p.Header.Get("Content-Type"), body))
+	}
+	want := []string{
+		`form-data; name="title"|||"T"`, `form-data; name="n"|||"1"`, `form-data; name="meta"||application/json|"{\"a\":[1]}"`,
+		`form-data; name="tags"|||"x"`, `form-data; name="tags"||application/json|"{\"k\":1}"`, `form-data; name="list"||application/json|"[1,\"b\"]"`, `form-data; name="keys"|||"a,b,c"`,
+		`form-data; name="doc"||application/xml; charset=utf-8|"<a/>"`, `form-data; name="odd"||application/vnd.x+json|"{}"`, `form-data; name="a\"b"|||"v"`,
+		`form-data; name="any"||application/json|"{\"k\":1}"`, `form-data; name="each"||application/json|"{\"k\":2}"`,
+		`form-data; name="one"; filename="one"|one|image/jpeg|"\xff\xd8\xff\xe0\x00\x10"`, `form-data; name="two"; filename="two"|two|image/png|"\x89PNG\r\n\x1a\n\x00\x00\x00\r"`,
+		`form-data; name="three"; filename="three"|three|text/csv|"a,b"`, `form-data; name="four"; filename="four"|four|application/octet-stream|"\x00\x01"`,
+	}
+	if strings.Join(parts, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(parts, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // TestLongMemberNamesDoNotMultiplyTheRequest shows that a request of one megabyte does not become gigabytes because an object's long
 // name is repeated in each of its pairs.
 func TestLongMemberNamesDoNotMultiplyTheRequest(t *testing.T) {
@@ -249,6 +291,11 @@ var requestMistakes = []struct{ op, path, code, says string }{
 	{`params: {b: {type: string, wire_path: a..b}}`, "params.b.wire_path", file.SchemaInvalidValue, ""},
 	{`params: {b: {type: string, wire_path: a.b, in: header}}`, "params.b.wire_path", file.SchemaInvalidValue, ""},
 	{`params: {b: {type: string, wire_pth: a.b}}`, "params.b.wire_pth", file.SchemaUnknownField, "did you mean wire_path?"},
+	{`params: {b: {type: string, content_type: text/csv}}`, "params.b.content_type", file.SchemaInvalidValue, "multipart"},
+	{`request: {as: form}, params: {b: {type: string, content_type: text/csv}}`, "params.b.content_type", file.SchemaInvalidValue, "multipart"},
+	{`request: {as: multipart}, params: {b: {type: string, content_type: "image/*"}}`, "params.b.content_type", file.SchemaInvalidValue, "type/subtype"},
+	{`request: {as: multipart}, params: {b: {type: string, content_type: "a/b\r\nX: y"}}`, "params.b.content_type", file.SchemaInvalidValue, ""},
+	{`request: {as: multipart}, params: {b: {type: string, content_type: a/b, file: {text: true}}}`, "params.b.content_type", file.SchemaInvalidValue, "file.type"},
 	{`params: {b: {type: string, style: pipe}}`, "params.b.style", file.SchemaInvalidValue, ""},
 	{`params: {b: {type: string, style: brackets}}`, "params.b.style", file.SchemaInvalidValue, ""},
 	{`params: {b: {type: string, encode: reservd}}`, "params.b.encode", file.SchemaInvalidValue, "reserved"},

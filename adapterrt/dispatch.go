@@ -189,14 +189,14 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 			if answer == nil {
 				return nil, nil
 			}
-			if r.Failure = rt.write(ctx, r); r.Failure != nil {
+			if r.Failure = c.lost(r, rt.write(ctx, r)); r.Failure != nil {
 				return nil, nil
 			}
 			return r.Data, answer
 		})
 		if ok {
 			r.Data = joined
-			r.Failure = rt.adopt(ctx, joined, nil)
+			r.Failure = c.lost(r, rt.adopt(ctx, joined, nil))
 		}
 	} else {
 		c.fetch(ctx, rt, r)
@@ -205,13 +205,13 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 		return
 	}
 	if req.Shape != nil || c.Op.Schema != nil || selected != nil {
-		if r.Failure = rt.write(ctx, r); r.Failure != nil {
+		if r.Failure = c.lost(r, rt.write(ctx, r)); r.Failure != nil {
 			return
 		}
 	}
 	was := r.Data
 	r.Data = c.Decoded(c.Selected(r.Data, selected, page != nil))
-	if r.Failure = rt.adopt(ctx, r.Data, was); r.Failure != nil {
+	if r.Failure = c.lost(r, rt.adopt(ctx, r.Data, was)); r.Failure != nil {
 		return
 	}
 	r.Media = c.Media
@@ -227,7 +227,7 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	if req.Shape != nil {
 		was := r.Data
 		req.Shape(r)
-		r.Failure = rt.adopt(ctx, r.Data, was)
+		r.Failure = c.lost(r, rt.adopt(ctx, r.Data, was))
 	}
 }
 

@@ -2,7 +2,6 @@ package adapterrt
 
 import (
 	"context"
-	"errors"
 	"mime"
 	"strings"
 
@@ -118,9 +117,7 @@ func (rt *Runtime) ask(ctx context.Context, req *HTTPRequest, adapter, query str
 func (rt *Runtime) reply(ctx context.Context, r *Result) HTTPResponse {
 	body, err := rt.opt.Memory.Copy(ctx, r.size())
 	if err != nil {
-		f := httpcall.NoRoom(ctx, err)
-		r.Call.Outcome, r.Call.Cause, r.Cancelled = f.Code, f.Cause, errors.Is(f.Cause, failure.ErrCancelled)
-		r = &Result{Failure: f, Call: r.Call, Parts: r.Parts, Cancelled: r.Cancelled}
+		r = r.without(ctx, err)
 	}
 	return rt.response(r, r.AppendJSON(body))
 }

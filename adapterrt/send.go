@@ -52,23 +52,33 @@ func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *httpcall.Repl
 		answer, f = c.loggedIn(ctx, rt, r, f)
 	}
 	if f != nil {
-		r.Failure = f
+		r.Call.Status = f.Answered
+		r.Failure = c.CarriedOut(f)
 		return nil
 	}
 	r.Call.Status, r.Call.Bytes = answer.Status, r.Call.Bytes+len(answer.Body)
 	how := rt.reading
 	how.Plain = true
-	if r.Data, r.Failure = c.Read(answer, how); r.Failure != nil {
+	if r.Data, f = c.Read(answer, how); f != nil {
+		r.Failure = c.CarriedOut(f)
 		return nil
 	}
 	made := r.Data
 	if r.plain = c.Plain; r.plain != nil {
 		made = r.plain
 	}
-	if r.Failure = rt.adopt(ctx, made, answer.Body); r.Failure != nil {
+	if r.Failure = c.lost(r, rt.adopt(ctx, made, answer.Body)); r.Failure != nil {
 		return nil
 	}
 	return answer
+}
+
+// lost returns f, the reason why the answer that r had cannot be passed on.
+func (c *call) lost(r *Result, f *failure.Failure) *failure.Failure {
+	if f != nil {
+		f.Answered = r.Call.Status
+	}
+	return c.CarriedOut(f)
 }
 
 // try builds the request and makes one HTTP call.

@@ -104,8 +104,16 @@ func TestServersThatCloseTheConnection(t *testing.T) {
 			var requests atomic.Int32
 			base := "http://" + raw2(t, func(c net.Conn, _ string) { requests.Add(1); f(c) })
 			rt := one(t, Options{}, base, "create:\n- {name: add, maps_to: POST /x, description: A, params: {a: {type: string}}}")
+			first := ""
+			if name == "closes within the body" || strings.Contains(name, "behind the head") || strings.Contains(name, "chunk") || strings.Contains(name, "half") {
+				first = "The request was carried out (HTTP 200): do not send it again. Its answer cannot be read: " // its head was read
+			}
 			r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"add","params":{"a":"b"}}`)})
-			if got := string(r.JSON()); !strings.Contains(got, `"TRANSPORT_NETWORK_ERROR","message":"Network error: `) || strings.Contains(got, "127.0.0.1") {
+			got := string(r.JSON())
+			if name == "resets within the body" { // its head may have been read before
+				got = strings.Replace(got, "The request was carried out (HTTP 200): do not send it again. Its answer cannot be read: ", "", 1)
+			}
+			if !strings.Contains(got, `"TRANSPORT_NETWORK_ERROR","message":"`+first+`Network error: `) || strings.Contains(got, "127.0.0.1") {
 				t.Error(got)
 			}
 			if n := requests.Load(); n != 1 {

@@ -138,6 +138,19 @@ func AppendQuery[T string | []byte](dst []byte, v T) []byte {
 	return dst
 }
 
+// AppendQueryReserved appends v as application/x-www-form-urlencoded, but leaves the reserved characters of URLs that cannot end
+// a pair: RFC 6570, section 3.2.3, without those that a query may not have or that mean something in it.
+func AppendQueryReserved(dst, v []byte) []byte {
+	for i, c := range v {
+		if bytes.IndexByte([]byte(":/?@!$'()*,;="), c) >= 0 {
+			dst = append(dst, c)
+		} else {
+			dst = AppendQuery(dst, v[i:i+1])
+		}
+	}
+	return dst
+}
+
 // AppendLiteral appends a literal path or query of an adapter file. It encodes bytes that a
 // URL must not contain; the rest stays.
 func AppendLiteral(dst []byte, s string) []byte {

@@ -72,9 +72,10 @@ type Failure struct {
 	Cause      error         // only for the log; it may contain what clients must not see
 	Original   string        // only for the debug log: the API's text before it was cleaned; secrets are masked
 
-	Busy    bool   // there was no memory for the answer
-	FromAPI bool   // the payload that was too large came from the API
-	Beside  []byte // members next to error: ,"confirmation":{…}
+	Busy     bool   // there was no memory for the answer
+	Answered int    // the HTTP status of the answer that could not be read or passed on; 0 for other failures
+	FromAPI  bool   // the payload that was too large came from the API
+	Beside   []byte // members next to error: ,"confirmation":{…}
 }
 
 func (f *Failure) Error() string { return string(f.Code) + ": " + f.Message }

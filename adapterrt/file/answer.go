@@ -3,6 +3,7 @@ package file
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -13,6 +14,7 @@ import (
 type Answer struct {
 	As       AnswerFormat
 	Accept   string     // "" for the adapter's own Accept header
+	ranges   []string   // the media types that the file's accept names, in lower case; nil if it has none
 	Decode   [][]string // paths of texts in base64
 	MaxBytes int        // of an answer that is shown as an image or a file
 	OK       []int      // 4xx and 5xx statuses that count as success
@@ -45,7 +47,7 @@ var accepted = [...]string{"", "text/plain, */*;q=0.5", "text/html", "text/csv, 
 // answerBlock has the keys of a response block that say how an answer is read.
 var answerBlock = block{"operations.CATEGORY[].response", "", []key{
 	{"as", "json, text, html, csv, xml, ndjson, sse, base64, media, auto", "json", "The format of the answer."},
-	{"accept", "string", "", "The Accept header. Without it, that of the format."},
+	{"accept", "string", "", "The Accept header. Without it, that of the format. With `as: auto`, answers of a binary type that it does not name are errors."},
 	{"decode", "map", "", "Dotted paths of texts that are base64, in a JSON answer: `path: base64`."},
 	{"max_bytes", "integer 1–104857600", "1048576", "The greatest size of an image or file."},
 	{"ok", "list of integers", "", "Statuses from 400 to 599 that are no failure: the data is null, and a warning has the status."},
@@ -64,7 +66,7 @@ func (c *checker) answer(r *node, path string, graphql bool) *Answer {
 	a.As = AnswerFormat(c.choice(r, path, "as", answerFormats))
 	if a.Accept == "" {
 		a.Accept = accepted[a.As]
-	} else if !IsHeaderValue(a.Accept) || len(a.Accept) > 1000 {
+	} else if a.ranges = mediaRanges(a.Accept); !IsHeaderValue(a.Accept) || len(a.Accept) > 1000 {
 		c.wrong(SchemaInvalidValue, path+".accept", "accept is not a header value", "media types", r.get("accept"), 0)
 	}
 	if graphql && a.As != ReadJSON {
@@ -101,4 +103,24 @@ func (c *checker) answer(r *node, path string, graphql bool) *Answer {
 		}
 	}
 	return a
+}
+
+// mediaRanges returns the media types in an Accept header: https://www.rfc-editor.org/rfc/rfc9110#field.accept
+func mediaRanges(accept string) (ranges []string) {
+	for part := range strings.SplitSeq(strings.ToLower(accept), ",") {
+		kind, _, _ := strings.Cut(part, ";")
+		ranges = append(ranges, strings.TrimSpace(kind))
+	}
+	return ranges
+}
+
+// Takes reports whether an answer in the format auto may have a media type, in lower case, that is not JSON. text says that
+// it is text. A page must be named by accept: in place of another answer it is mostly an error or a login. A binary type must be
+// named if there is an accept.
+func (a *Answer) Takes(kind string, text bool) bool {
+	if kind == "text/html" || kind == "application/xhtml+xml" {
+		return slices.Contains(a.ranges, kind)
+	}
+	family, _, _ := strings.Cut(kind, "/")
+	return text || a.ranges == nil || slices.Contains(a.ranges, kind) || slices.Contains(a.ranges, family+"/*") || slices.Contains(a.ranges, "*/*")
 }

@@ -1,7 +1,9 @@
 package file
 
 import (
+	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -73,14 +75,35 @@ type TextPart struct {
 // FilePart says how a parameter is sent as a file in a multipart body.
 type FilePart struct {
 	Name []TextPart // nil for the parameter's own name
-	Type string     // media type; "" to derive it from the value
+	Type string     // media types or ranges, of which the content decides; "" to derive it from the value
 	Text bool       // the value is the file's text, not base64
+}
+
+// TypeOf returns the media type of a file with this content: the only one of Type, or of several and of ranges the one
+// that the first bytes indicate. If they indicate none of them, it is the first that is no range, or else other.
+func (f *FilePart) TypeOf(content []byte, other string) string {
+	if !strings.ContainsAny(f.Type, ",*") {
+		return f.Type
+	}
+	is, _, _ := strings.Cut(http.DetectContentType(content), ";")
+	family, _, _ := strings.Cut(is, "/")
+	ranges := mediaRanges(f.Type)
+	if slices.Contains(ranges, is) || slices.Contains(ranges, family+"/*") {
+		return is
+	}
+	for _, r := range ranges {
+		if !strings.Contains(r, "*") {
+			return r
+		}
+	}
+	return other
 }
 
 // BodyRules say how and where a parameter is sent in a body.
 type BodyRules struct {
 	Path   []string // wire_path
 	Base64 bool     // a text that is sent as base64
+	Type   string   // content_type: of the parts of a multipart body, "" for none
 	File   *FilePart
 }
 
@@ -98,21 +121,44 @@ func (b *BodyPart) put(names []string, param int) bool {
 	return b.Parts[i].Kind == PartObject && len(names) > 1 && b.Parts[i].put(names[1:], param)
 }
 
-// Style is how an array or object is written into a query or form.
+// Style is how an array or object is written into a query, form, path or header.
 type Style uint8
 
+// StyleCSV, StyleSpace and StylePipe separate the elements of an array, or the names and values of an object.
 const (
 	styleDefault Style = iota
-	styleCSV
+	StyleCSV
 	StyleRepeat
 	StyleDeep
 	StyleJSON
 	StyleSpace
 	StylePipe
 	StyleBrackets
+	styleJoined // the default of arrays: elements separated by commas, which are then escaped
 )
 
 var styleNames = []string{"", "csv", "repeat", "deep_object", "json", "space", "pipe", "brackets"}
+
+// Separator returns what a style puts between the elements of an array in a URL or form, escaped; "" for the other styles.
+func (s Style) Separator() string {
+	switch s {
+	case StyleCSV:
+		return ","
+	case StyleSpace:
+		return "%20"
+	case StylePipe:
+		return "%7C"
+	}
+	return ""
+}
+
+// IsJSON reports whether a style writes an array, or an object, as JSON.
+func (s Style) IsJSON(object bool) bool {
+	return s == StyleJSON || object && (s == styleDefault || s == styleJoined || s == StyleRepeat)
+}
+
+// Separates reports whether s writes the elements of an array between commas.
+func (s Style) Separates() bool { return s == StyleCSV || s == styleJoined }
 
 // Index says how the key of an array's element contains its index: a[0], or a[].
 type Index uint8

@@ -2,6 +2,7 @@ package file
 
 import (
 	"fmt"
+	"mime"
 	"regexp"
 	"slices"
 	"strings"
@@ -75,8 +76,9 @@ var paramBlock = block{"operations.CATEGORY[].params.NAME", "A name has letters,
 	{"in", "body, query, path, header", "", "Where it is sent. Without it: in the path if `maps_to` names it, in the query of GET and DELETE, else in the body."},
 	{"wire_name", "string", "", "The API's name for it. Without it, its own."},
 	{"wire_path", "dotted path", "", "Its place in a nested body or query, in place of a `wire_name`."},
-	{"style", "csv, repeat, space, pipe, brackets, deep_object, json", "", "How an array or object is [written](adapters.md#requests). Without it, csv for arrays and json for objects."},
-	{"encode", "auto, always, reserved", "auto", "How a value in the path is escaped: auto keeps what is escaped already, always escapes all, reserved keeps / and :. None lets `.` or `..` through."},
+	{"style", "csv, repeat, space, pipe, brackets, deep_object, json", "", "How an array or object is [written](adapters.md#requests). Without it, the elements of an array between commas that are escaped, and an object as JSON. In a path or header, csv."},
+	{"encode", "auto, always, reserved", "auto", "How a value in the path is escaped: auto keeps what is escaped already, always escapes all, reserved keeps / and :. None lets `.` or `..` through. In a query or form, reserved keeps `:/?@!$'()*,;=`."},
+	{"content_type", "string", "", "The media type of its part of a multipart body. Without it, application/json for what is written as JSON, else none."},
 	{"file", "map", "", "The value is sent as a file of a multipart body."},
 }}
 
@@ -111,7 +113,7 @@ var propertyBlock = block{"operations.CATEGORY[].params.NAME.properties.NAME", "
 
 var fileBlock = block{"operations.CATEGORY[].params.NAME.file", "The parameter is a string, or an array of them, and the body is multipart.", []key{
 	{"name", "string", "", "The file's name, with other parameters in braces, which are then not sent by themselves. Without it, the parameter's own."},
-	{"type", "string", "", "The media type. Without it, application/octet-stream, or text/plain with `text`."},
+	{"type", "string", "", "The media type; of several, or of a range such as `image/*`, the one that the first bytes indicate. Without it, application/octet-stream, or text/plain with `text`."},
 	{"text", "boolean", "false", "The value is the text of the file, not base64."},
 }}
 
@@ -173,11 +175,14 @@ func (c *checker) param(f field, path string) *Param {
 	p.Place = Place(c.choice(n, path, "in", placeNames))
 	p.Style = Style(c.choice(n, path, "style", styleNames))
 	fits := p.may(TypeArray)
+	if p.Style == StyleCSV || p.Style == StyleSpace || p.Style == StylePipe {
+		fits = fits || p.may(TypeObject)
+	}
 	switch p.Style {
 	case styleDefault:
 		fits = true
 		if p.Type == TypeArray {
-			p.Style = styleCSV
+			p.Style = styleJoined
 		} else if p.Type == TypeObject {
 			p.Style = StyleJSON
 		}
@@ -189,15 +194,27 @@ func (c *checker) param(f field, path string) *Param {
 		fits = p.may(TypeObject)
 	}
 	if !fits {
-		c.wrong(SchemaInvalidValue, path+".style", "style does not fit type "+p.Type.String(), "csv, repeat, space or pipe for arrays, deep_object for objects, brackets or json for both", n.get("style"), 0)
+		c.wrong(SchemaInvalidValue, path+".style", "style does not fit type "+p.Type.String(), "csv, space, pipe, brackets or json for both arrays and objects, deep_object only for objects; arrays may repeat", n.get("style"), 0)
 	}
 	p.Encode = Encoding(c.choice(n, path, "encode", encodings))
+	if kind := c.str(n, path, "content_type"); kind != "" {
+		p.rules().Type = kind
+		if !isMediaType(kind) || n.get("file") != nil {
+			c.wrong(SchemaInvalidValue, path+".content_type", "content_type is not a media type, or file.type says it", "type/subtype", n.get("content_type"), 0)
+		}
+	}
 	c.filePart(n, path, p)
 	p.compile()
 	return p
 }
 
 var placeNames, encodings = []string{"body", "query", "path", "header"}, []string{"auto", "always", "reserved"}
+
+// isMediaType reports whether s is one media type, which may have parameters.
+func isMediaType(s string) bool {
+	kind, _, err := mime.ParseMediaType(s)
+	return err == nil && strings.Contains(kind, "/") && !strings.ContainsAny(kind, "*,") && len(s) <= 200 && IsHeaderValue(s)
+}
 
 // wirePath reads wire_path, the place of a value inside the objects that are sent.
 func (c *checker) wirePath(n *node, path string, p *Param) {

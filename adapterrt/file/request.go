@@ -213,6 +213,8 @@ func (c *checker) bodyShape(n *node, path string, op *Operation, bound map[int]b
 	for i, p := range op.Params {
 		if f := p.IsFile(); f != nil && (q == nil || q.As != AsMultipart || p.Place != InBody) {
 			c.wrong(SchemaInvalidValue, path+".params."+p.Name+".file", "files are sent in multipart bodies", "request: {as: multipart}", nil, declared.get(p.Name).lineOr(n.line))
+		} else if p.Body != nil && p.Body.Type != "" && (q == nil || q.As != AsMultipart || p.Place != InBody) {
+			c.wrong(SchemaInvalidValue, path+".params."+p.Name+".content_type", "content_type is for the parts of multipart bodies", "request: {as: multipart}", nil, declared.get(p.Name).lineOr(n.line))
 		} else if p.Body != nil && p.Body.Base64 && p.Place != InBody {
 			c.wrong(SchemaInvalidValue, path+".request.encode."+p.Name, "parameters outside of the body cannot be encoded", "a parameter of the body", nil, n.get("request").line)
 		} else if q != nil && q.As == AsMultipart && p.Place == InBody && f == nil && (p.Format == "binary" || p.Items != nil && p.Items.Format == "binary") {

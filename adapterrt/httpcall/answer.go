@@ -36,14 +36,9 @@ func (c *Call) content(r *Reply, body []byte, z clean.Sanitizer, how Reading) ([
 	d.kind, params = mediaType(r.ContentType)
 	d.set = strings.ToLower(params["charset"])
 	as := c.Op.Answer.As
-	if as == file.ReadAuto {
-		switch {
-		case wire.Valid(body):
-			return body, nil
-		case d.isText():
+	if as == file.ReadAuto { // and not JSON
+		if as = file.ReadMedia; d.isText() {
 			as = file.ReadText
-		default:
-			as = file.ReadMedia
 		}
 	}
 	switch {
@@ -83,6 +78,19 @@ func (c *Call) content(r *Reply, body []byte, z clean.Sanitizer, how Reading) ([
 	return data, nil
 }
 
+// isNot reports whether an answer in the format auto, which is not JSON, is in no format that is read: it calls itself JSON, or
+// has a type that the operation does not take.
+func (c *Call) isNot(r *Reply, body []byte) bool {
+	d := &answerReader{body: body}
+	d.kind, _ = mediaType(r.ContentType)
+	return isJSON(d.kind) || !c.Op.Answer.Takes(d.kind, d.isText())
+}
+
+// isJSON reports whether a media type is one of JSON.
+func isJSON(kind string) bool {
+	return kind == "application/json" || kind == "text/json" || strings.HasSuffix(kind, "+json")
+}
+
 // mediaType parses a Content-Type. If it is not valid, it returns the part before the
 // parameters.
 func mediaType(header string) (kind string, params map[string]string) {
@@ -110,15 +118,15 @@ func otherCharset(c string) bool {
 // unreadable returns the failure for an answer that is not in the format that the file names.
 func (d *answerReader) unreadable(r *Reply, problem string) *failure.Failure {
 	o := wire.Members(nil).Str("content_type", d.said).Int("http_status", int64(r.Status))
-	return &failure.Failure{Code: failure.SerializationParse, Message: "Failed to read the response: " + problem, Details: o.End()}
+	return &failure.Failure{Code: failure.SerializationParse, Message: "Failed to read the response: " + problem, Details: o.End(), Answered: r.Status}
 }
 
 // isText reports whether the answer is text, by its media type or its bytes.
 func (d *answerReader) isText() bool {
 	switch {
-	case strings.HasPrefix(d.kind, "text/"), strings.HasSuffix(d.kind, "+xml"), strings.HasSuffix(d.kind, "+json"), strings.HasSuffix(d.kind, "yaml"):
+	case strings.HasPrefix(d.kind, "text/"), isJSON(d.kind), strings.HasSuffix(d.kind, "+xml"), strings.HasSuffix(d.kind, "yaml"):
 		return true
-	case slices.Contains([]string{"application/json", "application/xml", "application/x-ndjson", "application/javascript", "application/sql", "application/toml"}, d.kind):
+	case slices.Contains([]string{"application/xml", "application/x-ndjson", "application/javascript", "application/sql", "application/toml"}, d.kind):
 		return true
 	}
 	return !isBinary(d.kind) && utf8.Valid(d.body) && bytes.IndexByte(d.body, 0) < 0

@@ -188,6 +188,19 @@ func (c *Call) multipart() *failure.Failure {
 			}
 			continue
 		}
+		if v.Kind >= wire.Array && p.Style.IsJSON(v.Kind == wire.Object) {
+			field(w, p, p.Wire, wire.AppendCompact(nil, c.sent(i)), true)
+			continue
+		}
+		if p.Style == file.StyleRepeat && v.Kind == wire.Array {
+			wire.Each(v.Raw, func(_, e []byte) bool {
+				if k := wire.KindOf(e); k != wire.Null {
+					field(w, p, p.Wire, AppendText(nil, e, p.IntegerItems()), k >= wire.Array)
+				}
+				return true
+			})
+			continue
+		}
 		var pairs Pairs // written as for a urlencoded form, and split below
 		c.addPairs(&pairs, i)
 		if o.Body.keys += pairs.keys; pairs.full() {
@@ -199,7 +212,7 @@ func (c *Call) multipart() *failure.Failure {
 			key, _ = url.QueryUnescape(key) // no error: addPairs has escaped it
 			value, _ = url.QueryUnescape(value)
 			if pair != "" {
-				_ = w.WriteField(partName(key), value) // no error: it writes to memory
+				field(w, p, key, []byte(value), false)
 			}
 		}
 	}
@@ -209,6 +222,21 @@ func (c *Call) multipart() *failure.Failure {
 	_ = w.Close()
 	o.Body.Text, o.HasBody, o.ContentType = body.Bytes(), true, w.FormDataContentType()
 	return nil
+}
+
+// field writes a part that is no file, with the media type of its parameter. Without one, a part that is JSON says so, and any other
+// one is text: https://spec.openapis.org/oas/v3.1.0#special-considerations-for-multipart-content
+func field(w *multipart.Writer, p *file.Param, name string, value []byte, isJSON bool) {
+	h := textproto.MIMEHeader{}
+	h.Set("Content-Disposition", strings.TrimSuffix(multipart.FileContentDisposition(partName(name), ""), `; filename=""`))
+	switch {
+	case p.Body != nil && p.Body.Type != "":
+		h.Set("Content-Type", p.Body.Type)
+	case isJSON:
+		h.Set("Content-Type", "application/json")
+	}
+	to, _ := w.CreatePart(h) // no error: it writes to memory
+	_, _ = to.Write(value)
 }
 
 // fileParts writes a parameter as a file. It writes each element of an array as a file.
@@ -228,7 +256,7 @@ func (c *Call) fileParts(w *multipart.Writer, i int) (f *failure.Failure) {
 			}
 		}
 		if part.Type != "" {
-			kind = part.Type
+			kind = part.TypeOf(content, kind)
 		}
 		h := textproto.MIMEHeader{}
 		h.Set("Content-Disposition", multipart.FileContentDisposition(p.Wire, partName(string(name))))

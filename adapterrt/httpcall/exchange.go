@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Exchange sends o and returns the reply, whatever its status is. It returns a failure if no
@@ -75,8 +76,12 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 		return nil, failure.Ours("", clean.Redact(err, o.Secrets))
 	}
 	var body io.Reader = http.NoBody
-	if o.HasBody {
+	switch {
+	case o.HasBody:
 		body = bytes.NewReader(o.Body.Text)
+	case !o.Repeatable && o.Changes && o.Method == "GET":
+		// A body that cannot be read again, and is empty: without one, net/http sends a GET again if its connection dies.
+		body = io.LimitReader(http.NoBody, 0)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -129,22 +134,42 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 		res, err = c.Do(req)
 	}
 	if err != nil {
-		return nil, transportFailure(err, t, o)
+		f := transportFailure(err, t, o)
+		if o.Changes && wasSent(err, f.Code) {
+			f.Details = wire.Members(nil).Str("carried_out", "unknown").End()
+		}
+		return nil, f
 	}
 	defer res.Body.Close()
+	r, f := c.receive(ctx, cancel, t, o, res)
+	if f != nil {
+		f.Answered = res.StatusCode
+	}
+	return r, f
+}
+
+// receive reads the body of a response. cancel cancels ctx, the context of the request.
+func (c *Client) receive(ctx context.Context, cancel context.CancelCauseFunc, t *file.Target, o *Outgoing, res *http.Response) (*Reply, *failure.Failure) {
+	r := &Reply{Status: res.StatusCode, ContentType: res.Header.Get("Content-Type"), Header: res.Header}
+	if o.saysNothing(res.StatusCode, res.Header.Get("Location")) {
+		if n := res.Header.Get("Content-Length"); res.StatusCode == 204 && n != "" && n != "0" {
+			c.CloseIdleConnections() // a body that must not be there would be the next answer
+		}
+		return r, nil
+	}
 	limit := c.opt.MaxResponse
 	if res.ContentLength > int64(limit) {
 		f := failure.TooLarge("response_size", limit, int(res.ContentLength), "bytes")
 		f.FromAPI = true
 		return nil, f
 	}
-	r := &Reply{Status: res.StatusCode, ContentType: res.Header.Get("Content-Type"), Header: res.Header}
 	answer := io.Reader(res.Body)
 	if o.Stream != nil && res.StatusCode < 300 {
 		a, end := arrive(o, answer, cancel, c.opt)
 		defer end()
 		answer = a
 	}
+	var err error
 	r.Body, err = readBody(ctx, c.opt.memory(), answer, res.ContentLength, limit)
 	if f := isNoRoom(err); f != nil {
 		return nil, f

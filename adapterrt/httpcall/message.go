@@ -24,6 +24,7 @@ type Outgoing struct {
 	Secrets     []string      // credentials in it, for masking
 	Timeout     time.Duration
 	Repeatable  bool
+	Changes     bool         // the operation may change something
 	Stream      *file.Answer // how an answer that arrives item by item is read; nil for other answers
 	Progress    Progress     // receives the progress of such an answer; nil for none
 	Sign        Sign         // signs the request when it is sent; nil for none

@@ -33,15 +33,13 @@ func (c *Call) addPairs(q *Pairs, i int) {
 		} else {
 			c.text = AppendText(c.text[:0], raw, integer)
 		}
-		q.Text = escape.AppendQuery(q.Text, c.text)
+		q.Text = appendPart(q.Text, p, c.text)
 	}
 	switch {
 	case v.Kind >= wire.Array && p.Style == file.StyleBrackets:
 		c.bracketed(q, []byte(p.QueryKey), v.Raw, &p.Definition, p.Index)
-	case v.Kind == wire.Array && p.Style == file.StyleSpace:
-		c.separated(q, p, v.Raw, "%20")
-	case v.Kind == wire.Array && p.Style == file.StylePipe:
-		c.separated(q, p, v.Raw, "%7C")
+	case v.Kind >= wire.Array && p.Style.Separator() != "":
+		c.separated(q, p, v.Raw, p.Style.Separator())
 	case v.Kind == wire.Array && p.Style == file.StyleRepeat:
 		wire.Each(v.Raw, func(_, e []byte) bool {
 			if wire.KindOf(e) != wire.Null {
@@ -99,21 +97,32 @@ func (c *Call) bracketed(q *Pairs, key, raw []byte, d *file.Definition, index fi
 	}
 }
 
-// separated adds an array as one pair. sep, which must be escaped, separates the elements.
+// appendPart appends the text of a value, or of an element of it, as the parameter's encoding says.
+func appendPart(dst []byte, p *file.Param, text []byte) []byte {
+	if p.Encode == file.EncodeReserved {
+		return escape.AppendQueryReserved(dst, text)
+	}
+	return escape.AppendQuery(dst, text)
+}
+
+// separated adds an array or object as one pair. sep, which must be escaped, separates the elements, or the names and values.
 func (c *Call) separated(q *Pairs, p *file.Param, raw []byte, sep string) {
 	q.next()
 	q.Text = append(append(q.Text, p.QueryKey...), '=')
-	start := len(q.Text)
-	wire.Each(raw, func(_, v []byte) bool {
+	n := 0
+	wire.Each(raw, func(name, v []byte) bool {
 		if wire.KindOf(v) == wire.Null {
 			return true
 		}
-		if len(q.Text) > start {
+		if n++; n > 1 {
 			q.Text = append(q.Text, sep...)
 		}
+		if name != nil {
+			q.Text = append(appendPart(q.Text, p, name), sep...)
+		}
 		c.text = AppendText(c.text[:0], v, p.IntegerItems())
-		q.Text = escape.AppendQuery(q.Text, c.text)
-		return true
+		q.Text = appendPart(q.Text, p, c.text)
+		return !q.full()
 	})
 }
 

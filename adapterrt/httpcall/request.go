@@ -21,7 +21,7 @@ func isTraceHeader(name string) bool {
 func (c *Call) Build() *failure.Failure {
 	op, o := c.Op, &c.Out
 	o.reset()
-	o.Method, o.Target, o.Timeout, o.Repeatable = op.Mapping.Method, op.Target, op.Timeout, op.Repeatable
+	o.Method, o.Target, o.Timeout, o.Repeatable, o.Changes = op.Mapping.Method, op.Target, op.Timeout, op.Repeatable, op.Category != file.Read
 	o.Anonymous, o.Scopes = op.Anonymous, op.Scopes
 	if a := op.Answer; a != nil && (a.As == file.ReadLines || a.As == file.ReadEvents) {
 		o.Stream = a
@@ -82,7 +82,11 @@ func (c *Call) pairs() *failure.Failure {
 			if f := c.placeholderText(p.Param); f != nil {
 				return f
 			}
-			o.URL.Text = escape.AppendQuery(o.URL.Text, c.text)
+			if q, v := op.Params[p.Param], c.Values[p.Param]; v.Kind == wire.Array && q.Style.Separator() != "" {
+				o.URL.Text = c.eachElement(o.URL.Text, v.Raw, q, escape.AppendQuery[[]byte])
+			} else {
+				o.URL.Text = escape.AppendQuery(o.URL.Text, c.text)
+			}
 		}
 	}
 	for _, i := range op.Placed[file.InQuery] {
@@ -135,10 +139,16 @@ func (c *Call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
 		return url, failure.InvalidValue(p.Name, "must not be empty")
 	}
 	start := len(url)
-	if p.Encode == file.EncodeReserved {
-		url = escape.AppendReserved(url, c.text)
+	write := func(url, text []byte) []byte {
+		if p.Encode == file.EncodeReserved {
+			return escape.AppendReserved(url, text)
+		}
+		return escape.AppendPath(url, text, p.Encode == file.EncodeAlways)
+	}
+	if v := c.Values[i]; v.Kind == wire.Array && p.Style.Separator() != "" {
+		url = c.eachElement(url, v.Raw, p, write)
 	} else {
-		url = escape.AppendPath(url, c.text, p.Encode == file.EncodeAlways)
+		url = write(url, c.text)
 	}
 	if n := len(url) - start; n > longPathParam {
 		c.Warn(failure.Notice{
@@ -148,6 +158,20 @@ func (c *Call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
 		})
 	}
 	return url, nil
+}
+
+// eachElement appends the elements of an array, a value of p, to dst, each escaped by write, with the separator of p's style between them.
+func (c *Call) eachElement(dst, raw []byte, p *file.Param, write func(dst, text []byte) []byte) []byte {
+	n := 0
+	wire.Each(raw, func(_, v []byte) bool {
+		if n++; n > 1 {
+			dst = append(dst, p.Style.Separator()...)
+		}
+		c.text = AppendText(c.text[:0], v, p.IntegerItems())
+		dst = write(dst, c.text)
+		return true
+	})
+	return dst
 }
 
 func (c *Call) headers() *failure.Failure {
@@ -162,7 +186,7 @@ func (c *Call) headers() *failure.Failure {
 		if v.Kind <= wire.Null {
 			continue
 		}
-		if v.Kind == wire.Array {
+		if v.Kind == wire.Array || v.Kind == wire.Object && p.Style == file.StyleCSV {
 			c.text = appendJoined(c.text[:0], v.Raw, p.IntegerItems())
 		} else {
 			c.text = AppendText(c.text[:0], v.Raw, p.Type == file.TypeInteger)

@@ -30,6 +30,9 @@ func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 	op, secrets := c.Op, c.Out.Secrets
 	z := how.sanitizer(op)
 	an := op.Answer
+	if c.Out.seesOther(r.Status, r.Header.Get("Location")) {
+		return c.nothing(r), nil
+	}
 	if r.Status >= 300 && r.Status < 400 || r.Status < 200 {
 		return nil, c.redirected(r, z)
 	}
@@ -51,7 +54,20 @@ func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 		}
 		return nil, c.refused(r, nil, z, how)
 	case other && good:
-		return c.content(r, body, z, how)
+		if an.As != file.ReadAuto {
+			return c.content(r, body, z, how)
+		}
+		body = bytes.TrimPrefix(body, []byte("\ufeff"))
+		if len(wire.Trim(body)) == 0 {
+			return c.nothing(r), nil
+		}
+		bad := wire.Check(body, wire.Limits{})
+		if bad != nil && c.isNot(r, body) {
+			return nil, unreadable(r, body, bad, z, secrets)
+		}
+		if bad != nil {
+			return c.content(r, r.Body, z, how)
+		}
 	}
 	if bad := wire.Check(body, wire.Limits{}); bad != nil {
 		if other {
@@ -62,13 +78,13 @@ func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 	if good && (op.Errors == nil || c.mapped(r.Status, body) < 0) {
 		return body, nil
 	}
-	return nil, c.refused(r, body, z, how)
+	return nil, c.refused(r, wire.Trim(body), z, how)
 }
 
-// nothing returns the data of a success without a body: the Location of a 201 or 202, which
-// says where the created or accepted resource is, or null.
+// nothing returns the data of a success without a body: the Location of a 201, 202 or 303, which
+// says where the created or accepted resource or the result is, or null.
 func (c *Call) nothing(r *Reply) []byte {
-	if r.Status == 201 || r.Status == 202 {
+	if r.Status == 201 || r.Status == 202 || r.Status == 303 {
 		if location := c.location(r); location != "" {
 			return wire.Members(nil).Str("location", location).End()
 		}
@@ -156,18 +172,17 @@ func (c *Call) refused(r *Reply, body []byte, z clean.Sanitizer, how Reading) *f
 
 // unreadable returns the failure for a body that is not JSON.
 func unreadable(r *Reply, body []byte, bad *wire.Fault, z clean.Sanitizer, secrets []string) *failure.Failure {
-	f := &failure.Failure{Code: failure.SerializationParse}
+	f := &failure.Failure{Code: failure.SerializationParse, Answered: r.Status}
 	kind, params := mediaType(r.ContentType)
 	said := z.Clean(r.ContentType, 200, secrets)
 	shown, _, _ := strings.Cut(said, ";")
 	shown = clean.Text(strings.ToLower(strings.TrimSpace(shown)), 100)
 	d := wire.Members(nil).Str("content_type", said)
-	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
 	switch {
 	case kind == "text/html" || kind == "application/xhtml+xml":
 		f.Message = "Server returned HTML instead of JSON (HTTP " + strconv.Itoa(r.Status) + ")"
 		d = d.Str("body_preview", z.Clean(preview(body), previewRunes, secrets))
-	case isBinary(kind) || !isJSON && !utf8.Valid(body) || otherCharset(params["charset"]):
+	case isBinary(kind) || !isJSON(kind) && !utf8.Valid(body) || otherCharset(params["charset"]):
 		if shown == "" {
 			shown = "application/octet-stream"
 		}

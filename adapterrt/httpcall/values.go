@@ -152,15 +152,18 @@ func AppendText(dst, raw []byte, integer bool) []byte {
 	return append(dst, raw...)
 }
 
-// appendJoined appends the elements of an array, separated by commas.
+// appendJoined appends the elements of an array, or the names and values of an object, separated by commas.
 func appendJoined(dst, raw []byte, integer bool) []byte {
 	n := 0
-	wire.Each(raw, func(_, v []byte) bool {
+	wire.Each(raw, func(name, v []byte) bool {
 		if wire.KindOf(v) == wire.Null {
 			return true
 		}
 		if n++; n > 1 {
 			dst = append(dst, ',')
+		}
+		if name != nil {
+			dst = append(append(dst, name...), ',')
 		}
 		dst = AppendText(dst, v, integer)
 		return true

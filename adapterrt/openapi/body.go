@@ -154,9 +154,12 @@ func (m *mapper) bodyMembers(b *rawBody, c media, s *shape, set func(p *param)) 
 				break
 			}
 		}
-		set(p)
-		m.add(p)
-		any = any || p.required
+		if set(p); p.spread {
+			m.spread(p)
+		} else {
+			m.add(p)
+		}
+		any = any || p.required && (!p.spread || slices.ContainsFunc(p.props, func(e property) bool { return e.required }))
 	}
 	described := setOf(props, func(e member) string { return e.name })
 	for _, name := range names {
@@ -187,33 +190,88 @@ func (m *mapper) formBody(b *rawBody, c media) {
 		m.op.request.required = b.required || m.op.request.as == "form" && m.raw.method == "POST"
 		return
 	}
-	deep := false
-	if c.encoding.is(wire.Object) {
-		for _, e := range c.encoding.kids {
-			deep = deep || e.str("style") == "deepObject"
-		}
-	}
+	deep := m.allDeep(s, c.encoding)
 	if deep {
 		m.op.request.form = "brackets"
 	}
-	m.bodyMembers(b, c, s, func(p *param) {
-		e := c.encoding.get(p.wire)
-		if p.typ != "array" || deep {
-			return
-		}
-		switch {
-		case e.get("explode") != nil && !e.flag("explode"):
-			p.style = map[string]string{"spaceDelimited": "space", "pipeDelimited": "pipe"}[e.str("style")]
-		case p.items == nil || p.items.format != "binary":
-			p.style = "repeat"
-		}
-	})
+	m.bodyMembers(b, c, s, func(p *param) { m.encode(p, c.encoding.get(p.wire), deep) })
 	if m.op.request.as != "multipart" {
 		return
 	}
 	for _, p := range m.op.params { // only texts can be files
 		if p.in == "body" && p.format == "binary" && p.typ != "string" {
-			p.format = ""
+			p.format, p.fileType = "", ""
 		}
 	}
 }
+
+// allDeep reports whether all lists and objects of a form are written as deep objects, and there is one.
+func (m *mapper) allDeep(s *shape, encoding *node) bool {
+	any := false
+	for _, e := range s.props {
+		if types := m.shape(e.schema).types; !slices.Contains(types, "array") && !slices.Contains(types, "object") {
+			continue
+		}
+		if encoding.get(e.name).str("style") != "deepObject" {
+			return false
+		}
+		any = true
+	}
+	return any
+}
+
+// encode says how a member of a form is written, by its encoding, which may be nil. deep says that the whole form has deep objects.
+func (m *mapper) encode(p *param, e *node, deep bool) {
+	list, object := p.may("array"), p.may("object")
+	style, explode := cmp.Or(e.str("style"), "form"), e.get("explode")
+	styled := e.get("style") != nil || explode != nil || e.get("allowReserved") != nil
+	spread := explode == nil && style == "form" || explode != nil && e.flag("explode")
+	file := p.format == "binary" || p.items != nil && p.items.format == "binary"
+	if e.flag("allowReserved") && m.op.request.as == "form" {
+		p.encode = "reserved"
+	}
+	switch {
+	case !list && !object || file || deep:
+	case style == "deepObject" && object && !list && len(p.props) > 0 && !p.deep():
+		p.style = "deep_object"
+	case style == "deepObject":
+		p.style = "brackets"
+	case spread && list:
+		p.style = "repeat"
+	case m.op.request.as != "form" && !m.doc.combines && spread: // since 3.1, styles are also for parts
+	case spread && styled && style == "form" && len(p.props) > 0:
+		p.spread = true
+	case spread && styled:
+		m.weak("member " + quoted(p.wire) + " of the form is sent as JSON, and not as its members")
+	case !spread:
+		p.style = map[string]string{"form": "csv", "spaceDelimited": "space", "pipeDelimited": "pipe"}[style]
+	}
+	kind := e.str("contentType")
+	if kind == "" || styled && m.op.request.as == "form" {
+		return
+	}
+	one := !strings.ContainsAny(kind, ",*")
+	switch {
+	case isJSON(mediaType(kind)) && (list || object) && one:
+		if p.style = "json"; m.op.request.as == "multipart" && mediaType(kind) != "application/json" {
+			p.content = kind
+		}
+	case m.op.request.as != "multipart":
+	case !file && one && p.typ == "string" && p.format == "" && !isTextual(mediaType(kind)) && !isJSON(mediaType(kind)):
+		p.format = "binary" // since 3.1, a schema does not say it
+		p.fileType = kind
+	case file:
+		p.fileType = kind
+	case one && mediaType(kind) != "text/plain":
+		p.content = kind
+	}
+	if len(kind) > 200 || !file && !one {
+		p.fileType, p.content = "", ""
+	}
+	if e.get("headers") != nil {
+		m.weak("the headers of parts of a form are not sent")
+	}
+}
+
+// may reports whether values may be of a type.
+func (d *definition) may(typ string) bool { return d.typ == typ || slices.Contains(d.also, typ) }

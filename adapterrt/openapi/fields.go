@@ -44,7 +44,7 @@ func best(names []string, n int) []string {
 // propose sets the fields that an answer is reduced to if a request does not choose others.
 // There are none if the answer is not JSON with a known form, or if nothing would be left out.
 func (d *Document) propose(op *operation) {
-	if op.category != "read" || op.response.as != "" {
+	if op.category != "read" || op.response.as != "" && op.response.as != "auto" {
 		return
 	}
 	m := &mapper{doc: d, op: op, levels: 1, limit: maxSteps, raw: op.raw, answering: true}

@@ -256,7 +256,7 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 				continue
 			}
 			if p.Path == "target.base_url" && strings.HasPrefix(t.url, "http://") {
-				return nil, 0, fmt.Errorf("the server %s is not https: give --server https://HOST, or allow it with --insecure-host", quoted(t.url))
+				return nil, 0, fmt.Errorf("the server %s is not https: give --server %s, or allow it with --insecure-host", quoted(t.url), short("https://"+strings.TrimPrefix(t.url, "http://")))
 			}
 			op := f.operationAt(p.Path)
 			if op == nil || round == maxRounds {

@@ -37,6 +37,9 @@ type param struct {
 	in       string // path, query, header, body
 	style    string
 	encode   string
+	content  string // content_type
+	fileType string // of a file
+	spread   bool   // its members are sent in its place
 	required bool
 	needed   bool // by examples
 	*definition

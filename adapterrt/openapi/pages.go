@@ -92,7 +92,7 @@ func (m *mapper) told(p *param) string {
 // be read in two ways, there is a finding, and the parameters stay as they are.
 func (m *mapper) pages() {
 	op := m.op
-	if op.category != "read" || op.response.as != "" {
+	if op.category != "read" || op.response.as != "" && op.response.as != "auto" {
 		return
 	}
 	size := m.parameterOf(sizeNames, func(p *param) bool { return m.isSize(p) })

@@ -38,6 +38,9 @@ func (m *mapper) parameters() {
 			m.drop("path parameter "+quoted(name)+" is an object", "")
 			return
 		}
+		if p.typ == "array" {
+			p.style = cmp.Or(separators[raw.style], "csv") // those of Swagger
+		}
 		switch array := p.typ == "array"; {
 		case raw.style == "label" && !(array && raw.explode):
 			prefixes[name] = "."
@@ -184,10 +187,13 @@ func (m *mapper) query(raw *rawParam) {
 	}
 	m.describing = paramText
 	p := &param{in: "query", wire: raw.name, required: raw.required, definition: m.parameterDefinition(raw)}
-	list := p.typ == "array"
+	list := p.may("array")
+	if raw.reserved {
+		p.encode = "reserved"
+	}
 	switch object := p.typ == "object"; {
 	case raw.json:
-		if p.style = "json"; !list && !object {
+		if p.style = "json"; p.typ != "array" && !object {
 			p.style = ""
 		}
 	case raw.style == "deepObject" && (object || slices.Contains(p.also, "object")):
@@ -202,25 +208,23 @@ func (m *mapper) query(raw *rawParam) {
 	case object && raw.style == "form" && raw.explode: // any member may be a parameter
 		m.leave(raw, "its members would be parameters of any name", "")
 		return
-	case object && raw.style != "form":
+	case object && (raw.explode || separators[raw.style] == ""):
 		m.leave(raw, "the style "+quoted(raw.style)+" is not supported for objects", "")
 		return
-	case object:
-		m.leave(raw, "an object as one list of names and values is not supported", "")
-		return
-	case !list:
+	case !list && !object:
 	case raw.style == "tabDelimited":
 		m.leave(raw, "lists separated by tabs are not supported", "")
 		return
 	case raw.explode:
 		p.style = "repeat"
-	case raw.style == "spaceDelimited":
-		p.style = "space"
-	case raw.style == "pipeDelimited":
-		p.style = "pipe"
+	default:
+		p.style = separators[raw.style]
 	}
 	m.add(p)
 }
+
+// separators are the styles of adapters that put a list, or the names and values of an object, between separators.
+var separators = map[string]string{"form": "csv", "simple": "csv", "spaceDelimited": "space", "pipeDelimited": "pipe"}
 
 // deep reports whether an object has objects in its members.
 func (d *definition) deep() bool {
@@ -236,7 +240,7 @@ func (m *mapper) spread(p *param) {
 		m.weak("further members of " + quoted(p.wire) + " cannot be sent")
 	}
 	for _, e := range p.props {
-		q := &param{in: "query", wire: e.name, required: p.required && e.required, definition: e.definition}
+		q := &param{in: p.in, wire: e.name, required: p.required && e.required, definition: e.definition}
 		switch q.typ {
 		case "array":
 			q.style = "csv"
@@ -258,11 +262,13 @@ func (m *mapper) header(raw *rawParam) {
 	}
 	m.describing = paramText
 	p := &param{in: "header", wire: raw.name, required: raw.required, definition: m.parameterDefinition(raw)}
-	if p.typ == "object" {
-		if !raw.json {
-			m.leave(raw, "objects in headers are not supported", "")
-			return
-		}
+	switch {
+	case p.typ != "object" || raw.json:
+	case raw.explode:
+		m.leave(raw, "an object in a header as names with values is not supported", "")
+		return
+	default:
+		p.style = "csv"
 	}
 	m.add(p)
 }

@@ -243,7 +243,7 @@ func (d *Document) received(op *operation) string {
 			}
 			return status
 		}
-		if op.response.as != "" {
+		if op.response.as != "" && (op.response.as != "auto" || !slices.ContainsFunc(a.content, func(c media) bool { return isJSON(c.kind) })) {
 			return status + " " + a.content[0].kind + "\n" + otherAnswer(op.response.as)
 		}
 		for _, c := range a.content {

@@ -97,11 +97,20 @@ func baseURL(s string) (string, error) {
 	case s == "":
 		return "", errors.New("the document does not say on which host its server is: give --server https://HOST")
 	case u.Scheme == "" || u.Host == "":
-		return "", fmt.Errorf("the server %s is relative: give --server https://HOST", quoted(s))
+		return "", fmt.Errorf("the server %s is relative: give --server %s", quoted(s), short(onHost(u)))
 	case u.Scheme != "https" && u.Scheme != "http":
 		return "", fmt.Errorf("the server %s is not an https URL", quoted(s))
 	}
 	return s, nil
+}
+
+// onHost returns a URL with the path of a relative server, for a person who knows the host.
+func onHost(server *url.URL) string {
+	if first, _, _ := strings.Cut(server.Path, "/"); strings.Contains(strings.Trim(first, "."), ".") {
+		return "https://" + server.Path // a host without a scheme
+	}
+	base := &url.URL{Scheme: "https", Host: "HOST", Path: "/"}
+	return strings.TrimRight(base.ResolveReference(&url.URL{Host: server.Host, Path: server.Path, RawPath: server.RawPath}).String(), "/")
 }
 
 // servers returns the server objects of the document. Those of Swagger 2.0 are made of host,

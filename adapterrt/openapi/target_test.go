@@ -72,3 +72,50 @@ func TestScopesOfEachFile(t *testing.T) {
 		}
 	}
 }
+
+// TestTheAdviceForARelativeServerHasItsPath: what the message says can be given as it is, but for the host. Where the document tells the
+// host, it is used.
+func TestTheAdviceForARelativeServerHasItsPath(t *testing.T) {
+	const swagger = `{"swagger":"2.0","info":{"title":"T","version":"1"},"basePath":%q,"paths":{"/a":{"get":{"operationId":"get_a"}}}}`
+	const open = `{"openapi":"3.1.0","info":{"title":"T","version":"1"},"servers":[{"url":%q}],"paths":{"/a":{"get":{"operationId":"get_a"}}}}`
+	const file, fetched = "api.json", "https://docs.example.com/specs/v3/api.json"
+	for _, c := range []struct {
+		document, name, server string
+		refused                bool
+		want                   string
+	}{
+		{open, file, "/api/v3", true, "https://HOST/api/v3"},
+		{open, file, "/api/v3/", true, "https://HOST/api/v3"},
+		{open, file, "api", true, "https://HOST/api"},
+		{open, file, "./api", true, "https://HOST/api"},
+		{open, file, "/", true, "https://HOST"},
+		{open, file, "/a%20b", true, "https://HOST/a%20b"},
+		{open, file, "api.example.com/v1", true, "https://api.example.com/v1"},
+		{swagger, file, "/api/v3", true, "https://HOST/api/v3"},
+		{open, file, "//api.example.com/v1", false, "https://api.example.com/v1"},
+		{open, fetched, "/api/v3", false, "https://docs.example.com/api/v3"},
+		{open, fetched, "../v4", false, "https://docs.example.com/specs/v4"},
+		{open, fetched, "//api.example.com/v1", false, "https://api.example.com/v1"},
+		{swagger, fetched, "/api/v3", false, "https://docs.example.com/api/v3"},
+	} {
+		d, err := openapi.Read(c.name, fmt.Appendf(nil, c.document, c.server), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := d.Import(openapi.Options{Name: "some-api"})
+		switch {
+		case c.refused && (err == nil || !strings.HasSuffix(err.Error(), "give --server "+c.want)):
+			t.Errorf("%s in %s: got %v, want %s", c.server, c.name, err, c.want)
+		case !c.refused && (err != nil || !strings.Contains(string(in.Files[0].Front()), `base_url: "`+c.want+`"`)):
+			t.Errorf("%s in %s: got %v, want %s", c.server, c.name, err, c.want)
+		}
+	}
+}
+
+// TestTheAdviceForAServerWithoutTLS has the same server with https, and the one without.
+func TestTheAdviceForAServerWithoutTLS(t *testing.T) {
+	d := parse(t, "api.json", []byte(`{"openapi":"3.1.0","info":{"title":"T","version":"1"},"servers":[{"url":"http://api.example.com/v1"}],"paths":{"/a":{"get":{"operationId":"get_a"}}}}`), "")
+	if _, err := d.Import(openapi.Options{Name: "some-api"}); err == nil || !strings.Contains(err.Error(), "give --server https://api.example.com/v1, or") {
+		t.Error(err)
+	}
+}

@@ -163,6 +163,10 @@ func (p *param) extra(op *operation) (out pairs) {
 	}
 	out.add("style", p.style)
 	out.add("encode", p.encode)
+	out.text("content_type", p.content)
+	if p.fileType != "" {
+		out.add("file", "{type: "+quote(p.fileType)+"}")
+	}
 	return out
 }
 

@@ -57,9 +57,10 @@ func (s *adapterSettings) workplace(args []string) (*workplace, error) {
 		return nil, err
 	}
 	w.options.Tokens = origin.TokenStore(&cfg, log)
-	w.options.SkipInvalid = true                           // the errors of invalid files are printed
-	w.options.Introspection = adapterrt.IntrospectExtended // users of the command line see everything
-	w.options.ConfirmVia = adapterrt.ConfirmAuto           // --yes confirms, whatever the configuration says for clients
+	w.options.SkipInvalid = true                                     // the errors of invalid files are printed
+	w.options.Introspection = adapterrt.IntrospectExtended           // users of the command line see everything
+	w.options.ConfirmVia = adapterrt.ConfirmAuto                     // --yes confirms, whatever the configuration says for clients
+	w.options.CursorKey = []byte("cursors of dragoman adapter call") // the same in each process, so that one follows the endCursor of another
 	w.options.InsecureHosts = append(w.options.InsecureHosts, s.insecure...)
 	return w, nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -419,5 +420,43 @@ func TestAdapterCommandsUseTheConfiguration(t *testing.T) {
 	t.Setenv("MCP_AQL_ENDPOINT_MODE", "both")
 	if _, err := command("list", "--adapters", dir); exitCode(err) != 1 || !strings.Contains(err.Error(), "MCP_AQL_ENDPOINT_MODE") {
 		t.Error(err)
+	}
+}
+
+// TestAdapterCallFollowsItsCursors follows the endCursor that another process has printed.
+func TestAdapterCallFollowsItsCursors(t *testing.T) {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `[{"page":%q}]`, r.URL.Query().Get("page"))
+	}))
+	defer api.Close()
+	dir := folderWith(t, map[string]string{"pages-adapter.md": `---
+name: pages
+type: adapter
+version: "1.0.0"
+description: Pages
+target: {base_url: "` + api.URL + `", transport: http, protocol: rest, serialization: json}
+operations: {read: [{name: list_notes, maps_to: GET /notes, description: List, params: {q: {type: string}}, pagination: {style: page, param_name: page, per_page_param: size}}]}
+---
+`})
+	cursor := ""
+	for page := 1; page <= 3; page++ {
+		args := []string{"call", "pages", "list_notes", "q=x", "first=1"}
+		if cursor != "" {
+			args = append(args, "after="+cursor)
+		}
+		out, errOut, code := adapter(t, dir, args...)
+		var r struct {
+			Data struct {
+				Items    []struct{ Page string }
+				PageInfo struct{ EndCursor string }
+			}
+		}
+		if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || len(r.Data.Items) != 1 || r.Data.Items[0].Page != strconv.Itoa(page) {
+			t.Fatalf("page %d: %d %v\n%s%s", page, code, err, out, errOut)
+		}
+		cursor = r.Data.PageInfo.EndCursor
+	}
+	if out, _, code := adapter(t, dir, "call", "pages", "list_notes", "q=y", "first=1", "after="+cursor); code != exitServer || !strings.Contains(out, "is not a cursor of this operation and these parameters") {
+		t.Error(code, out)
 	}
 }

@@ -262,7 +262,16 @@ func (a *Adapters) Call(ctx context.Context, c *owntools.Call) ([]byte, error) {
 	}
 	room, err := c.Begin(ctx, r.ToolSize())
 	if err != nil {
-		return nil, err
+		lost, changed := r.Lost(err)
+		if !changed {
+			return nil, err
+		}
+		if r = lost; ctx.Err() == nil {
+			room, err = c.Begin(ctx, r.ToolSize())
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	return a.runtime.AppendToolResult(room, &r), nil
 }
