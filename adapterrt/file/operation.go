@@ -57,6 +57,7 @@ var safetyKeys = []string{"danger_level", "requires_confirmation", "danger", "no
 var operationBlock = block{"operations.CATEGORY[]", "CATEGORY is create, read, update, delete or execute. A file has up to 2,000 operations.", []key{
 	{"name", "string", must, "The name, in snake_case, up to 128 characters, unique in the file. Names that the specification uses itself, such as introspect, are refused."},
 	{"maps_to", "METHOD /path/{param}", must, "The request: GET, POST, PUT, PATCH or DELETE, and the path with parameters in braces. A query may follow, as in `?state={state}`."},
+	{"tool_name", "string", "", "The name of its tool in `mode: discrete`, if that must be another one: up to 64 letters, digits, _ and -. Requests may call the operation by it, too."},
 	{"description", "string", "", "What the operation does, up to 1,000 characters. The model reads it; without it there is a warning."},
 	{"params", "map", "", "The parameters by name, up to 200."},
 	{"request", "map", "", "How parameters become a body, and further headers."},
@@ -118,6 +119,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 		}
 	}
 	a.Operations = append(a.Operations, op)
+	c.toolName(n, path, op)
 	if d := c.get(n, path, "description", wire.String); d != nil {
 		op.Description = clean.Text(d.text, descriptionRunes)
 	} else if n.get("description") == nil {
@@ -162,6 +164,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 	a.DeclaresDanger = a.DeclaresDanger || op.Danger.Declared
 	op.Limits = c.limits(n, path)
 	c.about(n, path, op)
+	c.hidden(n, path, op)
 	op.indexParams()
 }
 

@@ -48,6 +48,9 @@ func (s *Adapter) Only(visible func(*file.Operation) bool) *Adapter {
 		if visible(op) {
 			some.operations = append(some.operations, op)
 			some.index[op.Name] = op
+			if op.ToolName != "" {
+				some.index[op.ToolName] = op
+			}
 		}
 	}
 	for _, t := range s.generated {
