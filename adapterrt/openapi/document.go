@@ -43,6 +43,7 @@ type rawOperation struct {
 	description string
 	tags        []string
 	deprecated  bool
+	advice      advice // for programs that make tools of it
 	params      []*rawParam
 	body        *rawBody
 	answers     []*rawAnswer

@@ -105,6 +105,15 @@ func (d *Document) Import(o Options) (*Import, error) {
 			return nil, errors.New("all operations that are selected are deprecated: import them with --deprecated")
 		}
 	}
+	ops = slices.DeleteFunc(ops, func(op *rawOperation) bool {
+		if op.advice.disabled {
+			left["operation, which x-mcp leaves out"]++
+		}
+		return op.advice.disabled
+	})
+	if len(ops) == 0 {
+		return nil, errors.New("x-mcp in the document leaves out all operations that are selected")
+	}
 	if opt.Most > 0 && len(ops) > opt.Most {
 		return nil, tooMany(ops, opt.Most)
 	}
@@ -113,13 +122,16 @@ func (d *Document) Import(o Options) (*Import, error) {
 		return nil, err
 	}
 	d.steps = 0
+	t.choices = opt.choices()
 	out := &Import{Selected: len(ops) + len(d.lost), Dropped: len(d.lost), Findings: slices.Clone(d.lost), Left: left}
 	for _, g := range groups(opt, ops) {
 		if opt.group != "" && g.key != opt.group {
 			continue
 		}
 		at := *t
-		at.auth = d.auth(opt.Name, g.ops) // what the operations of this file need
+		if at.auth, err = d.chosenAuth(opt, g.ops); err != nil { // what the operations of this file need
+			return nil, err
+		}
 		f, dropped, err := d.file(opt, g, &at)
 		if err != nil {
 			return nil, err
@@ -132,6 +144,9 @@ func (d *Document) Import(o Options) (*Import, error) {
 	}
 	if d.limit != nil {
 		return nil, d.limit
+	}
+	if err := t.choices.check(); err != nil {
+		return nil, err
 	}
 	whole := func(x Finding) Finding { // about the whole document: the first file reports it
 		if len(out.Files) > 0 {
@@ -232,6 +247,7 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 		ops = append(ops, op)
 	}
 	nameAll(ops, g.tag)
+	nameTools(ops, opt.Names)
 	for round := 0; ; round++ {
 		f = d.write(opt, g, t, ops)
 		if len(ops) == 0 {
@@ -256,6 +272,9 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 			op := f.operationAt(p.Path)
 			if op == nil || round == maxRounds {
 				return nil, 0, fmt.Errorf("the adapter would not be valid: %s: %s", p.Path, p.Message)
+			}
+			if err := op.misfit(p.Path, p.Message); err != nil {
+				return nil, 0, err
 			}
 			if bad[op] == "" {
 				bad[op] = p.Message
@@ -431,15 +450,17 @@ func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) s
 		s.quoted("group", g.key)
 	}
 	s.quoted("server", opt.Server)
-	if len(opt.ServerVars) > 0 {
-		var vars pairs
-		for _, k := range slices.Sorted(maps.Keys(opt.ServerVars)) {
-			vars.add(scalar(k), quote(opt.ServerVars[k]))
-		}
-		s.add("server_vars", flowMap(vars))
-	}
+	s.words("server_vars", opt.ServerVars)
 	s.flag("deprecated", opt.Deprecated)
 	s.flag("fields", opt.Fields)
+	if len(opt.Omit) > 0 {
+		s.add("omit_params", flowList(opt.Omit, quote))
+	}
+	s.words("set_params", opt.Set)
+	s.quoted("auth", opt.Auth)
+	if opt.Names != NamesSnake {
+		s.text("names", string(opt.Names))
+	}
 	if s != nil {
 		y.line(2, "selection: %s", flowMap(s))
 	}

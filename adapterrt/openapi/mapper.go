@@ -32,7 +32,7 @@ func (d *Document) mapOperation(raw *rawOperation, base *target) *operation {
 
 func (m *mapper) all() {
 	raw, op := m.raw, m.op
-	op.name = raw.nameOf()
+	op.name = cmp.Or(raw.advice.operationName(), raw.nameOf())
 	op.findings = slices.Clone(raw.lost)
 	if raw.unread != nil {
 		m.drop("its body cannot be read: "+raw.unread.Error(), "")
@@ -44,7 +44,7 @@ func (m *mapper) all() {
 		m.find(Guessed, g, "check it")
 	}
 	words := strings.ReplaceAll(op.name, "_", " ")
-	op.description = cmp.Or(m.doc.prose(raw.summary, operationText), m.doc.prose(raw.description, operationText), strings.ToUpper(words[:1])+words[1:])
+	op.description = cmp.Or(m.doc.prose(raw.advice.description, operationText), m.doc.prose(raw.summary, operationText), m.doc.prose(raw.description, operationText), strings.ToUpper(words[:1])+words[1:])
 	if len(raw.servers) > 0 && !m.server() {
 		return
 	}
@@ -53,6 +53,7 @@ func (m *mapper) all() {
 		m.body()
 	}
 	if !op.dropped {
+		m.choose()
 		m.answer()
 		m.pages()
 	}

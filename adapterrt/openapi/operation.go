@@ -11,6 +11,7 @@ import (
 type operation struct {
 	raw         *rawOperation
 	name        string
+	tool        string // tool_name; "" for none
 	category    string
 	mapsTo      string
 	description string
@@ -34,7 +35,9 @@ type param struct {
 	style    string
 	encode   string
 	required bool
-	needed   bool // by examples
+	needed   bool   // by examples
+	fixed    *node  // the value that is sent; nil if calls set it
+	choice   string // NAME=VALUE, as messages show it
 	*definition
 }
 

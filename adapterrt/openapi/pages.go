@@ -217,7 +217,7 @@ func (m *mapper) parameterOf(names []string, fits func(p *param) bool) *param {
 	}
 	for _, name := range names {
 		for i, p := range m.op.params {
-			if p.in == "query" && (p.typ == "string" || p.typ == "integer" || p.typ == "number") && called[i] == name && fits(p) {
+			if p.in == "query" && p.fixed == nil && (p.typ == "string" || p.typ == "integer" || p.typ == "number") && called[i] == name && fits(p) {
 				return p
 			}
 		}

@@ -29,6 +29,13 @@ type Options struct {
 	Deprecated bool // include what is deprecated
 	Fields     bool // propose default_fields
 
+	Omit  []string          // parameters that are left out: NAME, or OPERATION.NAME
+	Set   map[string]string // parameters that are hidden, and sent with this value
+	Auth  string            // "" for what the document says; otherwise see chosenAuth
+	Names Names             // "" for NamesSnake
+
+	recorded bool // x-source has them
+
 	group         string   // only the operations of this group of Split, in one file
 	InsecureHosts []string // host names that may be called over http
 }
@@ -39,15 +46,15 @@ type selector struct {
 	pattern *regexp.Regexp
 }
 
-var selectorKinds = []string{"tag", "path", "id", "method", "op"}
+var selectorKinds = []string{"tag", "path", "id", "method", "op", "scope"}
 
 // parseSelectors compiles selectors such as tag:issues, path:/repos/**, id:issues/*,
-// method:GET and op:get_*. In a path, * does not match a slash, and ** does.
+// method:GET, op:get_* and scope:read. In a path, * does not match a slash, and ** does.
 func parseSelectors(list []string) (out []selector, err error) {
 	for _, s := range list {
 		kind, glob, ok := strings.Cut(s, ":")
 		if !ok || !slices.Contains(selectorKinds, kind) || glob == "" || len(glob) > 1000 {
-			return nil, fmt.Errorf("selector %s: want tag:NAME, path:/GLOB, id:GLOB, method:NAME or op:GLOB", quoted(s))
+			return nil, fmt.Errorf("selector %s: want tag:NAME, path:/GLOB, id:GLOB, method:NAME, op:GLOB or scope:NAME", quoted(s))
 		}
 		var b strings.Builder
 		b.WriteString("^(?s:")
@@ -83,6 +90,8 @@ func (s selector) matches(op *rawOperation) bool {
 	switch s.kind {
 	case "tag":
 		return slices.ContainsFunc(op.tags, s.pattern.MatchString)
+	case "scope":
+		return slices.ContainsFunc(op.advice.scopes, s.pattern.MatchString)
 	case "path":
 		return s.pattern.MatchString(op.path)
 	case "id":

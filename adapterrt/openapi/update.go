@@ -123,7 +123,7 @@ func (m *merge) run() {
 	mine := m.front.operations()
 	taken := map[string]bool{}
 	for _, e := range mine {
-		taken[e.name] = true
+		taken[e.name], taken[e.node.str("tool_name")] = true, true
 	}
 	done := map[*operation]bool{}
 	for _, e := range mine {
@@ -168,6 +168,10 @@ func (m *merge) run() {
 			named.name = op.otherName(taken)
 		}
 		named.name = operationName(taken, named.name)
+		if taken[named.tool] {
+			named.tool = ""
+		}
+		taken[named.tool] = true
 		m.added[op.category] = append(m.added[op.category], rendered(&named))
 		m.out.Changed = append(m.out.Changed, named.name)
 		m.draft(op, named.name)

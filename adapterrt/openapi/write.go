@@ -153,12 +153,19 @@ func (p *param) extra(op *operation) (out pairs) {
 	}
 	out.add("style", p.style)
 	out.add("encode", p.encode)
+	if p.fixed != nil {
+		out.add("hidden", "true")
+		out.add("default", flowOf(p.fixed))
+	}
 	return out
 }
 
 // operation writes one operation.
 func (y *writer) operation(op *operation, s *shared) {
 	y.line(4, "- name: %s", op.name)
+	if op.tool != "" {
+		y.line(6, "tool_name: %s", scalar(op.tool))
+	}
 	y.line(6, "maps_to: %s", quote(op.mapsTo))
 	y.line(6, "description: %s", quote(op.description))
 	if len(op.params) > 0 {

@@ -2,6 +2,8 @@ package openapi
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -62,6 +64,16 @@ func (p *pairs) flag(key string, set bool) {
 func (p *pairs) list(key string, values []string) {
 	if len(values) > 0 {
 		p.add(key, flowList(values, scalar))
+	}
+}
+
+func (p *pairs) words(key string, values map[string]string) {
+	var all pairs
+	for _, k := range slices.Sorted(maps.Keys(values)) {
+		all.add(scalar(k), quote(values[k]))
+	}
+	if all != nil {
+		p.add(key, flowMap(all))
 	}
 }
 
