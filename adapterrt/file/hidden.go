@@ -1,6 +1,11 @@
 package file
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
 
 // maxToolName is the largest number of bytes of a tool_name: the providers of models refuse longer names of tools.
 const maxToolName = 64
@@ -38,7 +43,25 @@ func (c *checker) hidden(n *node, path string, op *Operation) {
 		case g != nil && (g.Position == i || g.Size == i) && p.Fallback != nil:
 			c.wrong(SchemaInvalidValue, at+".hidden", "pagination sets this parameter", "another parameter, or no default", said.get("hidden"), 0)
 		}
+		if where := p.unsendable(); where != "" {
+			c.wrong(SchemaInvalidValue, at+".default", "the value cannot be sent in "+where, "another value", shownUnless(p.Sensitive, said.get("default")), 0)
+		}
 		p.Hidden, p.Required = true, false
 		op.Required = slices.DeleteFunc(op.Required, func(k int) bool { return k == i })
 	}
+}
+
+// unsendable returns where the default cannot be sent: each request would be refused.
+func (p *Param) unsendable() string {
+	if p.Fallback == nil || wire.KindOf(p.Fallback) != wire.String {
+		return ""
+	}
+	s := wire.Unquoted(p.Fallback)
+	switch {
+	case p.Place == InHeader && !IsHeaderValue(s):
+		return "a header"
+	case p.Place == InPath && (len(s) == 0 && p.MinLength != 0 || escape.HasEncodedNUL(s) || escape.Climbs(escape.AppendReserved(nil, s))):
+		return "the path"
+	}
+	return ""
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/near"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -131,6 +132,13 @@ func (m *mapper) choose() {
 		}
 		if name, ok := chosen(p, func(name string) bool { _, ok := c.set[name]; return ok }); ok {
 			v, err := p.literal(c.set[name])
+			if err == nil && hasSecret(v.JSON(nil)) {
+				c.fail(errors.New(c.flag("--set-param", name) + ": the value looks like a credential, which a file must not hold: use --auth"))
+				return false
+			}
+			if err == nil && v.is(wire.String) && v.text != "" && secret.Named(p.name) {
+				m.find(Guessed, "the file holds the value of "+short(p.wire)+", which may be a secret by its name", "send it with --auth, if it is a credential")
+			}
 			if err != nil {
 				c.fail(p.unfit(op, c.flag("--set-param", name)+"="+short(c.set[name]), err.Error()))
 				return false

@@ -26,6 +26,7 @@ paths:
         - {name: X-Version, in: header, required: true, schema: {type: string}}
         - {name: debug, in: query, schema: {type: boolean}}
         - {name: key, in: query, schema: {type: string}}
+        - {name: passphrase, in: query, schema: {type: string}}
       responses: {"200": {description: x, content: {application/json: {schema: {type: array, items: {type: object}}}}}}
     post:
       operationId: create-Pet
@@ -88,6 +89,7 @@ func TestChoices(t *testing.T) {
 		"a scheme":                  {openapi.Options{Auth: "password"}, "", []string{"auth:\n  type: basic\n  username_env: SHOP_USERNAME"}, []string{"another way"}},
 		"a key in the query":        {openapi.Options{Auth: "key"}, "", []string{"auth:\n  type: api_key\n  in: query\n  query_name: key\n"}, []string{"        key: {type: string}"}},
 		"two schemes":               {openapi.Options{Auth: "token,tenant"}, "", []string{"auth:\n  type: bearer\n  token_env: SHOP_TOKEN\n  also:\n    - {type: api_key, header_name: X-Tenant"}, nil},
+		"a name for secrets":        {openapi.Options{Set: map[string]string{"passphrase": "abc"}}, "", []string{"the file holds the value of passphrase, which may be a secret by its name | list_pets | send it with --auth, if it is a credential"}, nil},
 		"none":                      {openapi.Options{Auth: "none"}, "", []string{"auth:\n  type: none\n"}, nil},
 		"a header":                  {openapi.Options{Auth: "header:X-Version"}, "list_pets", []string{"limit"}, []string{"x_version"}},
 		"bearer":                    {openapi.Options{Auth: "bearer"}, "", []string{"auth:\n  type: bearer\n  token_env: SHOP_TOKEN"}, nil},
@@ -149,6 +151,8 @@ func TestChoicesThatCannotBe(t *testing.T) {
 		"too large":            {openapi.Options{Set: map[string]string{"limit": "200"}}, "--set-param limit=200: limit of list_pets: "},
 		"no value of the list": {openapi.Options{Set: map[string]string{"states": "new,old"}}, "--set-param states=new,old: states of list_pets: "},
 		"a broken object":      {openapi.Options{Set: map[string]string{"owner": "{"}}, "--set-param owner={: owner of create_pet: the value must be of type object"},
+		"dots in the path":     {openapi.Options{Set: map[string]string{"accountId": "../x"}}, "--set-param accountId=../x: account_id of create_pet: the value cannot be sent in the path"},
+		"a credential":         {openapi.Options{Set: map[string]string{"X-Version": "ghp_" + strings.Repeat("a1B2", 9)}}, "--set-param X-Version: the value looks like a credential, which a file must not hold: use --auth"},
 		"a scheme":             {openapi.Options{Auth: "tokn"}, "--auth tokn: the document has no security scheme of this name; did you mean token? (it has token, password, key, tenant, login; without one: none, bearer, basic, header:NAME or query:NAME)"},
 		"two in one place":     {openapi.Options{Auth: "token,password"}, "--auth token,password: two credentials in one place, or two of OAuth"},
 		"a bad header":         {openapi.Options{Auth: "header:Host"}, "--auth header:Host: the document has no security scheme"},
