@@ -132,12 +132,9 @@ func (m *mapper) choose() {
 		}
 		if name, ok := chosen(p, func(name string) bool { _, ok := c.set[name]; return ok }); ok {
 			v, err := p.literal(c.set[name])
-			if err == nil && hasSecret(v.JSON(nil)) {
-				c.fail(errors.New(c.flag("--set-param", name) + ": the value looks like a credential, which a file must not hold: use --auth"))
+			if err == nil && (hasSecret(v.JSON(nil)) || v.is(wire.String) && v.text != "" && secret.Named(p.name)) {
+				c.fail(errors.New(c.flag("--set-param", name) + ": this looks like a credential, whose value a file must not hold: name it with --auth"))
 				return false
-			}
-			if err == nil && v.is(wire.String) && v.text != "" && secret.Named(p.name) {
-				m.find(Guessed, "the file holds the value of "+short(p.wire)+", which may be a secret by its name", "send it with --auth, if it is a credential")
 			}
 			if err != nil {
 				c.fail(p.unfit(op, c.flag("--set-param", name)+"="+short(c.set[name]), err.Error()))
