@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -22,7 +23,7 @@ type front struct {
 // parseFront reads the front matter of an adapter file that is known to be valid.
 func parseFront(data []byte) (*front, error) {
 	if len(data) > file.MaxFile {
-		return nil, errors.New("the file is larger than 1 MiB")
+		return nil, fmt.Errorf("the file is larger than %d bytes: divide its operations among several files", file.MaxFile)
 	}
 	f := &front{lines: strings.SplitAfter(string(data), "\n")}
 	for i, l := range f.lines {

@@ -29,6 +29,7 @@ type File struct {
 	Drafts     []Draft
 	Findings   []Finding
 
+	split  Split  // by which it was made
 	url    string // base_url
 	front  string
 	source string // the block x-source, in front
@@ -38,6 +39,29 @@ type File struct {
 
 // FileName returns the name of the file.
 func (f *File) FileName() string { return f.Name + "-adapter.md" }
+
+// maxOperations is the largest number of operations of an adapter file.
+const maxOperations = 2000
+
+// TooLarge returns an error if the file has more bytes than adapter files may have.
+func (f *File) TooLarge(size int) error {
+	if size <= file.MaxFile {
+		return nil
+	}
+	return fmt.Errorf("%s would have %d bytes, the limit is %d: %s", f.FileName(), size, file.MaxFile, f.smaller())
+}
+
+// smaller says how an import has fewer operations in a file.
+func (f *File) smaller() string {
+	ways := "--split tag or --split path"
+	switch f.split {
+	case SplitTag:
+		ways = "--split path"
+	case SplitPath:
+		ways = "--split tag"
+	}
+	return "select fewer operations with --include, or use " + ways
+}
 
 // TooMany says that more operations are selected than are wanted.
 type TooMany struct {
@@ -254,12 +278,18 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 			f.Findings = append(f.Findings, gone...)
 			return f, dropped, nil
 		}
+		if f.Operations > maxOperations {
+			return nil, 0, fmt.Errorf("%s would have %d operations, the limit is %d: %s", f.FileName(), f.Operations, maxOperations, f.smaller())
+		}
+		if err := f.TooLarge(len(f.front)); err != nil {
+			return nil, 0, err
+		}
 		a, problems := file.Parse("", []byte(f.front), &file.Options{InsecureHosts: opt.InsecureHosts})
 		if a != nil {
 			if err := f.finish(d, opt, g, t, a, gone); err != nil {
 				return nil, 0, err
 			}
-			return f, dropped, nil
+			return f, dropped, f.TooLarge(len(f.front))
 		}
 		bad := map[*operation]string{}
 		for _, p := range problems {
@@ -319,7 +349,7 @@ func (f *File) operationAt(path string) *operation {
 
 // write writes the front matter.
 func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *File {
-	f := &File{Name: g.name, Operations: len(ops), ops: ops, url: t.url}
+	f := &File{Name: g.name, Operations: len(ops), ops: ops, url: t.url, split: opt.Split}
 	y := &writer{}
 	y.line(0, "---")
 	y.line(0, "name: %s", g.name)

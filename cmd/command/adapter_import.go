@@ -220,8 +220,8 @@ func (i *importSettings) make(w *workplace, d *openapi.Document, f *openapi.File
 	if len(m.data) > file.MaxFile && len(f.Front()) < file.MaxFile { // the operations are worth more
 		m.data, m.examples = f.Bytes(d, nil), 0
 	}
-	if len(m.data) > file.MaxFile {
-		return m, fmt.Errorf("%s would have %d bytes, the limit is %d: select fewer operations with --include, or use --split tag or --split path", f.FileName(), len(m.data), file.MaxFile)
+	if err := f.TooLarge(len(m.data)); err != nil {
+		return m, err
 	}
 	return m, checkAdapter(w, f.FileName(), m.data)
 }
