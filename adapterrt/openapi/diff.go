@@ -130,11 +130,7 @@ func (d *Document) again(a *file.Adapter, o origin, insecure []string) (*File, *
 		return nil, nil, errors.New("the document has none of the operations that were selected")
 	}
 	f := in.Files[0]
-	now, problems := file.Parse("", []byte(f.front), &file.Options{InsecureHosts: insecure})
-	if now == nil {
-		return nil, nil, fmt.Errorf("the document cannot be imported: %s", problems[0].Message)
-	}
-	return f, now, nil
+	return f, f.Adapter, nil
 }
 
 // comparison collects changes.

@@ -24,6 +24,7 @@ type Document struct {
 	steps   int              // work that the operations of one import have needed
 	targets map[refKey]refTarget
 	memory  memory
+	said    map[saying]bool
 	notes   []string // what is odd in the document as a whole
 	left    map[string]int
 	lost    []Finding // paths that cannot be read

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
@@ -28,6 +30,7 @@ type File struct {
 	Operations int
 	Drafts     []Draft
 	Findings   []Finding
+	Adapter    *file.Adapter // the file as it was read
 
 	split  Split  // by which it was made
 	url    string // base_url
@@ -284,9 +287,10 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 		if err := f.TooLarge(len(f.front)); err != nil {
 			return nil, 0, err
 		}
-		a, problems := file.Parse("", []byte(f.front), &file.Options{InsecureHosts: opt.InsecureHosts})
+		a, doc, problems := file.ParseDecoded("", []byte(f.front), &file.Options{InsecureHosts: opt.InsecureHosts})
 		if a != nil {
-			if err := f.finish(d, opt, g, t, a, gone); err != nil {
+			f.Adapter = a
+			if err := f.finish(d, opt, g, t, doc, gone); err != nil {
 				return nil, 0, err
 			}
 			return f, dropped, f.TooLarge(len(f.front))
@@ -502,25 +506,28 @@ func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) s
 	return y.String()
 }
 
-// finish makes the drafts of a file that is valid, and its findings. gone are those of
+// finish makes the drafts of a file that is valid, and its findings. doc is its front matter. gone are the findings of
 // operations that are not in it.
-func (f *File) finish(d *Document, opt *Options, g *group, t *target, a *file.Adapter, gone []Finding) error {
-	front, err := parseFront([]byte(f.front))
+func (f *File) finish(d *Document, opt *Options, g *group, t *target, doc *yaml.Node, gone []Finding) error {
+	count := 0
+	front, err := (&builder{name: "the adapter file", count: &count}).tree(doc)
 	if err != nil {
 		return err
 	}
-	for _, e := range front.operations() {
-		for _, op := range f.ops {
-			if op.name == e.name {
-				op.hash = hash(e.node)
-			}
+	written := map[string]*node{}
+	for _, category := range categories {
+		for _, n := range front.get("operations").list(category) {
+			written[n.str("name")] = n
 		}
+	}
+	for _, op := range f.ops {
+		op.hash = hash(written[op.name])
 	}
 	f.source = d.source(opt, g, t, f.ops)
 	f.front = strings.TrimSuffix(f.front, "---\n") + f.source + "---\n"
 	f.Findings = append(f.Findings, gone...)
 	for _, op := range f.ops {
-		compiled := a.Index[op.name]
+		compiled := f.Adapter.Index[op.name]
 		for _, x := range op.findings {
 			x.Operation = op.name
 			if x.Place == "" {

@@ -13,7 +13,7 @@ import (
 const lineWidth = 150
 
 // quote writes a text in double quotes, as YAML and JSON have them.
-func quote(s string) string { return string(wire.AppendQuoted(nil, s)) }
+func quote(s string) string { return string(wire.AppendQuoted(make([]byte, 0, len(s)+2), s)) }
 
 // scalar writes a text without quotes if YAML reads it as the same text.
 func scalar(s string) string {

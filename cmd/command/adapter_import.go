@@ -204,11 +204,13 @@ type made struct {
 	path     string
 	data     []byte
 	examples int
+
+	credentials []string
 }
 
 // make completes a file with its examples, and checks it as adapter validate and adapter test do.
 func (i *importSettings) make(w *workplace, d *openapi.Document, f *openapi.File) (made, error) {
-	m := made{File: f}
+	m := made{File: f, credentials: f.Adapter.Auth.Credentials()}
 	var examples []string
 	if i.examples {
 		var err error
@@ -235,8 +237,8 @@ func illustrated(w *workplace, f *openapi.File) (examples []string, err error) {
 		}
 		drafts = append(drafts, adapterrt.Draft{Request: d.Request, Receives: d.Receives})
 	}
-	all, problems := adapterrt.Illustrate(f.FileName(), f.Front(), &w.options, drafts)
-	if err := firstError(problems); err != nil {
+	all, err := adapterrt.IllustrateAdapter(f.Adapter, &w.options, drafts)
+	if err != nil {
 		return nil, err
 	}
 	for _, e := range all {
@@ -350,12 +352,9 @@ func tellImport(w io.Writer, d *openapi.Document, in *openapi.Import, files []ma
 		fmt.Fprintf(&b, "left out: %s\n", strings.Join(parts, ", "))
 	}
 	if files[0].path != "" {
-		a, _ := file.Parse(files[0].path, files[0].data, &file.Options{})
-		if a != nil {
-			for _, c := range a.Auth.Credentials() {
-				if credentialState(c) == "(not set)" {
-					fmt.Fprintf(&b, "set %s to the credential\n", c)
-				}
+		for _, c := range files[0].credentials {
+			if credentialState(c) == "(not set)" {
+				fmt.Fprintf(&b, "set %s to the credential\n", c)
 			}
 		}
 		what, where := "it", files[0].path
