@@ -292,3 +292,32 @@ func TestAdviceForTools(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDiffOfFixedParameters: a change of the document for a parameter that the file fixes is reported if its value may not fit any
+// more, and not because it is hidden.
+func TestDiffOfFixedParameters(t *testing.T) {
+	byFlag := imported(t, pets, openapi.Options{Set: map[string]string{"limit": "50", "X-Version": "2"}})
+	byHand := strings.Replace(string(imported(t, pets, openapi.Options{})), "x_version: {type: string, required: true,", "x_version: {type: string, required: true, hidden: true, default: \"2\",", 1)
+	for name, c := range map[string]struct{ data, old, new, want string }{
+		"nothing":                 {string(byFlag), "", "", ""},
+		"nothing, by hand":        {byHand, "", "", ""},
+		"another sentence":        {byHand, "summary: List pets", "summary: List all pets", ""},
+		"it is gone":              {string(byFlag), "        - {name: X-Version, in: header, required: true, schema: {type: string}}\n", "", "! gone list_pets: parameter x_version is gone"},
+		"it is gone, by hand":     {byHand, "        - {name: X-Version, in: header, required: true, schema: {type: string}}\n", "", "! gone list_pets: parameter x_version is gone"},
+		"it is required no more":  {byHand, "in: header, required: true,", "in: header,", ""},
+		"it must be one of a few": {byHand, "in: header, required: true, schema: {type: string}", "in: header, required: true, schema: {type: string, enum: ['3']}", "! narrowed list_pets: parameter x_version must now be one of \"3\""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := strings.TrimSpace(differences(t, []byte(c.data), strings.Replace(pets, c.old, c.new, 1))); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+	// A recorded value that the document does not allow any more cannot be imported: the person who chose it must say what is sent.
+	a, _ := adapterrt.Parse("shop-adapter.md", byFlag, &adapterrt.Options{})
+	next := parse(t, "shop.yaml", []byte(strings.Replace(pets, "maximum: 100", "maximum: 40", 1)), "")
+	const want = "set_params in x-source: limit=50: limit of list_pets: must be <= 40"
+	if _, err := openapi.Update(byFlag, a, next, nil, nil); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

@@ -157,6 +157,16 @@ func visible(op *file.Operation) (out []*file.Param) {
 	return out
 }
 
+// sent returns the parameters that requests have: those that callers set, and those that the file fixes.
+func sent(op *file.Operation) (out []*file.Param) {
+	for _, p := range op.Params {
+		if p.Place != file.InRuntime && (!p.Hidden || p.Fallback != nil) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // partner returns the parameter of op that is sent as p, a parameter of the operation of, is. Path parameters are compared by
 // their order.
 func partner(p *file.Param, op *file.Operation, of *file.Operation) *file.Param {
@@ -184,7 +194,7 @@ func (c *comparison) compare(was, now *file.Operation) {
 	if now == nil {
 		return
 	}
-	for _, p := range visible(was) {
+	for _, p := range sent(was) {
 		q := partner(p, now, was)
 		if q == nil {
 			i := slices.IndexFunc(now.Params, func(o *file.Param) bool {
@@ -198,10 +208,12 @@ func (c *comparison) compare(was, now *file.Operation) {
 			c.add("gone", true, "parameter %s is gone", p.Name)
 			continue
 		}
-		if q.Hidden { // the pages of the two differ
+		if q.Hidden && q.Fallback == nil { // the pages of the two differ
 			continue
 		}
-		c.required("parameter "+p.Name, p.Required, q.Required)
+		if !p.Hidden {
+			c.required("parameter "+p.Name, p.Required, q.Required)
+		}
 		if p.Style != q.Style && (p.Place == file.InQuery || p.Place == file.InBody && p.Type != file.TypeString) {
 			c.add("narrowed", true, "parameter %s is written in another style", p.Name)
 		}
