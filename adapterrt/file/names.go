@@ -44,6 +44,9 @@ func isAdapterName(s string) bool {
 // isEnvName: ^[A-Za-z_][A-Za-z0-9_]*$
 func isEnvName(s string) bool { return isWord(s, "_") && (s[0] < '0' || s[0] > '9') }
 
+// reserved are the names of the specification's own operations.
+var reserved = []string{"introspect", "execute_agent", "record_execution_step", "complete_execution", "abort_execution", "confirm_operation", "verify_challenge"}
+
 // forbiddenHeaders belong to the transport or to auth.
 var forbiddenHeaders = []string{"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "cookie", "authorization"}
 

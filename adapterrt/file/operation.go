@@ -10,9 +10,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// reserved are the names of the specification's own operations.
-var reserved = []string{"introspect", "execute_agent", "record_execution_step", "complete_execution", "abort_execution", "confirm_operation", "verify_challenge"}
-
 // maxOperations is the largest number of operations in a file.
 const maxOperations = 2000
 

@@ -37,16 +37,6 @@ func (d *Document) chosenAuth(opt *Options, ops []*rawOperation) (auth, error) {
 	return a, nil
 }
 
-// schemes returns the document's security schemes by name.
-func (d *Document) schemes() *node {
-	s := d.root.get("components").get("securitySchemes")
-	if d.swagger {
-		s = d.root.get("securityDefinitions")
-	}
-	s, _ = d.follow(s)
-	return s
-}
-
 // namedAuth returns one way to authenticate.
 func (d *Document) namedAuth(name, want string, ops []*rawOperation) (auth, error) {
 	all := d.schemes()

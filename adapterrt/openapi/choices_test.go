@@ -250,6 +250,7 @@ func TestAdviceForTools(t *testing.T) {
 		"the document, and a path":    {doc("x-mcp: {disabled: true}", "/a: {get: "+op("a", "")+"}, /b: {x-mcp: {disabled: false}, get: "+op("b", "")+"}"), openapi.Options{}, "b", 1},
 		"a description of a server":   {doc("x-mcp: {protocolVersion: '2025-06-18', tools: [{name: x}]}", "/a: {get: "+op("a", "")+"}"), openapi.Options{}, "a", 0},
 		"a name":                      {doc("", "/a: {get: "+op("a", "x-mcp: {name: find_things, description: Find all things},")+"}"), openapi.Options{}, "find_things", 0},
+		"a name, selected":            {doc("", "/a: {get: "+op("a", "x-mcp: {name: find_things},")+", put: "+op("b", "")+"}"), openapi.Options{Include: []string{"op:find_*"}}, "find_things", 0},
 		"a name for tools":            {doc("", "/a: {get: "+op("a", "x-speakeasy-mcp: {name: create-product, description: Find all things},")+"}"), openapi.Options{}, "create_product=create-product", 0},
 		"a name, and operationId":     {doc("", "/a: {get: "+op("getA", "x-mcp: {name: find_things},")+"}"), openapi.Options{Names: openapi.NamesID}, "find_things=getA", 0},
 		"a name twice":                {doc("", "/a: {get: "+op("a", "x-mcp: {name: findThing},")+", put: "+op("b", "x-mcp: {name: findThing},")+"}"), openapi.Options{}, "find_thing=findThing put_find_thing", 0},

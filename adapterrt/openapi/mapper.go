@@ -32,7 +32,7 @@ func (d *Document) mapOperation(raw *rawOperation, base *target) *operation {
 
 func (m *mapper) all() {
 	raw, op := m.raw, m.op
-	op.name = cmp.Or(raw.advice.operationName(), raw.nameOf())
+	op.name = raw.named()
 	op.findings = slices.Clone(raw.lost)
 	if raw.unread != nil {
 		m.drop("its body cannot be read: "+raw.unread.Error(), "")

@@ -3,7 +3,6 @@ package openapi
 import (
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -78,16 +77,4 @@ func (n *node) truth() (value, ok bool) {
 		}
 	}
 	return false, false
-}
-
-// operationName returns the advice's name for an operation as adapters write it, or "".
-func (a *advice) operationName() string {
-	if file.IsSnake(a.name) {
-		return a.name
-	}
-	name := snake(a.name)
-	if !file.IsSnake(name) {
-		return ""
-	}
-	return name
 }

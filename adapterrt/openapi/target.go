@@ -340,6 +340,16 @@ func (a *auth) note(what, do string) {
 	a.findings = append(a.findings, Finding{Class: Guessed, What: what, Do: do})
 }
 
+// schemes returns the document's security schemes by name.
+func (d *Document) schemes() *node {
+	s := d.root.get("components").get("securitySchemes")
+	if d.swagger {
+		s = d.root.get("securityDefinitions")
+	}
+	s, _ = d.follow(s)
+	return s
+}
+
 // scheme makes the auth block of one security scheme. rank is the order in which
 // alternatives are preferred.
 func (d *Document) scheme(name, key string, scopes []string) (a auth, rank int, err error) {

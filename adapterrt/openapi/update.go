@@ -307,21 +307,6 @@ func (y *writer) tree(indent int, lead string, n *node) {
 	}
 }
 
-// flowOf writes a value on one line.
-func flowOf(n *node) string {
-	switch n.kind {
-	case wire.Object:
-		var all pairs
-		for i, key := range n.keys {
-			all.add(scalar(key), flowOf(n.kids[i]))
-		}
-		return flowMap(all)
-	case wire.Array:
-		return flowList(n.kids, flowOf)
-	}
-	return value(n)
-}
-
 // write makes the new text of the file.
 func (m *merge) write(d *Document) {
 	f := m.front

@@ -93,6 +93,21 @@ func flowList[T any](list []T, write func(T) string) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
+// flowOf writes a value on one line.
+func flowOf(n *node) string {
+	switch n.kind {
+	case wire.Object:
+		var all pairs
+		for i, key := range n.keys {
+			all.add(scalar(key), flowOf(n.kids[i]))
+		}
+		return flowMap(all)
+	case wire.Array:
+		return flowList(n.kids, flowOf)
+	}
+	return value(n)
+}
+
 // writer writes the lines of YAML with their indentation.
 type writer struct{ strings.Builder }
 
