@@ -120,3 +120,18 @@ func TestToolNames(t *testing.T) {
 		}
 	}
 }
+
+// TestHiddenVariables: a hidden parameter of an operation of GraphQL is a variable of each request.
+func TestHiddenVariables(t *testing.T) {
+	text := strings.Replace(front("https://api.example.com/graphql", `read:
+- {name: get_thing, maps_to: POST /, description: Get a thing, query: 'query ($id: ID!, $lang: String!) { thing(id: $id, lang: $lang) { id } }',
+   params: {id: {type: string, required: true}, lang: {type: string, required: true, hidden: true, default: en}}}`), "protocol: rest", "protocol: graphql", 1)
+	rt := start(t, Options{Shown: Shown{Mode: Discrete}}, map[string]string{"test-api-adapter.md": text})
+	all := capture(rt, `{"data":{"thing":{"id":"1"}}}`)
+	if got := ask(rt, Endpoint{}, `{"operation":"get_thing","params":{"id":"1"}}`); !strings.Contains(got, `"success":true`) || !strings.Contains((*all)[0].body, `"variables":{"id":"1","lang":"en"}`) {
+		t.Error(got, *all)
+	}
+	if shown := string(rt.Tools("")[0].JSON); strings.Contains(shown, "lang") {
+		t.Error(shown)
+	}
+}
