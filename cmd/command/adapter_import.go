@@ -83,10 +83,10 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	f.StringVar(&i.base, "base", "", "with --update: the document of which the file was made, to merge within operations")
 	f.BoolVar(&i.fetch, "fetch", false, "fetch the document, and those that it refers to, over https")
 	filesFlag(cmd, &i.files)
-	for _, name := range [...]string{"output", "name", "include", "exclude", "split", "server", "server-var", "omit-param", "set-param", "auth", "names", "max-ops", "deprecated", "fields"} {
-		cmd.MarkFlagsMutuallyExclusive("update", name)
-	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := i.recorded(cmd); err != nil {
+			return &exitError{exitUsage, err}
+		}
 		w, err := s.workplace(nil)
 		if err != nil {
 			return err
@@ -102,6 +102,24 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 		return i.run(cmd, w, d, args[0])
 	}
 	return cmd
+}
+
+// recorded returns an error if a flag is given together with --update that is about what the file records.
+func (i *importSettings) recorded(cmd *cobra.Command) error {
+	if i.update == "" {
+		return nil
+	}
+	for _, name := range [...]string{"output", "name", "split", "max-ops"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s and --update exclude each other", name)
+		}
+	}
+	for _, name := range [...]string{"include", "exclude", "server", "server-var", "omit-param", "set-param", "auth", "names", "deprecated", "fields"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s and --update exclude each other: what was chosen is in selection of x-source in %s; edit it there, then run --update", name, i.update)
+		}
+	}
+	return nil
 }
 
 // options checks the flags.

@@ -140,8 +140,8 @@ func TestAdapterImportSelection(t *testing.T) {
 		"--server-var x":                         "--server-var x: want NAME=VALUE",
 		"--include path:/old":                    "are deprecated: import them with --deprecated",
 		"--include tag:pets --name Zoo":          "Adapter name is not valid",
-		"--include tag:pets --update x --name z": "none of the others can be",
-		"--update x --fields":                    "none of the others can be",
+		"--include tag:pets --update x --name z": "exclude each other",
+		"--update x --fields":                    "exclude each other",
 		"--max-ops 1":                            "4 operations are selected, more than --max-ops 1",
 		"--split tag --allow-partial":            "2 files cannot be written to standard output",
 	} {
@@ -411,6 +411,16 @@ func TestAdapterImportMakesChoices(t *testing.T) {
 	}
 	if data, _ = os.ReadFile(path); strings.Contains(string(data), "limit:") || strings.Contains(string(data), "limit=20") || !strings.Contains(string(data), `omit_params: ["limit"]`) {
 		t.Errorf("%s", data)
+	}
+	for _, flag := range []string{"--omit-param limit", "--set-param limit=1", "--auth key", "--names operationId", "--include tag:pets", "--server 1", "--fields"} {
+		_, errOut, code := importing(t, dir, "import DIR/api.yaml --update DIR/pet-shop-adapter.md "+flag)
+		name, _, _ := strings.Cut(flag, " ")
+		if code != exitUsage || !strings.Contains(errOut, name+" and --update exclude each other: what was chosen is in selection of x-source in DIR/pet-shop-adapter.md; edit it there, then run --update") {
+			t.Errorf("%s: %d %s", flag, code, errOut)
+		}
+	}
+	if _, errOut, code := importing(t, dir, "import DIR/api.yaml --update DIR/pet-shop-adapter.md -o DIR"); code != exitUsage || !strings.Contains(errOut, "--output and --update exclude each other") {
+		t.Errorf("%d %s", code, errOut)
 	}
 	for args, want := range map[string]string{
 		"--omit-param limt":                       "--omit-param limt: no operation has this parameter; did you mean limit?",
