@@ -28,11 +28,27 @@ func Illustrate(path string, data []byte, opt *Options, drafts []Draft) ([]Illus
 	if rt == nil {
 		return nil, problems
 	}
+	return rt.illustrated(drafts), problems
+}
+
+// IllustrateAdapter is [Illustrate] for an adapter that is read already. It may not be used for anything else afterwards.
+func IllustrateAdapter(a *file.Adapter, opt *Options, drafts []Draft) ([]Illustrated, error) {
+	rt, err := rehearsing(opt)
+	if err == nil {
+		err = rt.stage(a)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rt.illustrated(drafts), nil
+}
+
+func (rt *Runtime) illustrated(drafts []Draft) []Illustrated {
 	out := make([]Illustrated, 0, len(drafts))
 	for _, d := range drafts {
 		out = append(out, rt.illustrate(&d))
 	}
-	return out, problems
+	return out
 }
 
 func (rt *Runtime) illustrate(d *Draft) Illustrated {

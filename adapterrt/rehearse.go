@@ -64,32 +64,50 @@ func Rehearse(path string, data []byte, opt *Options) ([]Rehearsal, []file.Probl
 // offline returns a runtime that serves the adapter in data without its credentials, its limits and its
 // protections. The caller sets how it sends. It returns nil if the file has errors.
 func offline(path string, data []byte, opt *Options) (*Runtime, *file.Adapter, []file.Problem) {
+	wrong := func(err error) file.Problem {
+		return file.Problem{Message: err.Error(), Code: file.SchemaParseError, Severity: file.Error, File: path}
+	}
+	rt, err := rehearsing(opt)
+	if err != nil {
+		return nil, nil, []file.Problem{wrong(err)}
+	}
+	a, problems := file.Parse(path, data, rt.opt.files())
+	if a == nil {
+		return nil, nil, problems
+	}
+	if err := rt.stage(a); err != nil {
+		return nil, nil, append(problems, wrong(err))
+	}
+	return rt, a, problems
+}
+
+// rehearsing returns a runtime for [Rehearse], which serves nothing yet.
+func rehearsing(opt *Options) (*Runtime, error) {
 	o := *opt
 	o.Getenv = nil
 	o.TrustEnforcement, o.TrustOverrides, o.PerAdapter, o.ToolPrefix = guard.TrustOff, nil, false, ""
 	o.Now = func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 	o.CursorKey = make([]byte, 32) // a fixed key, so that examples can contain cursors; no other process accepts them
 	rt, err := New(o)
-	if err != nil {
-		return nil, nil, []file.Problem{{Message: err.Error(), Code: file.SchemaParseError, Severity: file.Error, File: path}}
+	if err == nil {
+		rt.hasty, rt.live.Load().how.Later = true, true
 	}
-	a, problems := file.Parse(path, data, rt.opt.files())
-	if a == nil {
-		return nil, nil, problems
-	}
+	return rt, err
+}
+
+// stage serves an adapter without its credentials, its limits and its protections, which it takes from it.
+func (rt *Runtime) stage(a *file.Adapter) error {
 	served := rt.prepare(a)
 	a.Auth, a.Limits, a.Breaker = file.Auth{}, nil, nil
-	rt.hasty = true
 	for _, op := range a.Operations {
 		op.Danger, op.Limits, op.Cache = file.Danger{}, nil, nil
 	}
 	served.guard = guard.New(a, rt.opt.policy(), &rt.sharing)
 	s, err := rt.snapshot([]*adapter{served}, rt.live.Load())
-	if err != nil {
-		return nil, nil, append(problems, file.Problem{Message: err.Error(), Code: file.SchemaParseError, Severity: file.Error, File: path})
+	if err == nil {
+		rt.live.Store(s)
 	}
-	rt.live.Store(s)
-	return rt, a, problems
+	return err
 }
 
 // rehearse runs one example. It returns what differs, or "" if nothing does.

@@ -28,6 +28,7 @@ func (rt *Runtime) makeTools(v *view) error {
 		}
 	}
 	pinned := v.pinned()
+	given := v.givenNames()
 	for _, a := range v.adapters {
 		shown := v.scopes[a.Name].shown.Adapters[0]
 		for _, op := range shown.Operations() {
@@ -38,7 +39,13 @@ func (rt *Runtime) makeTools(v *view) error {
 			if len(v.adapters) == 1 {
 				prefix = ""
 			}
-			name := v.unique(prefix, op.Name)
+			name := op.ToolName
+			switch {
+			case name == "":
+				name = v.unique(prefix, op.Name)
+			case given[name] > 1 || v.byTool[name] != nil || v.how.ToolPrefix != "":
+				name = v.unique(prefix, name)
+			}
 			v.toolOf[op] = name
 			v.byTool[name] = &use{at: Endpoint{Adapter: a.Name}, operation: a.Name + "." + op.Name, calls: true}
 			v.tools = append(v.tools, Tool{name, shown.DiscreteJSON(op, name)})
@@ -92,6 +99,19 @@ func (rt *Runtime) addTools(v *view, adapter string, sc *scope) error {
 	return nil
 }
 
+// givenNames counts the names of tools that the files of v give: which of two would have it must not depend on their order.
+func (v *view) givenNames() map[string]int {
+	count := map[string]int{}
+	for _, s := range v.all.shown.Adapters {
+		for _, op := range s.Operations() {
+			if op.ToolName != "" {
+				count[op.ToolName]++
+			}
+		}
+	}
+	return count
+}
+
 // pinned returns the operations of v that are pinned.
 func (v *view) pinned() map[*file.Operation]bool {
 	out := map[*file.Operation]bool{}
@@ -109,7 +129,7 @@ func (v *view) pinned() map[*file.Operation]bool {
 
 // isNamed reports whether name is the operation's name, alone or behind its adapter's.
 func isNamed(op *file.Operation, name string) bool {
-	return name == op.Name || name == op.Adapter.Name+"."+op.Name
+	return name == op.Name || name == op.Adapter.Name+"."+op.Name || op.ToolName != "" && (name == op.ToolName || name == op.Adapter.Name+"."+op.ToolName)
 }
 
 // unique returns the name of the tool for one operation: it differs from the names of all

@@ -55,6 +55,9 @@ func (v *view) newScope(adapters []*adapter, shown []*present.Adapter, indexed b
 	for i, a := range adapters {
 		for _, op := range shown[i].Operations() {
 			sc.index[op.Name] = append(sc.index[op.Name], offered{a, op})
+			if op.ToolName != "" && op.ToolName != op.Name {
+				sc.index[op.ToolName] = append(sc.index[op.ToolName], offered{a, op})
+			}
 		}
 	}
 	return sc
@@ -104,8 +107,10 @@ func (sc *scope) names() []string {
 			names = append(names, op.Name)
 		}
 	}
-	for name := range sc.index {
-		names = append(names, name)
+	for name, ops := range sc.index {
+		if slices.ContainsFunc(ops, func(o offered) bool { return o.op.Name == name }) {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return names
@@ -154,7 +159,7 @@ func (v *view) find(at Endpoint, e *envelope) (*scope, offered, *failure.Failure
 			sc, name = inner, after
 		}
 	}
-	if !file.IsSnake(name) || len(name) > maxOperationName {
+	if !file.IsCallable(name) || len(name) > maxOperationName {
 		return nil, offered{}, failure.InvalidValue("operation", "is not a valid operation name")
 	}
 	if string(name) == v.how.Builtin.Name {

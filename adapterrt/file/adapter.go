@@ -24,9 +24,9 @@ type Adapter struct {
 	DeclaresDanger bool // the file declares, for one operation at least, danger or a confirmation
 	Trust          Trust
 	Limits         *Limits
-	Breaker        *Breaker     // nil for none
-	Operations     []*Operation // in the order of the file
-	Index          map[string]*Operation
+	Breaker        *Breaker              // nil for none
+	Operations     []*Operation          // in the order of the file
+	Index          map[string]*Operation // by name, and by the name of the tool
 	Presets        map[string][]string
 	Declared       []DeclaredType // the types that the file declares
 	transform      []byte         // JSON, for operations without a transform block of their own
@@ -38,6 +38,7 @@ type Operation struct {
 	Adapter     *Adapter
 	Index       int // in the adapter's operations
 	Name        string
+	ToolName    string // of the tool for this one operation; "" for one that is made of its name
 	Category    Category
 	Description string
 	Mapping     *Mapping

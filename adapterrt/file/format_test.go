@@ -53,7 +53,7 @@ operations: {read: [{name: list_orders, maps_to: GET /orders, description: List 
 func (e example) tree(t *testing.T) *node {
 	t.Helper()
 	parse := func(text string) *node {
-		n, err := parseYAML([]byte(text))
+		_, n, err := parseYAML([]byte(text))
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", e.at, err, text)
 		}
@@ -211,7 +211,7 @@ func TestDefaults(t *testing.T) {
 		if k.absent == must || k.absent == "" {
 			return
 		}
-		v, err := parseYAML([]byte("v: " + k.absent))
+		_, v, err := parseYAML([]byte("v: " + k.absent))
 		if err != nil {
 			t.Fatal(err)
 		}

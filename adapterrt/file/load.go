@@ -95,7 +95,7 @@ func ReadProblem(err error) string {
 // MaxFile is the largest number of bytes of a file.
 const MaxFile = 1 << 20
 
-var errTooLarge = fmt.Errorf("file is larger than %d bytes", MaxFile)
+var errTooLarge = fmt.Errorf("file is larger than %d bytes: divide its operations among several files, as adapter import does with --split", MaxFile)
 
 // ReadFile reads a regular file of at most MaxFile bytes.
 func ReadFile(path string) ([]byte, error) {

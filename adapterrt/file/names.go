@@ -10,17 +10,20 @@ import (
 )
 
 // isWord reports whether s consists of ASCII letters, digits and the ASCII characters in more, and is not empty.
-func isWord(s, more string) bool {
+func isWord[T string | []byte](s T, more string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && strings.IndexByte(more, c) < 0 {
 			return false
 		}
 	}
-	return s != ""
+	return len(s) > 0
 }
 
 // isParamName: ^[A-Za-z][A-Za-z0-9_-]*$
-func isParamName(s string) bool { return isWord(s, "_-") && s[0]|0x20 >= 'a' }
+func isParamName[T string | []byte](s T) bool { return isWord(s, "_-") && s[0]|0x20 >= 'a' }
+
+// IsCallable reports whether s can be the name of an operation, or of its tool.
+func IsCallable[T string | []byte](s T) bool { return isWord(s, "_-") && s[0] != '-' }
 
 // IsSnake reports whether s is in snake_case: ^[a-z][a-z0-9_]*$
 func IsSnake[T string | []byte](s T) bool {
@@ -43,6 +46,9 @@ func IsAdapterName(s string) bool {
 
 // isEnvName: ^[A-Za-z_][A-Za-z0-9_]*$
 func isEnvName(s string) bool { return isWord(s, "_") && (s[0] < '0' || s[0] > '9') }
+
+// reserved are the names of the specification's own operations.
+var reserved = []string{"introspect", "execute_agent", "record_execution_step", "complete_execution", "abort_execution", "confirm_operation", "verify_challenge"}
 
 // forbiddenHeaders belong to the transport or to auth.
 var forbiddenHeaders = []string{"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "cookie", "authorization"}

@@ -10,9 +10,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// reserved are the names of the specification's own operations.
-var reserved = []string{"introspect", "execute_agent", "record_execution_step", "complete_execution", "abort_execution", "confirm_operation", "verify_challenge"}
-
 // maxOperations is the largest number of operations in a file.
 const maxOperations = 2000
 
@@ -61,6 +58,7 @@ var operationBlock = block{"operations.CATEGORY[]", "CATEGORY is create, read, u
 	{"base_url", "URL", "", "The URL that its path is appended to, if it is not at `target.base_url`. The adapter's headers and credentials are sent there, too. `base_url_env` and `base_url_file` of the target do not replace it."},
 	{"auth", "none", "", "The word none: the operation is sent without the file's credentials."},
 	{"scopes", "list of strings", "", "Up to 50 scopes of OAuth that it needs. Where the login was not asked for one of them, a call asks for [another login](oauth.md)."},
+	{"tool_name", "string", "", "The name of its tool in `mode: discrete`, if that must be another one: up to 64 letters, digits, _ and -, not beginning with -. Requests may call the operation by it, too."},
 	{"description", "string", "", "What the operation does, up to 1,000 characters. The model reads it; without it there is a warning."},
 	{"params", "map", "", "The parameters by name, up to 200."},
 	{"request", "map", "", "How parameters become a body, and further headers."},
@@ -124,6 +122,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 	}
 	a.Operations = append(a.Operations, op)
 	c.ownTarget(n, path, op)
+	c.toolName(n, path, op)
 	if d := c.get(n, path, "description", wire.String); d != nil {
 		op.Description = clean.Text(d.text, descriptionRunes)
 	} else if n.get("description") == nil {
@@ -168,6 +167,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 	a.DeclaresDanger = a.DeclaresDanger || op.Danger.Declared
 	op.Limits = c.limits(n, path)
 	c.about(n, path, op)
+	c.hidden(n, path, op)
 	op.indexParams()
 	op.setKeys()
 }

@@ -47,7 +47,7 @@ type Param struct {
 	Fallback []byte // the default as JSON, nil for none
 	Body     *BodyRules
 	Required bool
-	Hidden   bool // only the runtime itself sets it
+	Hidden   bool // only the file and the runtime itself set it
 	Place    Place
 	Style    Style
 	Index    Index
@@ -73,6 +73,7 @@ func (p *Param) rules() *BodyRules {
 var paramBlock = block{"operations.CATEGORY[].params.NAME", "A name has letters, digits, _ and -, and begins with a letter. The keys from `type` on are also those of `items`, of members of objects, and of `response.schema`.", []key{
 	{"required", "boolean", "false", "Each call must have the parameter. Those in the path always are, unless they have a default."},
 	{"default", "any", "", "The value in calls that have none."},
+	{"hidden", "boolean", "false", "No model sees it, and no call may set it: each request has the `default`, also where the API requires the parameter. Without a default it is never sent."},
 	{"in", "body, query, path, header", "", "Where it is sent. Without it: in the path if `maps_to` names it, in the query of GET and DELETE, else in the body."},
 	{"wire_name", "string", "", "The API's name for it. Without it, its own."},
 	{"wire_path", "dotted path", "", "Its place in a nested body or query, in place of a `wire_name`."},
@@ -151,6 +152,7 @@ func (c *checker) param(f field, path string) *Param {
 	}
 	c.present(n, path, "required", "boolean")
 	c.present(n, path, "default", p.Type.String())
+	c.present(n, path, "hidden", "boolean")
 	p.Required = c.flag(n, path, "required", false)
 	if d := n.get("default"); d != nil && d.kind != wire.Null {
 		raw := clean.EscapeHidden(d.JSON(nil))
@@ -160,7 +162,7 @@ func (c *checker) param(f field, path string) *Param {
 			if p.Fallback = raw; d.kind == wire.String && d.text != "" && isSecretKey(f.key) {
 				c.mind(SchemaEmbeddedCredential, path+".default", "a parameter of this name is for a secret; the file must not hold its value", d.line)
 			}
-			if p.Required {
+			if p.Required && !c.flag(n, path, "hidden", false) {
 				c.warn(SchemaInvalidValue, path+".default", "default of a required parameter is never used", d.line)
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -18,6 +20,12 @@ import (
 // Parse checks and compiles one adapter file. file is the file name that the problems
 // name. The adapter is nil if one of the problems is an error.
 func Parse(file string, data []byte, opt *Options) (a *Adapter, problems []Problem) {
+	a, _, problems = ParseDecoded(file, data, opt)
+	return a, problems
+}
+
+// ParseDecoded is [Parse] for a caller that needs the front matter as YAML, too. doc is its first value.
+func ParseDecoded(file string, data []byte, opt *Options) (a *Adapter, doc *yaml.Node, problems []Problem) {
 	defer func() {
 		if p := recover(); p != nil {
 			a, problems = nil, []Problem{{Message: "file cannot be parsed: internal error", Code: SchemaParseError, Severity: Error, File: file}}
@@ -28,25 +36,25 @@ func Parse(file string, data []byte, opt *Options) (a *Adapter, problems []Probl
 	if err != nil {
 		c.wrong(SchemaParseError, "", err.Error(), "", nil, 1)
 		c.problems[0].Received = ""
-		return nil, c.problems
+		return nil, nil, c.problems
 	}
-	root, err := parseYAML(front)
+	doc, root, err := parseYAML(front)
 	if err != nil {
 		p := c.add(Error, SchemaParseError, "", err.Error(), 0)
 		var y *YAMLError
 		if errors.As(err, &y) {
 			p.Line = y.Line
 		}
-		return nil, c.problems
+		return nil, nil, c.problems
 	}
 	a = c.adapter(root)
 	slices.SortStableFunc(c.problems, func(p, q Problem) int { return p.Line - q.Line })
 	if HasError(c.problems) {
-		return nil, c.problems
+		return nil, nil, c.problems
 	}
 	a.Documentation = string(body)
 	a.Digest = sha256.Sum256(data)
-	return a, c.problems
+	return a, doc, c.problems
 }
 
 // splitFrontMatter splits an adapter file into its YAML and the documentation after it. Both

@@ -96,19 +96,20 @@ func DecodeYAML(data []byte) (doc *yaml.Node, more func() bool, err error) {
 }
 
 // parseYAML reads the YAML of an adapter file, which begins on line 2. The errors are *YAMLError.
-func parseYAML(front []byte) (*node, error) {
+func parseYAML(front []byte) (*yaml.Node, *node, error) {
 	doc, more, err := DecodeYAML(front)
 	var e *YAMLError
 	switch {
 	case errors.As(err, &e):
-		return nil, &YAMLError{max(e.Line, 1) + 1, e.Message}
+		return nil, nil, &YAMLError{max(e.Line, 1) + 1, e.Message}
 	case err != nil:
-		return nil, &YAMLError{2, "front matter is empty"}
+		return nil, nil, &YAMLError{2, "front matter is empty"}
 	case more():
-		return nil, &YAMLError{2, "front matter must be a single YAML document"}
+		return nil, nil, &YAMLError{2, "front matter must be a single YAML document"}
 	}
 	b := treeBuilder{}
-	return b.build(doc, 1)
+	root, err := b.build(doc, 1)
+	return doc, root, err
 }
 
 // treeBuilder converts the YAML library's nodes to nodes and counts them.

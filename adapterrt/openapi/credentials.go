@@ -112,7 +112,7 @@ type found struct {
 // credentials returns the parameters of operations that are credentials, the likeliest to be the API's usual one first.
 func (d *Document) credentials(ops []*rawOperation) (out []*found) {
 	declared := map[slot]bool{}
-	if all := d.securitySchemes(); all.is(wire.Object) {
+	if all := d.schemes(); all.is(wire.Object) {
 		for _, s := range all.kids {
 			if s, _ = d.follow(s); s.str("type") == "apiKey" {
 				declared[slotOf(s.str("in"), s.str("name"))] = true
@@ -197,7 +197,7 @@ func (d *Document) withParameters(name string, ops []*rawOperation, a auth) auth
 		a = made
 		a.fewer = 2*first.count < len(ops)
 		a.note("the credential is described as the "+first.in+" parameter "+short(first.name), "check the auth block")
-		if d.securitySchemes() == nil { // else it says what is not supported, or is not used
+		if d.schemes() == nil { // else it says what is not supported, or is not used
 			said = nil
 		}
 		a.findings = append(said, a.findings...)

@@ -131,11 +131,7 @@ func (d *Document) again(a *file.Adapter, o origin, insecure []string) (*File, *
 		return nil, nil, errors.New("the document has none of the operations that were selected")
 	}
 	f := in.Files[0]
-	now, problems := file.Parse("", []byte(f.front), &file.Options{InsecureHosts: insecure})
-	if now == nil {
-		return nil, nil, fmt.Errorf("the document cannot be imported: %s", problems[0].Message)
-	}
-	return f, now, nil
+	return f, f.Adapter, nil
 }
 
 // comparison collects changes.
@@ -156,6 +152,16 @@ func (c *comparison) add(kind string, breaking bool, format string, args ...any)
 func visible(op *file.Operation) (out []*file.Param) {
 	for _, p := range op.Params {
 		if !p.Hidden && p.Place != file.InRuntime {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// sent returns the parameters that requests have: those that callers set, and those that the file fixes.
+func sent(op *file.Operation) (out []*file.Param) {
+	for _, p := range op.Params {
+		if p.Place != file.InRuntime && (!p.Hidden || p.Fallback != nil) {
 			out = append(out, p)
 		}
 	}
@@ -189,7 +195,7 @@ func (c *comparison) compare(was, now *file.Operation) {
 	if now == nil {
 		return
 	}
-	for _, p := range visible(was) {
+	for _, p := range sent(was) {
 		q := partner(p, now, was)
 		if q == nil {
 			i := slices.IndexFunc(now.Params, func(o *file.Param) bool {
@@ -203,10 +209,12 @@ func (c *comparison) compare(was, now *file.Operation) {
 			c.add("gone", true, "parameter %s is gone", p.Name)
 			continue
 		}
-		if q.Hidden { // the pages of the two differ
+		if q.Hidden && q.Fallback == nil { // the pages of the two differ
 			continue
 		}
-		c.required("parameter "+p.Name, p.Required, q.Required)
+		if !p.Hidden {
+			c.required("parameter "+p.Name, p.Required, q.Required)
+		}
 		if p.Style != q.Style && !(p.Style.Separates() && q.Style.Separates()) && (p.Place == file.InQuery || p.Place == file.InBody && p.Type != file.TypeString) {
 			c.add("narrowed", true, "parameter %s is written in another style", p.Name)
 		}

@@ -11,7 +11,9 @@
 // an operation (operation.go) of it, and naming.go names it: parameters.go its parameters, body.go its request body,
 // answer.go its answers, pages.go its pages, fields.go the part of its answers that is shown,
 // judge.go its category and its danger. schema.go merges the keywords of a schema, and
-// definition.go makes the definition of a parameter of them. write.go writes operations as YAML.
+// definition.go makes the definition of a parameter of them. choices.go carries out what a person has decided about parameters
+// and names, and auth.go about credentials; mcp.go reads what the document says to programs that make tools of it.
+// write.go writes operations as YAML.
 //
 // Documents are not trusted. Their size, number of values, depth, and the work that
 // references and allOf make are limited, and no text of them reaches a file with characters

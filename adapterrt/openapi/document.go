@@ -26,7 +26,8 @@ type Document struct {
 	memory   memory
 	kin      *family
 	mappings map[*node]map[*node][]string // of discriminators
-	notes    []string                     // what is odd in the document as a whole
+	said     map[saying]bool
+	notes    []string // what is odd in the document as a whole
 	left     map[string]int
 	lost     []Finding // paths that cannot be read
 	circles  *circles  // of schemas; nil until asked for
@@ -46,6 +47,7 @@ type rawOperation struct {
 	description string
 	tags        []string
 	deprecated  bool
+	advice      advice // for programs that make tools of it
 	params      []*rawParam
 	body        *rawBody
 	answers     []*rawAnswer

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -22,7 +23,7 @@ type front struct {
 // parseFront reads the front matter of an adapter file that is known to be valid.
 func parseFront(data []byte) (*front, error) {
 	if len(data) > file.MaxFile {
-		return nil, errors.New("the file is larger than 1 MiB")
+		return nil, fmt.Errorf("the file is larger than %d bytes: divide its operations among several files", file.MaxFile)
 	}
 	f := &front{lines: strings.SplitAfter(string(data), "\n")}
 	for i, l := range f.lines {
@@ -182,13 +183,8 @@ func (f *front) origin() (o origin) {
 	o = origin{there: true, digest: n.str("sha256"), baseURL: n.str("base_url")}
 	o.options = Options{
 		Include: s.strs("include"), Exclude: s.strs("exclude"), Split: Split(s.str("split")), group: s.str("group"),
-		Server: s.word("server"), Deprecated: s.flag("deprecated"), Fields: s.flag("fields"),
-	}
-	if v := s.get("server_vars"); v.is(wire.Object) {
-		o.options.ServerVars = map[string]string{}
-		for i, key := range v.keys {
-			o.options.ServerVars[key] = v.kids[i].text
-		}
+		Server: s.word("server"), ServerVars: s.get("server_vars").words(), Deprecated: s.flag("deprecated"), Fields: s.flag("fields"),
+		Omit: s.strs("omit_params"), Set: s.get("set_params").words(), Auth: s.str("auth"), Names: Names(s.str("names")), recorded: true,
 	}
 	o.operations = map[string]recorded{}
 	if ops := n.get("operations"); ops.is(wire.Object) {
@@ -198,4 +194,16 @@ func (f *front) origin() (o origin) {
 		}
 	}
 	return o
+}
+
+// words returns the members of an object as texts, or nil if there are none.
+func (n *node) words() map[string]string {
+	if !n.is(wire.Object) {
+		return nil
+	}
+	out := map[string]string{}
+	for i, key := range n.keys {
+		out[key] = n.kids[i].text
+	}
+	return out
 }

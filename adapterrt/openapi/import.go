@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
@@ -28,7 +30,9 @@ type File struct {
 	Operations int
 	Drafts     []Draft
 	Findings   []Finding
+	Adapter    *file.Adapter // the file as it was read
 
+	split  Split  // by which it was made
 	url    string // base_url
 	front  string
 	source string // the block x-source, in front
@@ -38,6 +42,29 @@ type File struct {
 
 // FileName returns the name of the file.
 func (f *File) FileName() string { return f.Name + "-adapter.md" }
+
+// maxOperations is the largest number of operations of an adapter file.
+const maxOperations = 2000
+
+// TooLarge returns an error if the file has more bytes than adapter files may have.
+func (f *File) TooLarge(size int) error {
+	if size <= file.MaxFile {
+		return nil
+	}
+	return fmt.Errorf("%s would have %d bytes, the limit is %d: %s", f.FileName(), size, file.MaxFile, f.smaller())
+}
+
+// smaller says how an import has fewer operations in a file.
+func (f *File) smaller() string {
+	ways := "--split tag or --split path"
+	switch f.split {
+	case SplitTag:
+		ways = "--split path"
+	case SplitPath:
+		ways = "--split tag"
+	}
+	return "select fewer operations with --include, or use " + ways
+}
 
 // TooMany says that more operations are selected than are wanted.
 type TooMany struct {
@@ -108,6 +135,15 @@ func (d *Document) Import(o Options) (*Import, error) {
 			return nil, errors.New("all operations that are selected are deprecated: import them with --deprecated")
 		}
 	}
+	ops = slices.DeleteFunc(ops, func(op *rawOperation) bool {
+		if op.advice.disabled {
+			left["operation, which x-mcp leaves out"]++
+		}
+		return op.advice.disabled
+	})
+	if len(ops) == 0 {
+		return nil, errors.New("x-mcp in the document leaves out all operations that are selected")
+	}
 	if opt.Most > 0 && len(ops) > opt.Most {
 		return nil, tooMany(ops, opt.Most)
 	}
@@ -116,13 +152,19 @@ func (d *Document) Import(o Options) (*Import, error) {
 		return nil, err
 	}
 	d.steps = 0
+	t.choices = opt.choices()
 	out := &Import{Selected: len(ops) + len(d.lost), Dropped: len(d.lost), Findings: slices.Clone(d.lost), Left: left}
 	for _, g := range groups(opt, ops) {
 		if opt.group != "" && g.key != opt.group {
 			continue
 		}
 		at := *t
-		at.auth = d.withParameters(opt.Name, g.ops, d.auth(opt.Name, g.ops)) // what the operations of this file need
+		if at.auth, err = d.chosenAuth(opt, g.ops); err != nil { // what the operations of this file need
+			return nil, err
+		}
+		if opt.Auth == "" {
+			at.auth = d.withParameters(opt.Name, g.ops, at.auth)
+		}
 		at.sign()
 		f, dropped, err := d.file(opt, g, &at)
 		if err != nil {
@@ -136,6 +178,9 @@ func (d *Document) Import(o Options) (*Import, error) {
 	}
 	if d.limit != nil {
 		return nil, d.limit
+	}
+	if err := t.choices.check(); err != nil {
+		return nil, err
 	}
 	whole := func(x Finding) Finding { // about the whole document: the first file reports it
 		if len(out.Files) > 0 {
@@ -237,18 +282,26 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 	}
 	nameAll(ops, g.tag)
 	tagAll(ops)
+	nameTools(ops, opt.Names)
 	for round := 0; ; round++ {
 		f = d.write(opt, g, t, ops)
 		if len(ops) == 0 {
 			f.Findings = append(f.Findings, gone...)
 			return f, dropped, nil
 		}
-		a, problems := file.Parse("", []byte(f.front), &file.Options{InsecureHosts: opt.InsecureHosts})
+		if f.Operations > maxOperations {
+			return nil, 0, fmt.Errorf("%s would have %d operations, the limit is %d: %s", f.FileName(), f.Operations, maxOperations, f.smaller())
+		}
+		if err := f.TooLarge(len(f.front)); err != nil {
+			return nil, 0, err
+		}
+		a, doc, problems := file.ParseDecoded("", []byte(f.front), &file.Options{InsecureHosts: opt.InsecureHosts})
 		if a != nil {
-			if err := f.finish(d, opt, g, t, a, gone); err != nil {
+			f.Adapter = a
+			if err := f.finish(d, opt, g, t, doc, gone); err != nil {
 				return nil, 0, err
 			}
-			return f, dropped, nil
+			return f, dropped, f.TooLarge(len(f.front))
 		}
 		bad := map[*operation]string{}
 		for _, p := range problems {
@@ -261,6 +314,9 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 			op := f.operationAt(p.Path)
 			if op == nil || round == maxRounds {
 				return nil, 0, fmt.Errorf("the adapter would not be valid: %s: %s: want %s", p.Path, p.Message, p.Expected)
+			}
+			if err := op.misfit(p.Path, p.Message); err != nil {
+				return nil, 0, err
 			}
 			if bad[op] == "" {
 				bad[op] = p.Message
@@ -305,7 +361,7 @@ func (f *File) operationAt(path string) *operation {
 
 // write writes the front matter.
 func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *File {
-	f := &File{Name: g.name, Operations: len(ops), ops: ops, url: t.url}
+	f := &File{Name: g.name, Operations: len(ops), ops: ops, url: t.url, split: opt.Split}
 	y := &writer{}
 	y.line(0, "---")
 	y.line(0, "name: %s", g.name)
@@ -454,15 +510,17 @@ func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) s
 		s.quoted("group", g.key)
 	}
 	s.quoted("server", opt.Server)
-	if len(opt.ServerVars) > 0 {
-		var vars pairs
-		for _, k := range slices.Sorted(maps.Keys(opt.ServerVars)) {
-			vars.add(scalar(k), quote(opt.ServerVars[k]))
-		}
-		s.add("server_vars", flowMap(vars))
-	}
+	s.words("server_vars", opt.ServerVars)
 	s.flag("deprecated", opt.Deprecated)
 	s.flag("fields", opt.Fields)
+	if len(opt.Omit) > 0 {
+		s.add("omit_params", flowList(opt.Omit, quote))
+	}
+	s.words("set_params", opt.Set)
+	s.quoted("auth", opt.Auth)
+	if opt.Names != NamesSnake {
+		s.text("names", string(opt.Names))
+	}
 	if s != nil {
 		y.line(2, "selection: %s", flowMap(s))
 	}
@@ -475,25 +533,28 @@ func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) s
 	return y.String()
 }
 
-// finish makes the drafts of a file that is valid, and its findings. gone are those of
+// finish makes the drafts of a file that is valid, and its findings. doc is its front matter. gone are the findings of
 // operations that are not in it.
-func (f *File) finish(d *Document, opt *Options, g *group, t *target, a *file.Adapter, gone []Finding) error {
-	front, err := parseFront([]byte(f.front))
+func (f *File) finish(d *Document, opt *Options, g *group, t *target, doc *yaml.Node, gone []Finding) error {
+	count := 0
+	front, err := (&builder{name: "the adapter file", count: &count}).tree(doc)
 	if err != nil {
 		return err
 	}
-	for _, e := range front.operations() {
-		for _, op := range f.ops {
-			if op.name == e.name {
-				op.hash = hash(e.node)
-			}
+	written := map[string]*node{}
+	for _, category := range categories {
+		for _, n := range front.get("operations").list(category) {
+			written[n.str("name")] = n
 		}
+	}
+	for _, op := range f.ops {
+		op.hash = hash(written[op.name])
 	}
 	f.source = d.source(opt, g, t, f.ops)
 	f.front = strings.TrimSuffix(f.front, "---\n") + f.source + "---\n"
 	f.Findings = append(f.Findings, gone...)
 	for _, op := range f.ops {
-		compiled := a.Index[op.name]
+		compiled := f.Adapter.Index[op.name]
 		for _, x := range op.findings {
 			x.Operation = op.name
 			if x.Place == "" {

@@ -39,7 +39,7 @@ func (d *Document) mapOperation(raw *rawOperation, base *target) *operation {
 
 func (m *mapper) all() {
 	raw, op := m.raw, m.op
-	op.name = raw.nameOf()
+	op.name = raw.named()
 	op.findings = slices.Clone(raw.lost)
 	if raw.unread != nil {
 		m.drop("its body cannot be read: "+raw.unread.Error(), "")
@@ -51,7 +51,7 @@ func (m *mapper) all() {
 		m.find(Guessed, g, "check it")
 	}
 	words := strings.ReplaceAll(op.name, "_", " ")
-	op.description = cmp.Or(m.doc.prose(raw.summary, operationText), m.doc.prose(raw.description, operationText), strings.ToUpper(words[:1])+words[1:])
+	op.description = cmp.Or(m.doc.prose(raw.advice.description, operationText), m.doc.prose(raw.summary, operationText), m.doc.prose(raw.description, operationText), strings.ToUpper(words[:1])+words[1:])
 	op.anonymous = m.base.auth.kind != "none" && (raw.anonymous() || m.base.isWithout(raw))
 	if of := m.base.auth.scopesOf; of != nil && !op.anonymous {
 		op.scopes = slices.DeleteFunc(of(raw), func(s string) bool { return !isPrintable(s) })
@@ -66,6 +66,7 @@ func (m *mapper) all() {
 	}
 	m.declaredType()
 	if !op.dropped {
+		m.choose()
 		m.answer()
 		m.pages()
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 // snake writes a name in snake_case. Characters other than ASCII letters and digits separate
@@ -70,6 +72,26 @@ func AdapterName(title string) string {
 }
 
 const maxOperationName = 64
+
+// operationName returns the advice's name for an operation as adapters write it, or "".
+func (a *advice) operationName() string {
+	if file.IsSnake(a.name) {
+		return a.name
+	}
+	name := snake(a.name)
+	if !file.IsSnake(name) {
+		return ""
+	}
+	return name
+}
+
+// named returns the name that the document gives to the operation's tool, or else nameOf.
+func (op *rawOperation) named() string {
+	if name := op.advice.operationName(); name != "" {
+		return name
+	}
+	return op.nameOf()
+}
 
 // nameOf returns the name of an operation before it is shortened and clashes are resolved. It drops the parts of
 // an operationId that generators add.

@@ -25,7 +25,7 @@ func nameAll(ops []*operation, tag string) {
 	count := map[string]int{}
 	untagged := func(op *operation) string {
 		rest, ok := strings.CutPrefix(op.name, snake(tag)+"_")
-		if tag == "" || !ok || !strings.Contains(rest, "_") || rest[0] < 'a' || rest[0] > 'z' {
+		if tag == "" || !ok || op.raw.advice.operationName() != "" || !strings.Contains(rest, "_") || rest[0] < 'a' || rest[0] > 'z' {
 			return op.name
 		}
 		return rest

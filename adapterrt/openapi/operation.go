@@ -11,6 +11,7 @@ import (
 type operation struct {
 	raw         *rawOperation
 	name        string
+	tool        string // tool_name; "" for none
 	category    string
 	mapsTo      string
 	baseURL     string // if it is not that of the file
@@ -41,7 +42,9 @@ type param struct {
 	fileType string // of a file
 	spread   bool   // its members are sent in its place
 	required bool
-	needed   bool // by examples
+	needed   bool   // by examples
+	fixed    *node  // the value that is sent; nil if calls set it
+	choice   string // NAME=VALUE, as messages show it
 	*definition
 }
 

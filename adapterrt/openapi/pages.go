@@ -48,23 +48,23 @@ const (
 // alone says nothing: an offset may be a token, and what is after a date is a filter.
 func (m *mapper) position(p *param, named position) position {
 	told := m.told(p)
-	hidden := opaque().MatchString(told)
+	hidden := m.doc.says(opaque(), told)
 	switch {
-	case p.format == "date" || p.format == "date-time" || p.enum != nil || named == token && p.name == "after" && !hidden && dates().MatchString(told):
+	case p.format == "date" || p.format == "date-time" || p.enum != nil || named == token && p.name == "after" && !hidden && m.doc.says(dates(), told):
 		return noPosition
 	case named == token:
 		return token
 	case hidden && p.typ == "string":
 		return token
-	case hidden && !counting().MatchString(told):
+	case hidden && !m.doc.says(counting(), told):
 		return unclear
 	case p.typ != "string":
 		return numeric
 	case p.format != "":
 		return noPosition
-	case dates().MatchString(told) && !counting().MatchString(told):
+	case m.doc.says(dates(), told) && !m.doc.says(counting(), told):
 		return noPosition
-	case isWhole(p.fallback) || slices.ContainsFunc(p.examples, func(n *node) bool { return isWhole(n.text) }) || counting().MatchString(told):
+	case isWhole(p.fallback) || slices.ContainsFunc(p.examples, func(n *node) bool { return isWhole(n.text) }) || m.doc.says(counting(), told):
 		return numeric
 	}
 	return unclear
@@ -189,13 +189,13 @@ func (m *mapper) pages() {
 // isSize reports whether a parameter is a number of items: some documents have all parameters as texts.
 func (m *mapper) isSize(p *param) bool {
 	return p.typ == "integer" || p.typ == "number" ||
-		p.typ == "string" && p.format == "" && p.enum == nil && (isWhole(p.fallback) || counting().MatchString(m.told(p)) || slices.ContainsFunc(p.examples, func(n *node) bool { return isWhole(n.text) }))
+		p.typ == "string" && p.format == "" && p.enum == nil && (isWhole(p.fallback) || m.doc.says(counting(), m.told(p)) || slices.ContainsFunc(p.examples, func(n *node) bool { return isWhole(n.text) }))
 }
 
 // fromZero reports whether an offset counts items, the first of which is 0.
 func (m *mapper) fromZero(p *param) bool {
 	told := m.told(p)
-	return p.min != "1" && p.fallback != "1" && !pageOf().MatchString(told) && !fromOne().MatchString(told)
+	return p.min != "1" && p.fallback != "1" && !m.doc.says(pageOf(), told) && !m.doc.says(fromOne(), told)
 }
 
 // limits takes over the default and the largest size of pages.
@@ -221,7 +221,7 @@ func (m *mapper) parameterOf(names []string, fits func(p *param) bool) *param {
 	}
 	for _, name := range names {
 		for i, p := range m.op.params {
-			if p.in == "query" && (p.typ == "string" || p.typ == "integer" || p.typ == "number") && called[i] == name && fits(p) {
+			if p.in == "query" && p.fixed == nil && (p.typ == "string" || p.typ == "integer" || p.typ == "number") && called[i] == name && fits(p) {
 				return p
 			}
 		}
@@ -339,7 +339,7 @@ func (m *mapper) goesOn(e member, weak, text bool, name string) bool {
 	switch {
 	case t.format == "uri" || t.format == "url" || t.format == "uri-reference" || !slices.Contains(t.types, "string") && (text || !slices.Contains(t.types, "integer")):
 		return false
-	case address().MatchString(t.description) && !opaque().MatchString(t.description):
+	case m.doc.says(address(), t.description) && !m.doc.says(opaque(), t.description):
 		return false
 	}
 	for _, x := range t.examples {
@@ -351,7 +351,7 @@ func (m *mapper) goesOn(e member, weak, text bool, name string) bool {
 		return true
 	}
 	if strings.HasPrefix(name, "next") {
-		return strings.HasSuffix(name, "token") || strings.HasSuffix(name, "cursor") || opaque().MatchString(t.description) || !slices.Contains(t.types, "string") && !text
+		return strings.HasSuffix(name, "token") || strings.HasSuffix(name, "cursor") || m.doc.says(opaque(), t.description) || !slices.Contains(t.types, "string") && !text
 	}
-	return onwards().MatchString(t.description)
+	return m.doc.says(onwards(), t.description)
 }

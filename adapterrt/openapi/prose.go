@@ -75,6 +75,30 @@ func (d *Document) prose(s string, limit int) string {
 	return t
 }
 
+// saying is a question about a text of the document: does a pattern match it?
+type saying struct {
+	pattern *regexp.Regexp
+	text    string
+}
+
+// maxSayings is how many answers about texts are remembered; then all are forgotten.
+const maxSayings = 10_000
+
+// says reports whether a pattern matches a text, remembered: many parameters have the same description.
+func (d *Document) says(p *regexp.Regexp, text string) bool {
+	key := saying{p, text}
+	match, there := d.said[key]
+	if there {
+		return match
+	}
+	if d.said == nil || len(d.said) > maxSayings {
+		d.said = map[saying]bool{}
+	}
+	match = p.MatchString(text)
+	d.said[key] = match
+	return match
+}
+
 // prose returns the first sentences of a description, without the marks of Markdown and HTML,
 // on one line and at most limit characters long.
 func prose(s string, limit int) string {

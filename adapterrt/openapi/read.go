@@ -165,6 +165,7 @@ func (d *Document) operation(method, path string, item, n *node) *rawOperation {
 	op := &rawOperation{
 		node: n, method: method, path: path, id: n.str("operationId"), deprecated: n.flag("deprecated"),
 		summary: n.str("summary"), description: n.str("description"), tags: n.strs("tags"),
+		advice: d.advice(item, n),
 	}
 	if op.security = n.get("security"); op.security == nil {
 		op.security = d.root.get("security")

@@ -28,7 +28,7 @@ func (d *Document) draft(op *operation, compiled *file.Operation) (*Draft, strin
 	o := wire.Members(nil)
 	any := false
 	for _, p := range op.params {
-		if !p.required && !p.needed {
+		if !p.required && !p.needed { // those that are hidden are neither
 			continue
 		}
 		i, ok := compiled.Param([]byte(p.name))

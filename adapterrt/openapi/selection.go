@@ -1,10 +1,14 @@
 package openapi
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 )
 
 // Split says into how many files an API is imported.
@@ -15,6 +19,15 @@ const (
 	SplitNone Split = "none"
 	SplitTag  Split = "tag"  // a file for each tag
 	SplitPath Split = "path" // a file for each first part of paths
+)
+
+// Names says how operations are called.
+type Names string
+
+// The names.
+const (
+	NamesSnake Names = "snake_case"
+	NamesID    Names = "operationId" // tools for one operation have the names of the document
 )
 
 // Options say what is imported, and how.
@@ -29,9 +42,72 @@ type Options struct {
 	Deprecated bool // include what is deprecated
 	Fields     bool // propose default_fields
 
-	again         bool     // the options are those of an earlier import, of another version of the document
+	again bool              // the options are those of an earlier import, of another version of the document
+	Omit  []string          // parameters that are left out: NAME, or OPERATION.NAME
+	Set   map[string]string // parameters that are hidden, and sent with this value
+	Auth  string            // "" for what the document says; otherwise see chosenAuth
+	Names Names             // "" for NamesSnake
+
+	recorded bool // x-source has them
+
 	group         string   // only the operations of this group of Split, in one file
 	InsecureHosts []string // host names that may be called over http
+}
+
+// choices are what a person has decided about parameters, and what came of it.
+type choices struct {
+	omit     []string
+	set      map[string]string
+	recorded bool // an earlier import recorded them, and the document may have changed since
+	known    map[string]bool
+	used     map[string]bool
+	wrong    []error
+}
+
+// choices returns the decisions of o, of which nothing has been used yet.
+func (o *Options) choices() *choices {
+	return &choices{omit: o.Omit, set: o.Set, recorded: o.recorded, known: map[string]bool{}, used: map[string]bool{}}
+}
+
+// flag returns how messages call a decision.
+func (c *choices) flag(flag, name string) string {
+	if c.recorded {
+		return map[string]string{"--omit-param": "omit_params", "--set-param": "set_params"}[flag] + " in x-source: " + short(name)
+	}
+	return flag + " " + short(name)
+}
+
+// fail notes a reason why the decisions cannot be carried out.
+func (c *choices) fail(err error) {
+	if len(c.wrong) < maxFindings {
+		c.wrong = append(c.wrong, err)
+	}
+}
+
+// check returns an error if a decision is about a parameter that no operation has, or cannot be carried out. A document may lose
+// a parameter, so that decisions of an earlier import may be about none.
+func (c *choices) check() error {
+	if c.recorded {
+		return cmp.Or(c.wrong...)
+	}
+	names := slices.Sorted(maps.Keys(c.known))
+	unknown := func(flag, name string) {
+		if c.used[name] {
+			return
+		}
+		meant := ""
+		if list := near.Names(name, names, 3); len(list) > 0 {
+			meant = "; did you mean " + strings.Join(list, " or ") + "?"
+		}
+		c.fail(fmt.Errorf("%s: no operation has this parameter%s", c.flag(flag, name), meant))
+	}
+	for _, name := range c.omit {
+		unknown("--omit-param", name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.set)) {
+		unknown("--set-param", name)
+	}
+	return cmp.Or(c.wrong...)
 }
 
 // selector is one --include or --exclude.
@@ -40,15 +116,15 @@ type selector struct {
 	pattern *regexp.Regexp
 }
 
-var selectorKinds = []string{"tag", "path", "id", "method", "op"}
+var selectorKinds = []string{"tag", "path", "id", "method", "op", "scope"}
 
 // parseSelectors compiles selectors such as tag:issues, path:/repos/**, id:issues/*,
-// method:GET and op:get_*. In a path, * does not match a slash, and ** does.
+// method:GET, op:get_* and scope:read. In a path, * does not match a slash, and ** does.
 func parseSelectors(list []string) (out []selector, err error) {
 	for _, s := range list {
 		kind, glob, ok := strings.Cut(s, ":")
 		if !ok || !slices.Contains(selectorKinds, kind) || glob == "" || len(glob) > 1000 {
-			return nil, fmt.Errorf("selector %s: want tag:NAME, path:/GLOB, id:GLOB, method:NAME or op:GLOB", quoted(s))
+			return nil, fmt.Errorf("selector %s: want tag:NAME, path:/GLOB, id:GLOB, method:NAME, op:GLOB or scope:NAME", quoted(s))
 		}
 		var b strings.Builder
 		b.WriteString("^(?s:")
@@ -84,6 +160,8 @@ func (s selector) matches(op *rawOperation) bool {
 	switch s.kind {
 	case "tag":
 		return slices.ContainsFunc(op.tags, s.pattern.MatchString)
+	case "scope":
+		return slices.ContainsFunc(op.advice.scopes, s.pattern.MatchString)
 	case "path":
 		return s.pattern.MatchString(op.path)
 	case "id":
@@ -91,7 +169,7 @@ func (s selector) matches(op *rawOperation) bool {
 	case "method":
 		return s.pattern.MatchString(op.method)
 	}
-	return s.pattern.MatchString(op.nameOf())
+	return s.pattern.MatchString(op.named())
 }
 
 // selected returns the operations that one of the includes matches, or all without includes,

@@ -19,7 +19,8 @@ type target struct {
 	vars map[string]string
 	auth auth
 
-	given bool // by a person, as a URL
+	choices *choices
+	given   bool // by a person, as a URL
 }
 
 // slot is a place in a request: query api_key, header X-Api-Key, cookie session.
@@ -176,12 +177,25 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 		return none
 	}
 	c := slices.MinFunc(choices, func(a, b choice) int { return a.rank - b.rank })
-	slices.SortStableFunc(c.auths, func(a, b auth) int { return isOAuth(b) - isOAuth(a) }) // it must be the first
-	a := c.auths[0]
-	for _, b := range c.auths[1:] {
+	a, alike := joined(c.auths)
+	if alike {
+		a.note("two credentials in one place, or two of OAuth", "check the auth block")
+	}
+	if len(count) > 1 {
+		a.note(others, where)
+	}
+	return a
+}
+
+// joined makes one auth block of credentials that are sent together. alike says that some are left out, because others are sent
+// in their places.
+func joined(list []auth) (a auth, alike bool) {
+	slices.SortStableFunc(list, func(a, b auth) int { return isOAuth(b) - isOAuth(a) }) // it must be the first
+	a = list[0]
+	for _, b := range list[1:] {
 		t := target{auth: a}
 		if isOAuth(b) > 0 || t.sets(b.header, b.query, b.cookie) {
-			a.note("two credentials in one place, or two of OAuth", "check the auth block")
+			alike = true
 			continue
 		}
 		if b.kind == a.kind {
@@ -189,10 +203,7 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 		}
 		a.also = append(a.also, b)
 	}
-	if len(count) > 1 {
-		a.note(others, where)
-	}
-	return a
+	return a, alike
 }
 
 // scopesOf returns the scopes that an operation needs, of those that the login asks for.
@@ -239,17 +250,25 @@ func (a *auth) note(what, do string) {
 	a.findings = append(a.findings, Finding{Class: Guessed, What: what, Do: do})
 }
 
-func (d *Document) securitySchemes() *node {
+// schemes returns the document's security schemes by name.
+func (d *Document) schemes() *node {
+	s := d.root.get("components").get("securitySchemes")
 	if d.swagger {
-		return d.root.get("securityDefinitions")
+		s = d.root.get("securityDefinitions")
 	}
-	return d.root.get("components").get("securitySchemes")
+	s, _ = d.follow(s)
+	return s
 }
 
 // scheme makes the auth block of one security scheme. rank is the order in which
 // alternatives are preferred.
 func (d *Document) scheme(name, key string, scopes []string) (a auth, rank int, err error) {
-	s, _ := d.follow(d.securitySchemes().get(key))
+	s, _ := d.follow(d.schemes().get(key))
+	return d.schemeOf(name, key, s, scopes)
+}
+
+// schemeOf is scheme for a scheme that is read already.
+func (d *Document) schemeOf(name, key string, s *node, scopes []string) (a auth, rank int, err error) {
 	switch kind := s.str("type"); kind {
 	case "http":
 		switch scheme := strings.ToLower(s.str("scheme")); scheme {

@@ -124,7 +124,7 @@ func (m *merge) run() {
 	mine := m.front.operations()
 	taken := map[string]bool{}
 	for _, e := range mine {
-		taken[e.name] = true
+		taken[e.name], taken[e.node.str("tool_name")] = true, true
 	}
 	done := map[*operation]bool{}
 	for _, e := range mine {
@@ -169,6 +169,10 @@ func (m *merge) run() {
 			named.name = op.otherName(taken)
 		}
 		named.name = operationName(taken, named.name)
+		if taken[named.tool] {
+			named.tool = ""
+		}
+		taken[named.tool] = true
 		m.added[op.category] = append(m.added[op.category], rendered(&named))
 		m.out.Changed = append(m.out.Changed, named.name)
 		m.draft(op, named.name)
@@ -302,21 +306,6 @@ func (y *writer) tree(indent int, lead string, n *node) {
 		y.WriteString(start + scalar(key) + ":\n")
 		y.tree(indent+len(lead)+2, "", v)
 	}
-}
-
-// flowOf writes a value on one line.
-func flowOf(n *node) string {
-	switch n.kind {
-	case wire.Object:
-		var all pairs
-		for i, key := range n.keys {
-			all.add(scalar(key), flowOf(n.kids[i]))
-		}
-		return flowMap(all)
-	case wire.Array:
-		return flowList(n.kids, flowOf)
-	}
-	return value(n)
 }
 
 // write makes the new text of the file.

@@ -167,12 +167,19 @@ func (p *param) extra(op *operation) (out pairs) {
 	if p.fileType != "" {
 		out.add("file", "{type: "+quote(p.fileType)+"}")
 	}
+	if p.fixed != nil {
+		out.add("hidden", "true")
+		out.add("default", flowOf(p.fixed))
+	}
 	return out
 }
 
 // operation writes one operation.
 func (y *writer) operation(op *operation, s *shared) {
 	y.line(4, "- name: %s", op.name)
+	if op.tool != "" {
+		y.line(6, "tool_name: %s", scalar(op.tool))
+	}
 	y.line(6, "maps_to: %s", quote(op.mapsTo))
 	if op.baseURL != "" {
 		y.line(6, "base_url: %s", quote(op.baseURL))

@@ -2,6 +2,8 @@ package openapi
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -11,7 +13,7 @@ import (
 const lineWidth = 150
 
 // quote writes a text in double quotes, as YAML and JSON have them.
-func quote(s string) string { return string(wire.AppendQuoted(nil, s)) }
+func quote(s string) string { return string(wire.AppendQuoted(make([]byte, 0, len(s)+2), s)) }
 
 // scalar writes a text without quotes if YAML reads it as the same text.
 func scalar(s string) string {
@@ -65,6 +67,16 @@ func (p *pairs) list(key string, values []string) {
 	}
 }
 
+func (p *pairs) words(key string, values map[string]string) {
+	var all pairs
+	for _, k := range slices.Sorted(maps.Keys(values)) {
+		all.add(scalar(k), quote(values[k]))
+	}
+	if all != nil {
+		p.add(key, flowMap(all))
+	}
+}
+
 func flowMap(all []pair) string {
 	parts := make([]string, len(all))
 	for i, p := range all {
@@ -79,6 +91,21 @@ func flowList[T any](list []T, write func(T) string) string {
 		parts[i] = write(v)
 	}
 	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// flowOf writes a value on one line.
+func flowOf(n *node) string {
+	switch n.kind {
+	case wire.Object:
+		var all pairs
+		for i, key := range n.keys {
+			all.add(scalar(key), flowOf(n.kids[i]))
+		}
+		return flowMap(all)
+	case wire.Array:
+		return flowList(n.kids, flowOf)
+	}
+	return value(n)
 }
 
 // writer writes the lines of YAML with their indentation.

@@ -48,6 +48,11 @@ func (b *builder) parseYAML(data []byte) (*node, error) {
 	case err != nil:
 		return nil, b.fail(0, "the document is empty")
 	}
+	return b.tree(doc)
+}
+
+// tree makes the nodes of a value that the YAML library has read.
+func (b *builder) tree(doc *yaml.Node) (*node, error) {
 	y := &yamlTree{builder: b, done: map[*yaml.Node]*node{}, open: map[*yaml.Node]bool{}}
 	return y.value(doc, 1)
 }

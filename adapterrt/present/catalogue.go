@@ -18,7 +18,7 @@ type Adapter struct {
 	index      map[string]*file.Operation // of operations
 	verdict    func(*file.Operation) guard.Verdict
 	how        *Presenter
-	details    []Detail // by operation of the file; nil in the modes that show them in another form
+	details    []Detail // by operation of the file; nil if they are made when they are asked for
 	generated  []generatedType
 	golden     map[string][]byte // params of an example in the documentation, by operation
 }
@@ -30,7 +30,7 @@ func NewAdapter(a *file.Adapter, verdict func(*file.Operation) guard.Verdict, p 
 		adapter: a, operations: a.Operations, index: a.Index, verdict: verdict, how: p,
 		generated: generateTypes(a), golden: goldenParams(a),
 	}
-	if p.Mode <= All {
+	if p.Mode <= All && !p.Later {
 		details := make([]Detail, len(a.Operations))
 		for i, op := range a.Operations {
 			details[i] = s.Detail(op)
@@ -48,6 +48,9 @@ func (s *Adapter) Only(visible func(*file.Operation) bool) *Adapter {
 		if visible(op) {
 			some.operations = append(some.operations, op)
 			some.index[op.Name] = op
+			if op.ToolName != "" {
+				some.index[op.ToolName] = op
+			}
 		}
 	}
 	for _, t := range s.generated {

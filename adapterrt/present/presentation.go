@@ -86,6 +86,7 @@ type Options struct {
 	ToolPrefix    string // of the tool names
 	Introspection Introspection
 	Limits        Limits
+	Later         bool // what is shown of an operation is made when it is asked for
 }
 
 // Presenter shows adapters. It holds the operator's options, and what depends on them only.

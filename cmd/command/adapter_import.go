@@ -27,6 +27,8 @@ type importSettings struct {
 	output   string
 	split    string
 	vars     []string
+	set      []string
+	names    string
 	partial  bool
 	examples bool
 	report   string
@@ -43,13 +45,18 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 		Long: "Make adapter files of a description of an API: OpenAPI 3.0 to 3.2, or Swagger 2.0, as JSON or YAML. DOCUMENT is\n" +
 			"a file, - for standard input, or with --fetch an https URL or http://localhost. What a file cannot express is listed in it, and with\n" +
 			"--report as JSON. Existing files are not overwritten: --update brings what has changed in the document into a file.\n\n" +
-			"--include and --exclude select operations: tag:issues, path:/repos/**, id:issues/*, method:GET, op:get_*. In a path,\n" +
-			"* does not match a slash, and ** does. What --exclude matches is left out.\n\n" +
+			"--include and --exclude select operations: tag:issues, path:/repos/**, id:issues/*, method:GET, op:get_*, scope:read\n" +
+			"(of x-mcp in the document). In a path, * does not match a slash, and ** does. What --exclude matches is left out.\n\n" +
+			"--omit-param and --set-param are about the parameters of that name in all operations, or in one: listPets.limit. What\n" +
+			"--set-param sets, required parameters too, is sent with each request, and no model sees it. A list may be JSON, or have\n" +
+			"commas between its elements. --auth takes security schemes of the document, with commas between several that are sent\n" +
+			"together, or none, bearer, basic, header:NAME or query:NAME. The file records all choices, and --update makes them again.\n\n" +
 			"--fields proposes, for each operation that reads JSON, the members of its answers that are shown unless a request asks\n" +
 			"for others with fields. The file lists these operations: check the proposals.\n\n" + exitHelp,
 		Example: "  dragoman adapter import openapi.yaml -o adapters\n" +
 			"  dragoman adapter import --fetch https://api.example.com/openapi.json --name shop\n" +
 			"  dragoman adapter import github.json --include tag:issues --include tag:pulls --split tag -o adapters\n" +
+			"  dragoman adapter import shop.yaml --set-param account=4711 --omit-param debug --auth apiKey --names operationId\n" +
 			"  dragoman adapter import new.yaml --update adapters/shop-adapter.md",
 		Args: cobra.ExactArgs(1),
 	}
@@ -62,6 +69,10 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	f.StringVar(&i.split, "split", "none", "files: none for one, tag for one for each tag, path for one for each first part of paths")
 	f.StringVar(&i.Server, "server", "", "URL of the API, or the number of one of the document's servers, from 1")
 	f.StringArrayVar(&i.vars, "server-var", nil, "NAME=VALUE of a variable in the server's URL; repeatable")
+	f.StringArrayVar(&i.Omit, "omit-param", nil, "leave out the parameter of this name; repeatable")
+	f.StringArrayVar(&i.set, "set-param", nil, "NAME=VALUE: hide the parameter of this name, and send it with this value; repeatable")
+	f.StringVar(&i.Auth, "auth", "", "security schemes by which to authenticate (default: what most operations need)")
+	f.StringVar(&i.names, "names", string(openapi.NamesSnake), "names of tools for one operation: snake_case, or operationId for those of the document")
 	f.IntVar(&i.Most, "max-ops", 200, "refuse to import more operations than this; 0 for any number")
 	f.BoolVar(&i.Deprecated, "deprecated", false, "import deprecated operations, too")
 	f.BoolVar(&i.Fields, "fields", false, "propose default_fields: at most a dozen members of JSON answers")
@@ -72,10 +83,10 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	f.StringVar(&i.base, "base", "", "with --update: the document of which the file was made, to merge within operations")
 	f.BoolVar(&i.fetch, "fetch", false, "fetch the document, and those that it refers to, over https, or http from localhost")
 	filesFlag(cmd, &i.files)
-	for _, name := range [...]string{"output", "name", "include", "exclude", "split", "server", "server-var", "max-ops", "deprecated", "fields"} {
-		cmd.MarkFlagsMutuallyExclusive("update", name)
-	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := i.recorded(cmd); err != nil {
+			return &exitError{exitUsage, err}
+		}
 		w, err := s.workplace(nil)
 		if err != nil {
 			return err
@@ -93,6 +104,24 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	return cmd
 }
 
+// recorded returns an error if a flag is given together with --update that is about what the file records.
+func (i *importSettings) recorded(cmd *cobra.Command) error {
+	if i.update == "" {
+		return nil
+	}
+	for _, name := range [...]string{"output", "name", "split", "max-ops"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s and --update exclude each other", name)
+		}
+	}
+	for _, name := range [...]string{"include", "exclude", "server", "server-var", "omit-param", "set-param", "auth", "names", "deprecated", "fields"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s and --update exclude each other: what was chosen is in selection of x-source in %s; edit it there, then run --update", name, i.update)
+		}
+	}
+	return nil
+}
+
 // options checks the flags.
 func (i *importSettings) options() (openapi.Options, error) {
 	o := i.Options
@@ -101,17 +130,35 @@ func (i *importSettings) options() (openapi.Options, error) {
 	default:
 		return o, fmt.Errorf("--split %s: want none, tag or path", i.split)
 	}
-	for _, v := range i.vars {
+	switch o.Names = openapi.Names(i.names); o.Names {
+	case openapi.NamesSnake, openapi.NamesID:
+	default:
+		return o, fmt.Errorf("--names %s: want snake_case or operationId", i.names)
+	}
+	var err error
+	if o.ServerVars, err = assignments("--server-var", i.vars); err == nil {
+		o.Set, err = assignments("--set-param", i.set)
+	}
+	return o, err
+}
+
+// assignments reads the values NAME=VALUE of a flag. It returns nil for none.
+func assignments(flag string, values []string) (map[string]string, error) {
+	var out map[string]string
+	for _, v := range values {
 		name, value, ok := strings.Cut(v, "=")
 		if !ok || name == "" {
-			return o, fmt.Errorf("--server-var %s: want NAME=VALUE", v)
+			return nil, fmt.Errorf("%s %s: want NAME=VALUE", flag, v)
 		}
-		if o.ServerVars == nil {
-			o.ServerVars = map[string]string{}
+		if out == nil {
+			out = map[string]string{}
 		}
-		o.ServerVars[name] = value
+		if _, there := out[name]; there {
+			return nil, fmt.Errorf("%s %s is given twice", flag, name)
+		}
+		out[name] = value
 	}
-	return o, nil
+	return out, nil
 }
 
 func (i *importSettings) run(cmd *cobra.Command, w *workplace, d *openapi.Document, doc string) error {
@@ -175,11 +222,13 @@ type made struct {
 	path     string
 	data     []byte
 	examples int
+
+	credentials []string
 }
 
 // make completes a file with its examples, and checks it as adapter validate and adapter test do.
 func (i *importSettings) make(w *workplace, d *openapi.Document, f *openapi.File) (made, error) {
-	m := made{File: f}
+	m := made{File: f, credentials: f.Adapter.Auth.Credentials()}
 	var examples []string
 	if i.examples {
 		var err error
@@ -191,8 +240,8 @@ func (i *importSettings) make(w *workplace, d *openapi.Document, f *openapi.File
 	if len(m.data) > file.MaxFile && len(f.Front()) < file.MaxFile { // the operations are worth more
 		m.data, m.examples = f.Bytes(d, nil), 0
 	}
-	if len(m.data) > file.MaxFile {
-		return m, fmt.Errorf("%s would have %d bytes, the limit is %d: select fewer operations with --include, or use --split tag or --split path", f.FileName(), len(m.data), file.MaxFile)
+	if err := f.TooLarge(len(m.data)); err != nil {
+		return m, err
 	}
 	return m, checkAdapter(w, f.FileName(), m.data)
 }
@@ -206,8 +255,8 @@ func illustrated(w *workplace, f *openapi.File) (examples []string, err error) {
 		}
 		drafts = append(drafts, adapterrt.Draft{Request: d.Request, Receives: d.Receives})
 	}
-	all, problems := adapterrt.Illustrate(f.FileName(), f.Front(), &w.options, drafts)
-	if err := firstError(problems); err != nil {
+	all, err := adapterrt.IllustrateAdapter(f.Adapter, &w.options, drafts)
+	if err != nil {
 		return nil, err
 	}
 	for _, e := range all {
@@ -321,12 +370,9 @@ func tellImport(w io.Writer, d *openapi.Document, in *openapi.Import, files []ma
 		fmt.Fprintf(&b, "left out: %s\n", strings.Join(parts, ", "))
 	}
 	if files[0].path != "" {
-		a, _ := file.Parse(files[0].path, files[0].data, &file.Options{})
-		if a != nil {
-			for _, c := range a.Auth.Credentials() {
-				if credentialState(c) == "(not set)" {
-					fmt.Fprintf(&b, "set %s to the credential\n", c)
-				}
+		for _, c := range files[0].credentials {
+			if credentialState(c) == "(not set)" {
+				fmt.Fprintf(&b, "set %s to the credential\n", c)
 			}
 		}
 		what, where := "it", files[0].path

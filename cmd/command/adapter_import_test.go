@@ -3,6 +3,7 @@ package command
 import (
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -139,8 +140,8 @@ func TestAdapterImportSelection(t *testing.T) {
 		"--server-var x":                         "--server-var x: want NAME=VALUE",
 		"--include path:/old":                    "are deprecated: import them with --deprecated",
 		"--include tag:pets --name Zoo":          "Adapter name is not valid",
-		"--include tag:pets --update x --name z": "none of the others can be",
-		"--update x --fields":                    "none of the others can be",
+		"--include tag:pets --update x --name z": "exclude each other",
+		"--update x --fields":                    "exclude each other",
 		"--max-ops 1":                            "4 operations are selected, more than --max-ops 1",
 		"--split tag --allow-partial":            "2 files cannot be written to standard output",
 	} {
@@ -367,5 +368,97 @@ func TestDocumentsAreFetched(t *testing.T) {
 	r.publicOnly = true
 	if _, err := r.read(t.Context(), api.URL+"/d/api.yaml"); err == nil || !strings.Contains(err.Error(), "address not allowed") {
 		t.Error(err)
+	}
+}
+
+// TestAdapterImportIsTooLarge: the error for a file that would be too large names the ways to smaller ones, and those work.
+func TestAdapterImportIsTooLarge(t *testing.T) {
+	const about = "a parameter with a description of its own, by which the one of operation "
+	var b strings.Builder
+	b.WriteString(`{"openapi": "3.0.0", "info": {"title": "Big", "version": "1"}, "servers": [{"url": "https://big.example.com"}], "paths": {`)
+	for i := range 1300 {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, `"/area%d/thing%d": {"get": {"operationId": "getThing%d", "tags": ["tag%d"], "summary": "Get thing %d", "parameters": [`, i%3, i, i, i%2, i)
+		for k := range 8 {
+			fmt.Fprintf(&b, `%.*s{"name": "filter%d_%d", "in": "query", "schema": {"type": "string"}, "description": "%s%d differs from all"}`, min(k, 1), ",", i, k, about, i*k)
+		}
+		b.WriteString(`], "responses": {"200": {"description": "ok"}}}}`)
+	}
+	b.WriteString("}}")
+	dir := folderWith(t, map[string]string{"api.yaml": b.String()})
+	_, errOut, code := importing(t, dir, "import DIR/api.yaml --max-ops 0 -o DIR/one")
+	if code != exitUsage || !strings.Contains(errOut, "big-adapter.md would have 1") || !strings.Contains(errOut, "bytes, the limit is 1048576: select fewer operations with --include, or use --split tag or --split path") {
+		t.Errorf("%d %s", code, errOut)
+	}
+	if _, errOut, code = importing(t, dir, "import DIR/api.yaml --max-ops 0 --split path -o DIR/several"); code != 0 || strings.Count(errOut, "-adapter.md: ") != 3 {
+		t.Errorf("%d %s", code, errOut)
+	}
+	many := `{"openapi": "3.0.0", "info": {"title": "Many", "version": "1"}, "servers": [{"url": "https://big.example.com"}], "paths": {`
+	for i := range 2001 {
+		many += fmt.Sprintf(`%.*s"/t%d/x": {"get": {"operationId": "get%d", "responses": {}}}`, min(i, 1), ",", i, i)
+	}
+	dir = folderWith(t, map[string]string{"api.yaml": many + "}}"})
+	if _, errOut, code = importing(t, dir, "import DIR/api.yaml --max-ops 0 -o DIR/one"); code != exitUsage || !strings.Contains(errOut, "many-adapter.md would have 2001 operations, the limit is 2000: select fewer operations with --include, or use --split tag or --split path") {
+		t.Errorf("%d %s", code, errOut)
+	}
+	dir = folderWith(t, map[string]string{"x-adapter.md": "---\n" + strings.Repeat("# "+strings.Repeat("x", 70)+"\n", 20_000) + "---\n"})
+	if out, errOut, code := importing(t, dir, "validate DIR/x-adapter.md"); code == 0 || !strings.Contains(out+errOut, "--split") {
+		t.Errorf("%d %s %s", code, out, errOut)
+	}
+}
+
+// TestAdapterImportMakesChoices runs the command with the flags for parameters, names and authentication, and updates the file.
+func TestAdapterImportMakesChoices(t *testing.T) {
+	t.Setenv("PET_SHOP_TOKEN", "")
+	dir := documentIn(t, "https://pets.example.com/v1")
+	_, errOut, code := importing(t, dir, "import DIR/api.yaml -o DIR --exclude path:/upload --set-param limit=20 --auth bearer --names operationId")
+	if code != 0 || !strings.Contains(errOut, "set PET_SHOP_TOKEN to the credential") {
+		t.Fatalf("%d %s", code, errOut)
+	}
+	path := filepath.Join(dir, "pet-shop-adapter.md")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const selection = `selection: {exclude: ["path:/upload"], set_params: {limit: "20"}, auth: "bearer", names: operationId}`
+	for _, want := range []string{"limit: {type: integer, maximum: 100, hidden: true, default: 20}", "tool_name: listPets\n", selection, "/pets?limit=20\n"} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("no %q in\n%s", want, data)
+		}
+	}
+	if out, errOut, code := importing(t, dir, "import DIR/api.yaml --update DIR/pet-shop-adapter.md"); code != 0 || !strings.Contains(out, "nothing has changed") {
+		t.Errorf("%d %s%s", code, out, errOut)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(data), `set_params: {limit: "20"}`, `omit_params: [limit]`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, errOut, code := importing(t, dir, "import DIR/api.yaml --update DIR/pet-shop-adapter.md"); code != 0 || !strings.Contains(out, "changed list_pets") {
+		t.Errorf("%d %s%s", code, out, errOut)
+	}
+	if data, _ = os.ReadFile(path); strings.Contains(string(data), "limit:") || strings.Contains(string(data), "limit=20") || !strings.Contains(string(data), `omit_params: ["limit"]`) {
+		t.Errorf("%s", data)
+	}
+	for _, flag := range []string{"--omit-param limit", "--set-param limit=1", "--auth key", "--names operationId", "--include tag:pets", "--server 1", "--fields"} {
+		_, errOut, code := importing(t, dir, "import DIR/api.yaml --update DIR/pet-shop-adapter.md "+flag)
+		name, _, _ := strings.Cut(flag, " ")
+		if code != exitUsage || !strings.Contains(errOut, name+" and --update exclude each other: what was chosen is in selection of x-source in DIR/pet-shop-adapter.md; edit it there, then run --update") {
+			t.Errorf("%s: %d %s", flag, code, errOut)
+		}
+	}
+	if _, errOut, code := importing(t, dir, "import DIR/api.yaml --update DIR/pet-shop-adapter.md -o DIR"); code != exitUsage || !strings.Contains(errOut, "--output and --update exclude each other") {
+		t.Errorf("%d %s", code, errOut)
+	}
+	for args, want := range map[string]string{
+		"--omit-param limt":                       "--omit-param limt: no operation has this parameter; did you mean limit?",
+		"--set-param limit":                       "--set-param limit: want NAME=VALUE",
+		"--set-param limit=1 --set-param limit=2": "--set-param limit is given twice",
+		"--auth kye":                              "--auth kye: the document has no security scheme of this name; did you mean key?",
+		"--names camelCase":                       "--names camelCase: want snake_case or operationId",
+	} {
+		if _, errOut, code := importing(t, dir, "import DIR/api.yaml -o DIR/other --exclude path:/upload "+args); code != exitUsage || !strings.Contains(errOut, want) {
+			t.Errorf("%s: %d %s", args, code, errOut)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/openapi"
 )
 
@@ -49,6 +50,9 @@ func (i *importSettings) updateFile(cmd *cobra.Command, w *workplace, d *openapi
 	name := filepath.Base(i.update)
 	if u.Data, err = i.renewed(w, name, u); err != nil {
 		return err
+	}
+	if len(u.Data) > file.MaxFile {
+		return fmt.Errorf("%s would have %d bytes, the limit is %d: add exclude to selection in its x-source, or import it again with --split", i.update, len(u.Data), file.MaxFile)
 	}
 	if err := checkAdapter(w, name, u.Data); err != nil {
 		return err

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -128,9 +129,16 @@ func Unquoted(raw []byte) []byte {
 // AppendQuoted appends s as a JSON string; bytes that are not UTF-8 become U+FFFD.
 func AppendQuoted[T string | []byte](dst []byte, s T) []byte {
 	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
+	dst = append(slices.Grow(dst, len(s)+2), '"')
+	from := 0 // what is behind it is not yet appended
 	for i := 0; i < len(s); {
-		switch c := s[i]; {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' && c < 0x7f {
+			i++
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		switch {
 		case c == '"' || c == '\\':
 			dst = append(dst, '\\', c)
 		case c == '\n':
@@ -139,19 +147,17 @@ func AppendQuoted[T string | []byte](dst []byte, s T) []byte {
 			dst = append(dst, '\\', 'r')
 		case c == '\t':
 			dst = append(dst, '\\', 't')
-		case c < 0x20 || c == 0x7f:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		case c < utf8.RuneSelf:
-			dst = append(dst, c)
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		default:
 			r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
 			dst = utf8.AppendRune(dst, r)
-			i += n
-			continue
+			i += n - 1
 		}
 		i++
+		from = i
 	}
-	return append(dst, '"')
+	return append(append(dst, s[from:]...), '"')
 }
 
 // QuotedLen returns the length of what AppendQuoted appends for s.
