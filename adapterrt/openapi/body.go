@@ -272,6 +272,3 @@ func (m *mapper) encode(p *param, e *node, deep bool) {
 		m.weak("the headers of parts of a form are not sent")
 	}
 }
-
-// may reports whether values may be of a type.
-func (d *definition) may(typ string) bool { return d.typ == typ || slices.Contains(d.also, typ) }

@@ -171,6 +171,9 @@ type definition struct {
 	closed      bool        // object: it has no other members
 }
 
+// may reports whether values may be of a type.
+func (d *definition) may(typ string) bool { return d.typ == typ || slices.Contains(d.also, typ) }
+
 type property struct {
 	name     string
 	required bool
