@@ -18,8 +18,8 @@ func (c *checker) toolName(n *node, path string, op *Operation) {
 	}
 	path += ".tool_name"
 	switch other := op.Adapter.Index[name]; {
-	case !isParamName(name) || len(name) > maxToolName || slices.Contains(reserved, name):
-		c.wrong(SchemaInvalidName, path, "tool_name is not valid", "up to 64 letters, digits, _ and -, starting with a letter", n.get("tool_name"), 0)
+	case !IsCallable(name) || len(name) > maxToolName || slices.Contains(reserved, name):
+		c.wrong(SchemaInvalidName, path, "tool_name is not valid", "up to 64 letters, digits, _ and -, not starting with -", n.get("tool_name"), 0)
 	case other != nil && other != op:
 		c.wrong(SchemaDuplicateName, path, "another operation has this name", "a name unique over all categories", n.get("tool_name"), 0)
 	default:

@@ -21,6 +21,8 @@ func TestHiddenParameters(t *testing.T) {
 		"nothing in the path":  {"name: a, maps_to: 'GET /a/{p}', params: {p: {type: string, hidden: true, default: ''}}", "operations.read[0].params.p.default: the value cannot be sent in the path"},
 		"lines in a header":    {"name: a, maps_to: GET /a, params: {p: {type: string, in: header, hidden: true, default: \"a\\nb\"}}", "operations.read[0].params.p.default: the value cannot be sent in a header"},
 		"a name of a tool":     {"name: a_b, tool_name: aB-c_9, maps_to: GET /a", ""},
+		"a number first":       {"name: a_b, tool_name: 1st, maps_to: GET /a", ""},
+		"a hyphen first":       {"name: a_b, tool_name: -a, maps_to: GET /a", "operations.read[0].tool_name: tool_name is not valid"},
 		"its own name":         {"name: a_b, tool_name: a_b, maps_to: GET /a", ""},
 		"a bad name":           {"name: a_b, tool_name: a.b, maps_to: GET /a", "operations.read[0].tool_name: tool_name is not valid"},
 		"a long name":          {"name: a_b, tool_name: " + strings.Repeat("x", 65) + ", maps_to: GET /a", "operations.read[0].tool_name: tool_name is not valid"},

@@ -23,7 +23,7 @@ func isWord[T string | []byte](s T, more string) bool {
 func isParamName[T string | []byte](s T) bool { return isWord(s, "_-") && s[0]|0x20 >= 'a' }
 
 // IsCallable reports whether s can be the name of an operation, or of its tool.
-func IsCallable[T string | []byte](s T) bool { return isParamName(s) }
+func IsCallable[T string | []byte](s T) bool { return isWord(s, "_-") && s[0] != '-' }
 
 // IsSnake reports whether s is in snake_case: ^[a-z][a-z0-9_]*$
 func IsSnake[T string | []byte](s T) bool {

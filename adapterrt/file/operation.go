@@ -54,7 +54,7 @@ var safetyKeys = []string{"danger_level", "requires_confirmation", "danger", "no
 var operationBlock = block{"operations.CATEGORY[]", "CATEGORY is create, read, update, delete or execute. A file has up to 2,000 operations.", []key{
 	{"name", "string", must, "The name, in snake_case, up to 128 characters, unique in the file. Names that the specification uses itself, such as introspect, are refused."},
 	{"maps_to", "METHOD /path/{param}", must, "The request: GET, POST, PUT, PATCH or DELETE, and the path with parameters in braces. A query may follow, as in `?state={state}`."},
-	{"tool_name", "string", "", "The name of its tool in `mode: discrete`, if that must be another one: up to 64 letters, digits, _ and -. Requests may call the operation by it, too."},
+	{"tool_name", "string", "", "The name of its tool in `mode: discrete`, if that must be another one: up to 64 letters, digits, _ and -, not beginning with -. Requests may call the operation by it, too."},
 	{"description", "string", "", "What the operation does, up to 1,000 characters. The model reads it; without it there is a warning."},
 	{"params", "map", "", "The parameters by name, up to 200."},
 	{"request", "map", "", "How parameters become a body, and further headers."},

@@ -188,11 +188,11 @@ func nameTools(ops []*operation, names Names) {
 		if want == "" || want == op.name {
 			continue
 		}
-		name := strings.Trim(toolWords().ReplaceAllString(want, "_"), "_")
+		name := strings.TrimLeft(strings.Trim(toolWords().ReplaceAllString(want, "_"), "_"), "-")
 		why := ""
 		switch {
 		case !file.IsCallable(name):
-			why = "does not begin with a letter"
+			why = "has no letters or digits"
 		case len(name) > maxOperationName:
 			why = "is longer than 64 characters"
 		case name != op.name && (taken[name] || slices.Contains(reservedOperations, name)):

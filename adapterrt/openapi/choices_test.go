@@ -259,7 +259,7 @@ func TestAdviceForTools(t *testing.T) {
 		"a scope":                     {doc("", "/a: {get: "+op("a", "x-mcp: {scopes: [read, all]},")+", put: "+op("b", "x-mcp: {scopes: [write]},")+"}"), openapi.Options{Include: []string{"scope:re*"}}, "a", 0},
 		"a scope of a path":           {doc("x-mcp: {scopes: [c]}", "/a: {x-mcp: {scopes: [b]}, get: "+op("a", "x-mcp: {scopes: [a]},")+", put: "+op("b", "")+"}, /c: {get: "+op("c", "")+"}"), openapi.Options{Exclude: []string{"scope:b"}}, "a c", 0},
 		"a name that a tag begins":    {doc("", "/a: {get: "+op("a", "tags: [pets], x-mcp: {name: pets_of_all},")+"}"), openapi.Options{}, "pets_of_all", 0},
-		"operationIds of other kinds": {doc("", "/a: {get: "+op("pulls/list-files", "")+", put: "+op("1st", "")+", post: "+op("introspect", "")+"}"), openapi.Options{Names: openapi.NamesID}, "pulls_list_files=pulls_list-files put_1st introspect_operation", 0},
+		"operationIds of other kinds": {doc("", "/a: {get: "+op("pulls/list-files", "")+", put: "+op("1st", "")+", post: "+op("introspect", "")+"}"), openapi.Options{Names: openapi.NamesID}, "pulls_list_files=pulls_list-files put_1st=1st introspect_operation", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in, err := parse(t, "d", []byte(c.document), "").Import(c.opt)
@@ -272,7 +272,7 @@ func TestAdviceForTools(t *testing.T) {
 				if name, ok := strings.CutPrefix(line, "    - name: "); ok {
 					got = append(got, strings.TrimSpace(name))
 				} else if tool, ok := strings.CutPrefix(line, "      tool_name: "); ok {
-					got[len(got)-1] += "=" + strings.TrimSpace(tool)
+					got[len(got)-1] += "=" + strings.Trim(strings.TrimSpace(tool), `"`)
 				}
 			}
 			want := strings.Fields(c.want)
