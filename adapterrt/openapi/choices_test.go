@@ -272,7 +272,7 @@ func TestAdviceForTools(t *testing.T) {
 				if name, ok := strings.CutPrefix(line, "    - name: "); ok {
 					got = append(got, strings.TrimSpace(name))
 				} else if tool, ok := strings.CutPrefix(line, "      tool_name: "); ok {
-					got[len(got)-1] += "=" + strings.TrimSpace(tool)
+					got[len(got)-1] += "=" + strings.Trim(strings.TrimSpace(tool), `"`)
 				}
 			}
 			want := strings.Fields(c.want)
