@@ -3,6 +3,7 @@ package openapi
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -116,7 +117,7 @@ func (d *Document) again(a *file.Adapter, o origin, insecure []string) (*File, *
 	opt := o.options
 	opt.Name, opt.InsecureHosts, opt.Deprecated = a.Name, insecure, true
 	if !o.there {
-		opt.Server = a.Target.BaseURL
+		opt.Server, opt.NoOutputSchema = a.Target.BaseURL, true
 	}
 	in, err := d.Import(opt)
 	if err != nil && opt.Server == "" { // the document has another server now
@@ -274,6 +275,8 @@ func (c *comparison) bodies(was, now *file.Operation) {
 	}
 	if as(was) != as(now) {
 		c.add("answer", true, "the answer is in another format")
+	} else if now.Schema != nil && (was.Paging == nil) == (now.Paging == nil) && !reflect.DeepEqual(was.Schema, now.Schema) {
+		c.add("answer", false, "the answer has other members, or other types")
 	}
 }
 

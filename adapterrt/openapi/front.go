@@ -182,7 +182,7 @@ func (f *front) origin() (o origin) {
 	o = origin{there: true, digest: n.str("sha256"), baseURL: n.str("base_url")}
 	o.options = Options{
 		Include: s.strs("include"), Exclude: s.strs("exclude"), Split: Split(s.str("split")), group: s.str("group"),
-		Server: s.word("server"), Deprecated: s.flag("deprecated"), Fields: s.flag("fields"),
+		Server: s.word("server"), Deprecated: s.flag("deprecated"), Fields: s.flag("fields"), NoOutputSchema: !s.flag("output_schema"),
 	}
 	if v := s.get("server_vars"); v.is(wire.Object) {
 		o.options.ServerVars = map[string]string{}

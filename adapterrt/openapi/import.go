@@ -229,11 +229,21 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 		if opt.Fields {
 			d.propose(op)
 		}
+		if !opt.NoOutputSchema {
+			d.outline(op)
+		}
 		ops = append(ops, op)
 	}
 	nameAll(ops, g.tag)
 	for round := 0; ; round++ {
 		f = d.write(opt, g, t, ops)
+		if len(f.front) > maxOutlined && !opt.NoOutputSchema {
+			if described := withoutOutlines(ops); described > 0 {
+				f = d.write(opt, g, t, ops)
+				gone = append(gone, Finding{Place: d.sources[0].name, Class: Weaker, What: "the answers of " + plural(described, "operation") + " are not described, because the file would be too large",
+					Do: "use --split, or select fewer operations with --include, if tools are to have output schemas"})
+			}
+		}
 		if len(ops) == 0 {
 			f.Findings = append(f.Findings, gone...)
 			return f, dropped, nil
@@ -440,6 +450,7 @@ func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) s
 	}
 	s.flag("deprecated", opt.Deprecated)
 	s.flag("fields", opt.Fields)
+	s.flag("output_schema", !opt.NoOutputSchema)
 	if s != nil {
 		y.line(2, "selection: %s", flowMap(s))
 	}

@@ -46,7 +46,10 @@ type request struct {
 	kind     string // Content-Type, if it is not that of as
 }
 
-type response struct{ as, accept string }
+type response struct {
+	as, accept string
+	schema     *definition // of a JSON answer; nil if it is not described
+}
 
 // mapper maps one operation.
 type mapper struct {

@@ -29,6 +29,8 @@ type Options struct {
 	Deprecated bool // include what is deprecated
 	Fields     bool // propose default_fields
 
+	NoOutputSchema bool // do not describe the answers
+
 	group         string   // only the operations of this group of Split, in one file
 	InsecureHosts []string // host names that may be called over http
 }
