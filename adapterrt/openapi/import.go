@@ -29,6 +29,8 @@ type File struct {
 	Drafts     []Draft
 	Findings   []Finding
 
+	adapter *file.Adapter // that the file is read as
+
 	url    string // base_url
 	front  string
 	source string // the block x-source, in front
@@ -465,6 +467,7 @@ func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) s
 // finish makes the drafts of a file that is valid, and its findings. gone are those of
 // operations that are not in it.
 func (f *File) finish(d *Document, opt *Options, g *group, t *target, a *file.Adapter, gone []Finding) error {
+	f.adapter = a
 	front, err := parseFront([]byte(f.front))
 	if err != nil {
 		return err
@@ -500,6 +503,9 @@ func (f *File) finish(d *Document, opt *Options, g *group, t *target, a *file.Ad
 	}
 	return nil
 }
+
+// Adapter returns the adapter that the file is.
+func (f *File) Adapter() *file.Adapter { return f.adapter }
 
 // Front returns the file without its documentation.
 func (f *File) Front() []byte { return []byte(f.front) }

@@ -46,7 +46,9 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 			"--include and --exclude select operations: tag:issues, path:/repos/**, id:issues/*, method:GET, op:get_*. In a path,\n" +
 			"* does not match a slash, and ** does. What --exclude matches is left out.\n\n" +
 			"--fields proposes, for each operation that reads JSON, the members of its answers that are shown unless a request asks\n" +
-			"for others with fields. The file lists these operations: check the proposals.\n\n" + exitHelp,
+			"for others with fields. The file lists these operations: check the proposals.\n\n" +
+			"What an operation answers is described by the names and types of members, of which the output schema of its tool is\n" +
+			"made: at most about 200 tokens each. --no-output-schema leaves that out.\n\n" + exitHelp,
 		Example: "  dragoman adapter import openapi.yaml -o adapters\n" +
 			"  dragoman adapter import --fetch https://api.example.com/openapi.json --name shop\n" +
 			"  dragoman adapter import github.json --include tag:issues --include tag:pulls --split tag -o adapters\n" +
@@ -65,6 +67,7 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	f.IntVar(&i.Most, "max-ops", 200, "refuse to import more operations than this; 0 for any number")
 	f.BoolVar(&i.Deprecated, "deprecated", false, "import deprecated operations, too")
 	f.BoolVar(&i.Fields, "fields", false, "propose default_fields: at most a dozen members of JSON answers")
+	f.BoolVar(&i.NoOutputSchema, "no-output-schema", false, "do not describe what operations answer: tools have no output schemas then")
 	f.BoolVar(&i.partial, "allow-partial", false, "leave out operations that an adapter cannot express")
 	f.BoolVar(&i.examples, "examples", true, "write an example of each operation")
 	f.StringVar(&i.report, "report", "", "write what did not fit, as JSON, into this file; - for standard output")
@@ -72,7 +75,7 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	f.StringVar(&i.base, "base", "", "with --update: the document of which the file was made, to merge within operations")
 	f.BoolVar(&i.fetch, "fetch", false, "fetch the document, and those that it refers to, over https")
 	filesFlag(cmd, &i.files)
-	for _, name := range [...]string{"output", "name", "include", "exclude", "split", "server", "server-var", "max-ops", "deprecated", "fields"} {
+	for _, name := range [...]string{"output", "name", "include", "exclude", "split", "server", "server-var", "max-ops", "deprecated", "fields", "no-output-schema"} {
 		cmd.MarkFlagsMutuallyExclusive("update", name)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -175,6 +178,7 @@ type made struct {
 	path     string
 	data     []byte
 	examples int
+	cost     toolCost
 }
 
 // make completes a file with its examples, and checks it as adapter validate and adapter test do.
@@ -193,6 +197,10 @@ func (i *importSettings) make(w *workplace, d *openapi.Document, f *openapi.File
 	}
 	if len(m.data) > file.MaxFile {
 		return m, fmt.Errorf("%s would have %d bytes, the limit is %d: select fewer operations with --include, or use --split tag or --split path", f.FileName(), len(m.data), file.MaxFile)
+	}
+	var err error
+	if m.cost, err = costOf(f.Adapter()); err != nil {
+		return m, err
 	}
 	return m, checkAdapter(w, f.FileName(), m.data)
 }
@@ -296,7 +304,7 @@ func tellImport(w io.Writer, d *openapi.Document, in *openapi.Import, files []ma
 			if m.examples > 0 {
 				examples = ", " + count(m.examples, "example")
 			}
-			fmt.Fprintf(&b, "%s: %s%s\n", m.path, count(m.Operations, "operation"), examples)
+			fmt.Fprintf(&b, "%s: %s%s; %s\n", m.path, count(m.Operations, "operation"), examples, m.cost)
 		}
 	}
 	byClass := map[openapi.Class]int{}
