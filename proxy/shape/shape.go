@@ -134,6 +134,8 @@ type Wanted struct {
 	MaxTokens int
 	// Full says that the client wants the whole result, if that fits the budget.
 	Full bool
+	// Structured says that the client's revision has structured content.
+	Structured bool
 	// Settled is the tool whose rule was already applied, except for its budget; zero for none.
 	Settled transform.Name
 }
