@@ -533,6 +533,7 @@ read:
 		{"get_issue", `{}`, `{"id":1,"labels":["a"],"more":true}`, ""},
 		{"get_issue", `{}`, `{"id":"1"}`, "data.id is of type string, not integer"},
 		{"get_issue", `{}`, `[]`, "data is of type array, not object"},
+		{"get_issue", `{}`, `null`, ""},
 		{"get_issue", `{"nothing":1}`, `{}`, "failure"},
 		{"get_some", `{}`, `{"id":1,"user":{"login":"a","x":1},"y":2}`, ""},
 		{"get_some", `{}`, `{"user":[{"login":"a"}]}`, ""},
