@@ -9,10 +9,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
-// The limits of what a file says of answers. A tool takes about 130 tokens without it. maxOutline, in bytes of JSON Schema, is
-// about as much, so that a list of tools at most doubles.
+// The limits of what a file says of answers. maxOutline is in bytes of JSON Schema, and makes an output schema of at most 270
+// tokens. The tools of GitHub's API take 170 tokens each without, and 290 with it.
 const (
-	maxOutline   = 500
+	maxOutline   = 700
 	outlineDepth = 3         // objects in objects; lists do not count
 	maxOutlined  = 512 << 10 // bytes of a file. In a larger one, the operations and their examples need the room
 )

@@ -48,7 +48,7 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 			"--fields proposes, for each operation that reads JSON, the members of its answers that are shown unless a request asks\n" +
 			"for others with fields. The file lists these operations: check the proposals.\n\n" +
 			"What an operation answers is described by the names and types of members, of which the output schema of its tool is\n" +
-			"made: at most about 200 tokens each. --no-output-schema leaves that out.\n\n" + exitHelp,
+			"made: at most 270 tokens each. --no-output-schema leaves that out.\n\n" + exitHelp,
 		Example: "  dragoman adapter import openapi.yaml -o adapters\n" +
 			"  dragoman adapter import --fetch https://api.example.com/openapi.json --name shop\n" +
 			"  dragoman adapter import github.json --include tag:issues --include tag:pulls --split tag -o adapters\n" +
