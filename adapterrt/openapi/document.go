@@ -23,13 +23,11 @@ type Document struct {
 	count   int              // values in all files
 	steps   int              // work that the operations of one import have needed
 	targets map[refKey]refTarget
-
-	outlines map[*node]*definition // of answers, by schema
-	memory   memory
-	notes    []string // what is odd in the document as a whole
-	left     map[string]int
-	lost     []Finding // paths that cannot be read
-	swagger  bool
+	memory  memory
+	notes   []string // what is odd in the document as a whole
+	left    map[string]int
+	lost    []Finding // paths that cannot be read
+	swagger bool
 
 	combines bool // members beside a $ref count; before OpenAPI 3.1 they do not
 	ops      []*rawOperation

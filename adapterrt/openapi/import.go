@@ -211,7 +211,7 @@ const maxRounds = 6
 func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int, err error) {
 	var ops []*operation
 	var gone []Finding
-	there := map[string]bool{}
+	there, outlines := map[string]bool{}, map[*node]*definition{}
 	for _, raw := range g.ops {
 		op := d.mapOperation(raw, t)
 		if at := place(op.mapsTo); !op.dropped && there[at] {
@@ -232,7 +232,7 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 			d.propose(op)
 		}
 		if !opt.NoOutputSchema {
-			d.outline(op)
+			d.outline(op, outlines)
 		}
 		ops = append(ops, op)
 	}

@@ -66,6 +66,7 @@ type mapper struct {
 	stack      []*node
 	endless    bool
 	answering  bool // the schemas are those of answers
+	outlines   map[*node]*definition
 }
 
 func (m *mapper) find(class Class, what, do string) { m.findAt(m.raw.node, class, what, do) }

@@ -18,8 +18,9 @@ const (
 )
 
 // outline sets what an operation answers, for the output schema of its tool: the names and types of members. It does not say
-// which members there must be, nor which values, formats and lengths they have: APIs outgrow that.
-func (d *Document) outline(op *operation) {
+// which members there must be, nor which values, formats and lengths they have: APIs outgrow that. known are those of other
+// operations, by schema.
+func (d *Document) outline(op *operation, known map[*node]*definition) {
 	if op.response.as != "" {
 		return
 	}
@@ -27,7 +28,7 @@ func (d *Document) outline(op *operation) {
 	if schema == nil {
 		return
 	}
-	m := &mapper{doc: d, op: op, raw: op.raw, limit: maxSteps, answering: true}
+	m := &mapper{doc: d, op: op, raw: op.raw, limit: maxSteps, answering: true, outlines: known}
 	if d.steps > manySteps {
 		m.limit = fewSteps
 	}
@@ -84,7 +85,7 @@ func (m *mapper) outlined(n *node, path []string, chosen *file.Selection, lists 
 		}
 	}
 	shared := path == nil && chosen == nil
-	if out, there := m.doc.outlines[key]; there && shared {
+	if out, there := m.outlines[key]; there && shared {
 		return out
 	}
 	m.stack = nil
@@ -104,7 +105,7 @@ func (m *mapper) outlined(n *node, path []string, chosen *file.Selection, lists 
 		}
 	}
 	if shared {
-		m.doc.outlines[key] = out
+		m.outlines[key] = out
 	}
 	return out
 }

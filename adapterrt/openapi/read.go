@@ -53,7 +53,7 @@ func Read(name string, data []byte, load Load) (*Document, error) {
 // ReadMost is [Read] for a document that may have other than [MaxFiles] files.
 func ReadMost(name string, data []byte, load Load, files int) (*Document, error) {
 	sum := sha256.Sum256(data)
-	d := &Document{Digest: hex.EncodeToString(sum[:]), load: load, most: min(max(files, 1), maxSources), failed: map[string]error{}, targets: map[refKey]refTarget{}, outlines: map[*node]*definition{}, left: map[string]int{}}
+	d := &Document{Digest: hex.EncodeToString(sum[:]), load: load, most: min(max(files, 1), maxSources), failed: map[string]error{}, targets: map[refKey]refTarget{}, left: map[string]int{}}
 	s, err := d.parse(name, name, data)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ type toolCost struct {
 
 // String says so.
 func (c toolCost) String() string {
-	s := fmt.Sprintf("%s in discrete mode", count(c.all, "token"))
+	s := fmt.Sprintf("%d tokens in discrete mode", c.all)
 	if c.output > 0 {
 		s += fmt.Sprintf(", %d of them for output schemas", c.output)
 	}
