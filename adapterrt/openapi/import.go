@@ -239,11 +239,10 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 	nameAll(ops, g.tag)
 	for round := 0; ; round++ {
 		f = d.write(opt, g, t, ops)
-		if len(f.front) > maxOutlined && !opt.NoOutputSchema {
-			if described := withoutOutlines(ops); described > 0 {
+		if f.crowded() {
+			if left := withoutOutlines(ops); left > 0 {
 				f = d.write(opt, g, t, ops)
-				gone = append(gone, Finding{Place: d.sources[0].name, Class: Weaker, What: "the answers of " + plural(described, "operation") + " are not described, because the file would be too large",
-					Do: "use --split, or select fewer operations with --include, if tools are to have output schemas"})
+				gone = append(gone, d.tooLarge(left))
 			}
 		}
 		if len(ops) == 0 {
@@ -254,6 +253,12 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 		if a != nil {
 			if err := f.finish(d, opt, g, t, a, gone); err != nil {
 				return nil, 0, err
+			}
+			if f.crowded() {
+				if left := withoutOutlines(ops); left > 0 {
+					gone = append(gone, d.tooLarge(left))
+					continue
+				}
 			}
 			return f, dropped, nil
 		}

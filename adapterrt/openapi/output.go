@@ -13,8 +13,7 @@ import (
 // tokens. The tools of GitHub's API take 170 tokens each without, and 290 with it.
 const (
 	maxOutline   = 700
-	outlineDepth = 3         // objects in objects; lists do not count
-	maxOutlined  = 512 << 10 // bytes of a file. In a larger one, the operations and their examples need the room
+	outlineDepth = 3 // objects in objects; lists do not count
 )
 
 // outline sets what an operation answers, for the output schema of its tool: the names and types of members. It does not say
@@ -214,6 +213,35 @@ func withoutOutlines(ops []*operation) (described int) {
 		}
 	}
 	return described
+}
+
+// crowded reports whether what is said of answers leaves no room for what is worth more in a file of limited size: the operations
+// and, unless they have no room in any case, their examples. The sizes are estimates, rather too large than too small.
+func (f *File) crowded() bool {
+	least, outlines, examples := len(f.front)+4<<10, 0, 0
+	findings := slices.Clone(f.Findings)
+	for _, op := range f.ops {
+		if f.source == "" { // it is not finished
+			least += len(op.mapsTo) + len(op.name) + 20
+			findings = append(findings, op.findings...)
+		}
+		if s := op.response.schema; s != nil {
+			outlines += len(s.flow(false)) + 40
+		}
+	}
+	for _, x := range findings {
+		least += len(x.Operation) + len(x.Place) + len(x.What) + len(x.Do) + 80
+	}
+	for i := range f.Drafts {
+		examples += 2*(len(f.Drafts[i].Request)+len(f.Drafts[i].Receives)) + 200
+	}
+	return least > file.MaxFile || least+examples > file.MaxFile && least+examples-outlines <= file.MaxFile
+}
+
+// tooLarge is the finding that a file says nothing of the answers of so many operations.
+func (d *Document) tooLarge(operations int) Finding {
+	return Finding{Place: d.sources[0].name, Class: Weaker, What: "the answers of " + plural(operations, "operation") + " are not described, because the file would be too large",
+		Do: "use --split, or select fewer operations with --include, if tools are to have output schemas"}
 }
 
 // anyTypes are the types of a value of which nothing is known.
