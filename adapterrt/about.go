@@ -32,6 +32,7 @@ type Operation struct {
 	Category          file.Category
 	MapsTo            string // METHOD /path
 	Detail            []byte // the answer of introspection
+	Tool              []byte // its entry in tools/list, if it is a tool of its own
 }
 
 // Operations returns the operations of an adapter in the order of its file. It returns
@@ -45,7 +46,7 @@ func (rt *Runtime) Operations(adapter string) []Operation {
 	out := make([]Operation, 0, len(a.Operations))
 	for _, op := range a.Operations {
 		d := s.entries[a].Detail(op)
-		out = append(out, Operation{op.Name, op.Description, op.Category, op.Mapping.Method + " " + op.Mapping.Template, d.Answer()})
+		out = append(out, Operation{op.Name, op.Description, op.Category, op.Mapping.Method + " " + op.Mapping.Template, d.Answer(), s.entries[a].DiscreteJSON(op, op.Name)})
 	}
 	return out
 }

@@ -533,6 +533,7 @@ read:
 		{"get_issue", `{}`, `{"id":1,"labels":["a"],"more":true}`, ""},
 		{"get_issue", `{}`, `{"id":"1"}`, "data.id is of type string, not integer"},
 		{"get_issue", `{}`, `[]`, "data is of type array, not object"},
+		{"get_issue", `{}`, `null`, ""},
 		{"get_issue", `{"nothing":1}`, `{}`, "failure"},
 		{"get_some", `{}`, `{"id":1,"user":{"login":"a","x":1},"y":2}`, ""},
 		{"get_some", `{}`, `{"user":[{"login":"a"}]}`, ""},
@@ -570,6 +571,37 @@ read:
 	r, _ := rt.CallTool(context.Background(), "get_any", &Request{Body: []byte("{}")})
 	if bytes.Contains(rt.AppendToolResult(nil, &r), []byte("structuredContent")) {
 		t.Error("structured without a schema")
+	}
+}
+
+// TestDescriptionsTellOfStructuredOutput shows what a model learns of the output of a tool, and that its schema has nothing with which a
+// client's library may fail.
+func TestDescriptionsTellOfStructuredOutput(t *testing.T) {
+	const schema = `response: {schema: {type: object, properties: {name: {type: string, pattern: "^\\p{L}+$", format: odd, minLength: 1, maxLength: 9}, n: {type: integer, minimum: 1}}}}`
+	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://api.example.com", `
+read:
+- {name: get_any, maps_to: GET /any, description: Get any}
+- {name: get_one, maps_to: GET /one, description: Get one, `+schema+`}
+- {name: get_some, maps_to: GET /some, description: Get some, supports_fields: true, `+schema+`}
+- {name: get_page, maps_to: GET /page, description: Get a page, params: {page: {type: integer}}, pagination: {style: page, param_name: page}, `+schema+`}
+- {name: get_both, maps_to: GET /both, description: Get both, supports_fields: true, params: {page: {type: integer}}, pagination: {style: page, param_name: page}, `+schema+`}
+create:
+- {name: make, maps_to: POST /make, description: Make one, `+schema+`}
+delete:
+- {name: drop, maps_to: DELETE /drop, description: Drop one, danger_level: destructive, requires_confirmation: true, `+schema+`}`)
+	want := map[string]string{
+		"get_any": "Get any", "get_one": "Get one (structured output; narrow large results)", "get_some": "Get some (structured output; select fields)",
+		"get_page": "Get a page (structured output; page large results)", "get_both": "Get both (structured output; page, or select fields)",
+		"make": "Make one (structured output)", "drop": "Drop one (a person must confirm) (structured output)",
+	}
+	for _, l := range toolEntries(t, rt) {
+		if l.Description != want[l.Name] {
+			t.Errorf("%s: %q, want %q", l.Name, l.Description, want[l.Name])
+		}
+		const all = `{"type":"object","properties":{"success":{"type":"boolean"},"data":{"anyOf":[{"type":"object","properties":{"name":{"type":"string"},"n":{"type":"integer"}}},{}]},"error":{"type":"object"}},"required":["success"]}`
+		if got := string(l.OutputSchema); got != all && l.Name != "get_any" {
+			t.Errorf("%s: %s", l.Name, got)
+		}
 	}
 }
 

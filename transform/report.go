@@ -25,6 +25,9 @@ type Call struct {
 	NoMore bool
 	// Full asks for all detail: only the budget applies.
 	Full bool
+	// Settled says that the rule was applied to a value in the result, by [Engine.Data], and that clients have the tool's
+	// outputSchema as it is.
+	Settled bool
 	// Around is what stands around the value of [Engine.Data] in the complete result, which is a JSON text; nil if
 	// the value is all of it.
 	Around *Around

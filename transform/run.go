@@ -178,7 +178,7 @@ func (r *run) hasSchema() bool {
 	if r.call.Schemas == Unknown {
 		return true
 	}
-	return r.call.Schemas == Seen && r.call.Schema != nil && r.rule.schema != "strip"
+	return r.call.Schemas == Seen && r.call.Schema != nil && (r.call.Settled || r.rule.schema != "strip")
 }
 
 // keeps reports whether the tool's schema forbids the rule to change shapes.

@@ -311,7 +311,7 @@ var responseBlock = block{"operations.CATEGORY[].response", "How an answer is re
 	{"type", "string", "", "A JSON type or one of `types`, for introspection."},
 	{"description", "string", "", "What is returned, for introspection."},
 	{"fields", "any", "", "What is in it, for introspection."},
-	{"schema", "map", "", "What the data looks like: the keys of a value, as of a parameter. It becomes the tool's `outputSchema`."},
+	{"schema", "map", "", "What the data looks like: the keys of a value, as of a parameter. It becomes the tool's `outputSchema`, which accepts other data, too, and has no bounds, formats and patterns."},
 }}
 
 // response reads what an operation returns: a JSON type or one of the types.

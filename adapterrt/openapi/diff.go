@@ -3,6 +3,7 @@ package openapi
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -117,7 +118,7 @@ func (d *Document) again(a *file.Adapter, o origin, insecure []string) (*File, *
 	opt := o.options
 	opt.Name, opt.InsecureHosts, opt.Deprecated, opt.again = a.Name, insecure, true, true
 	if !o.there {
-		opt.Server = a.Target.BaseURL
+		opt.Server, opt.NoOutputSchema = a.Target.BaseURL, true
 	}
 	in, err := d.Import(opt)
 	if err != nil && opt.Server == "" { // the document has another server now
@@ -285,6 +286,8 @@ func (c *comparison) bodies(was, now *file.Operation) {
 	case as(was) == file.ReadJSON && as(now) == file.ReadAuto: // JSON is read as it was
 	case as(was) != as(now):
 		c.add("answer", true, "the answer is in another format")
+	case now.Schema != nil && (was.Paging == nil) == (now.Paging == nil) && !reflect.DeepEqual(was.Schema, now.Schema):
+		c.add("answer", false, "the answer has other members, or other types")
 	}
 }
 

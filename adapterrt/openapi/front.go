@@ -183,7 +183,7 @@ func (f *front) origin() (o origin) {
 	o = origin{there: true, digest: n.str("sha256"), baseURL: n.str("base_url")}
 	o.options = Options{
 		Include: s.strs("include"), Exclude: s.strs("exclude"), Split: Split(s.str("split")), group: s.str("group"),
-		Server: s.word("server"), ServerVars: s.get("server_vars").words(), Deprecated: s.flag("deprecated"), Fields: s.flag("fields"),
+		Server: s.word("server"), ServerVars: s.get("server_vars").words(), Deprecated: s.flag("deprecated"), Fields: s.flag("fields"), NoOutputSchema: !s.flag("output_schema"),
 		Omit: s.strs("omit_params"), Set: s.get("set_params").words(), Auth: s.str("auth"), Names: Names(s.str("names")), recorded: true,
 	}
 	o.operations = map[string]recorded{}

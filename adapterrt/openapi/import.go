@@ -258,7 +258,7 @@ const maxRounds = 6
 func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int, err error) {
 	var ops []*operation
 	var gone []Finding
-	there := map[string]bool{}
+	there, outlines := map[string]bool{}, map[*node]*definition{}
 	for _, raw := range g.ops {
 		op := d.mapOperation(raw, t)
 		if at := op.spot().full; !op.dropped && there[at] {
@@ -278,6 +278,9 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 		if opt.Fields {
 			d.propose(op)
 		}
+		if !opt.NoOutputSchema {
+			d.outline(op, outlines)
+		}
 		ops = append(ops, op)
 	}
 	nameAll(ops, g.tag)
@@ -285,6 +288,12 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 	nameTools(ops, opt.Names)
 	for round := 0; ; round++ {
 		f = d.write(opt, g, t, ops)
+		if f.crowded() {
+			if left := withoutOutlines(ops); left > 0 {
+				f = d.write(opt, g, t, ops)
+				gone = append(gone, d.tooLarge(left))
+			}
+		}
 		if len(ops) == 0 {
 			f.Findings = append(f.Findings, gone...)
 			return f, dropped, nil
@@ -300,6 +309,12 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 			f.Adapter = a
 			if err := f.finish(d, opt, g, t, doc, gone); err != nil {
 				return nil, 0, err
+			}
+			if f.crowded() {
+				if left := withoutOutlines(ops); left > 0 {
+					gone = append(gone, d.tooLarge(left))
+					continue
+				}
 			}
 			return f, dropped, f.TooLarge(len(f.front))
 		}
@@ -521,6 +536,7 @@ func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) s
 	if opt.Names != NamesSnake {
 		s.text("names", string(opt.Names))
 	}
+	s.flag("output_schema", !opt.NoOutputSchema)
 	if s != nil {
 		y.line(2, "selection: %s", flowMap(s))
 	}

@@ -57,7 +57,10 @@ type request struct {
 	fixed    []pair // further headers, each with the value that the document demands
 }
 
-type response struct{ as, accept string }
+type response struct {
+	as, accept string
+	schema     *definition // of a JSON answer; nil if it is not described
+}
 
 // mapper maps one operation.
 type mapper struct {
@@ -78,6 +81,7 @@ type mapper struct {
 	inside     int     // how many definitions of values the schema at hand is in
 	grown      bool    // members of subtypes are described
 	composing  []*node // the schemas whose allOf is merged
+	outlines   map[*node]*definition
 }
 
 func (m *mapper) find(class Class, what, do string) { m.findAt(m.raw.node, class, what, do) }

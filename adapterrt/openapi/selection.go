@@ -42,7 +42,9 @@ type Options struct {
 	Deprecated bool // include what is deprecated
 	Fields     bool // propose default_fields
 
-	again bool              // the options are those of an earlier import, of another version of the document
+	again          bool // the options are those of an earlier import, of another version of the document
+	NoOutputSchema bool // do not describe the answers
+
 	Omit  []string          // parameters that are left out: NAME, or OPERATION.NAME
 	Set   map[string]string // parameters that are hidden, and sent with this value
 	Auth  string            // "" for what the document says; otherwise see chosenAuth

@@ -210,7 +210,13 @@ func (y *writer) operation(op *operation, s *shared) {
 	var r pairs
 	r.add("as", op.response.as)
 	r.text("accept", op.response.accept)
-	if r != nil {
+	if s := op.response.schema; s != nil {
+		y.line(6, "response:")
+		for _, p := range r {
+			y.line(8, "%s: %s", p.key, p.value)
+		}
+		y.folded(8, "schema: "+s.flow(false))
+	} else if r != nil {
 		y.line(6, "response: %s", flowMap(r))
 	}
 	if op.paging != nil {

@@ -117,6 +117,36 @@ func (y *writer) line(indent int, format string, args ...any) {
 	y.WriteByte('\n')
 }
 
+// folded writes a line, on several lines if it is long. It is broken between members, not within a quoted text.
+func (y *writer) folded(indent int, text string) {
+	most, from, last, quoted := lineWidth-indent, 0, 0, false
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\\' && quoted:
+			i++
+		case text[i] == '"':
+			quoted = !quoted
+		case text[i] == ' ' && text[i-1] == ',' && !quoted:
+			if i-from > most && last > from {
+				y.line(indent, "%s", text[from:last])
+				if from == 0 {
+					indent, most = indent+2, most-2
+				}
+				from = last + 1
+			}
+			last = i
+		}
+	}
+	if len(text)-from > most && last > from {
+		y.line(indent, "%s", text[from:last])
+		if from == 0 {
+			indent += 2
+		}
+		from = last + 1
+	}
+	y.line(indent, "%s", text[from:])
+}
+
 // wrapped writes a member whose value may be a long list, on several lines.
 func (y *writer) wrapped(indent int, p pair) {
 	if !strings.HasPrefix(p.value, "[") || len(p.value) < lineWidth-indent {

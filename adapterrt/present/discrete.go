@@ -10,7 +10,7 @@ import (
 )
 
 // maxDiscreteDescription is the largest number of characters of the description of a tool
-// for one operation.
+// for one operation, but for what it says of structured output.
 const maxDiscreteDescription = 200
 
 // OperationTool returns the name of the tool for one operation. adapter is "" if there is
@@ -46,7 +46,7 @@ func (s *Adapter) DiscreteJSON(op *file.Operation, name string) []byte {
 		description = shortened(description, maxDiscreteDescription-len(isDeprecated)) + isDeprecated
 	}
 	o := wire.Members(nil).Str("name", name).Str("title", strings.ToUpper(title[:1])+title[1:]).
-		Str("description", shortened(description, maxDiscreteDescription)).Raw("inputSchema", inputSchemaOf(op, v))
+		Str("description", shortened(description, maxDiscreteDescription)+saidOfOutput(op)).Raw("inputSchema", inputSchemaOf(op, v))
 	if schema := outputSchemaOf(op); schema != nil {
 		o = o.Raw("outputSchema", schema)
 	}

@@ -11,7 +11,8 @@
 //	gentypes.go      the types in introspection, generated from parameters and enums
 //	discrete.go      the tools of discrete mode, one for each operation
 //	search.go        the tools of search mode, and what they answer
-//	schema.go        the JSON Schemas of an operation's parameters and result
+//	schema.go        the JSON Schemas of an operation's parameters
+//	output.go        the JSON Schema of its result
 //	instructions.go  the text for a model about all tools together
 //	starter.go       an example file with which people start to write their own
 //

@@ -89,18 +89,6 @@ func tokensOf(op *file.Operation, v guard.Verdict) (names []string) {
 	return names
 }
 
-// outputSchemaOf returns the schema of an operation's result, or nil if the file does not
-// describe it. Clients refuse a result that does not fit, and an API may answer otherwise
-// than its description says. Therefore the schema also accepts any other data.
-func outputSchemaOf(op *file.Operation) []byte {
-	if op.Schema == nil {
-		return nil
-	}
-	data := slices.Concat([]byte(`{"anyOf":[`), schemaMembers(wire.Members(nil), op.Schema).End(), []byte(`,{}]}`))
-	props := wire.Members(nil).Raw("success", []byte(`{"type":"boolean"}`)).Raw("data", data).Raw("error", []byte(`{"type":"object"}`)).End()
-	return wire.Members(nil).Str("type", "object").Raw("properties", props).Strs("required", []string{"success"}).End()
-}
-
 // schemaMembers appends the members of the schema of d to o.
 func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
 	return valueMembers(o, d, nil, false)

@@ -154,18 +154,31 @@ func adapterListCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the adapters",
-		Long:  "List the adapters that would be served. The errors of the others go to stderr.\n\n" + exitHelp,
-		Args:  cobra.NoArgs,
+		Long: "List the adapters that would be served. The errors of the others go to stderr. TOKENS are those that the operations\n" +
+			"take in tools/list if each is a tool of its own (adapters.mode: discrete), and OUTPUT those of their output schemas.\n\n" + exitHelp,
+		Args: cobra.NoArgs,
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return s.loaded(cmd, func(rt *adapterrt.Runtime) error {
-			if *asJSON {
-				return printAdapters(cmd.OutOrStdout(), rt.Adapters())
+			in, err := encodingOfCosts()
+			if err != nil {
+				return err
 			}
-			return tabulate(cmd.OutOrStdout(), "NAME\tVERSION\tOPERATIONS\tDESCRIPTION", func(row func(...any)) {
+			costs := map[string]toolCost{}
+			for _, a := range rt.Adapters() {
+				var c toolCost
+				for _, op := range rt.Operations(a.Name) {
+					c.add(op.Tool, in)
+				}
+				costs[a.Name] = c
+			}
+			if *asJSON {
+				return printAdapters(cmd.OutOrStdout(), rt.Adapters(), costs)
+			}
+			return tabulate(cmd.OutOrStdout(), "NAME\tVERSION\tOPERATIONS\tTOKENS\tOUTPUT\tDESCRIPTION", func(row func(...any)) {
 				for _, a := range rt.Adapters() {
-					row(a.Name, a.Version, a.Operations, a.Description)
+					row(a.Name, a.Version, a.Operations, costs[a.Name].all, costs[a.Name].output, a.Description)
 				}
 			})
 		})
@@ -183,12 +196,14 @@ type listedAdapter struct {
 	Auth        string   `json:"auth"`
 	Credentials []string `json:"credentials"`
 	Operations  int      `json:"operations"`
+	Tokens      int      `json:"tokens"`
+	Output      int      `json:"output_schema_tokens"`
 }
 
-func printAdapters(w io.Writer, all []adapterrt.Info) error {
+func printAdapters(w io.Writer, all []adapterrt.Info, costs map[string]toolCost) error {
 	out := make([]listedAdapter, 0, len(all))
 	for _, a := range all {
-		out = append(out, listedAdapter{a.Name, a.Version, a.Description, a.File, a.BaseURL, a.Auth, slices.Concat([]string{}, a.Credentials), a.Operations})
+		out = append(out, listedAdapter{a.Name, a.Version, a.Description, a.File, a.BaseURL, a.Auth, slices.Concat([]string{}, a.Credentials), a.Operations, costs[a.Name].all, costs[a.Name].output})
 	}
 	return printJSON(w, out)
 }

@@ -52,7 +52,9 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 			"commas between its elements. --auth takes security schemes of the document, with commas between several that are sent\n" +
 			"together, or none, bearer, basic, header:NAME or query:NAME. The file records all choices, and --update makes them again.\n\n" +
 			"--fields proposes, for each operation that reads JSON, the members of its answers that are shown unless a request asks\n" +
-			"for others with fields. The file lists these operations: check the proposals.\n\n" + exitHelp,
+			"for others with fields. The file lists these operations: check the proposals.\n\n" +
+			"What an operation answers is described by the names and types of members, of which the output schema of its tool is\n" +
+			"made: at most 270 tokens each. --no-output-schema leaves that out.\n\n" + exitHelp,
 		Example: "  dragoman adapter import openapi.yaml -o adapters\n" +
 			"  dragoman adapter import --fetch https://api.example.com/openapi.json --name shop\n" +
 			"  dragoman adapter import github.json --include tag:issues --include tag:pulls --split tag -o adapters\n" +
@@ -76,6 +78,7 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	f.IntVar(&i.Most, "max-ops", 200, "refuse to import more operations than this; 0 for any number")
 	f.BoolVar(&i.Deprecated, "deprecated", false, "import deprecated operations, too")
 	f.BoolVar(&i.Fields, "fields", false, "propose default_fields: at most a dozen members of JSON answers")
+	f.BoolVar(&i.NoOutputSchema, "no-output-schema", false, "do not describe what operations answer: tools have no output schemas then")
 	f.BoolVar(&i.partial, "allow-partial", false, "leave out operations that an adapter cannot express")
 	f.BoolVar(&i.examples, "examples", true, "write an example of each operation")
 	f.StringVar(&i.report, "report", "", "write what did not fit, as JSON, into this file; - for standard output")
@@ -114,7 +117,7 @@ func (i *importSettings) recorded(cmd *cobra.Command) error {
 			return fmt.Errorf("--%s and --update exclude each other", name)
 		}
 	}
-	for _, name := range [...]string{"include", "exclude", "server", "server-var", "omit-param", "set-param", "auth", "names", "deprecated", "fields"} {
+	for _, name := range [...]string{"include", "exclude", "server", "server-var", "omit-param", "set-param", "auth", "names", "deprecated", "fields", "no-output-schema"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s and --update exclude each other: what was chosen is in selection of x-source in %s; edit it there, then run --update", name, i.update)
 		}
@@ -224,6 +227,7 @@ type made struct {
 	examples int
 
 	credentials []string
+	cost        toolCost
 }
 
 // make completes a file with its examples, and checks it as adapter validate and adapter test do.
@@ -241,6 +245,10 @@ func (i *importSettings) make(w *workplace, d *openapi.Document, f *openapi.File
 		m.data, m.examples = f.Bytes(d, nil), 0
 	}
 	if err := f.TooLarge(len(m.data)); err != nil {
+		return m, err
+	}
+	var err error
+	if m.cost, err = costOf(f.Adapter); err != nil {
 		return m, err
 	}
 	return m, checkAdapter(w, f.FileName(), m.data)
@@ -345,7 +353,7 @@ func tellImport(w io.Writer, d *openapi.Document, in *openapi.Import, files []ma
 			if m.examples > 0 {
 				examples = ", " + count(m.examples, "example")
 			}
-			fmt.Fprintf(&b, "%s: %s%s\n", m.path, count(m.Operations, "operation"), examples)
+			fmt.Fprintf(&b, "%s: %s%s; %s\n", m.path, count(m.Operations, "operation"), examples, m.cost)
 		}
 	}
 	byClass := map[openapi.Class]int{}

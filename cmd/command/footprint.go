@@ -137,13 +137,15 @@ func (r *footprintReport) judge(before *footprintReport) error {
 // printFootprint writes a report as text.
 func printFootprint(out io.Writer, r *footprintReport) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "bytes\ttokens\tdescription\tinput\toutput\t  \n")
+	fmt.Fprintf(w, "bytes\ttokens\tdescription\tinput\toutput\toutput tokens\t  \n")
+	output := 0
 	for _, t := range r.Tools {
-		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t  %s\n", t.Bytes, t.Tokens, t.DescriptionBytes, t.InputSchemaBytes, t.OutputSchemaBytes, printable(t.Name))
+		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t  %s\n", t.Bytes, t.Tokens, t.DescriptionBytes, t.InputSchemaBytes, t.OutputSchemaBytes, t.OutputSchemaTokens, printable(t.Name))
+		output += t.OutputSchemaTokens
 	}
-	fmt.Fprintf(w, "%d\t%d\t\t\t\t  %d tools\n", r.Bytes, r.Tokens, len(r.Tools))
-	fmt.Fprintf(w, "%d\t%d\t\t\t\t  the server's instructions\n", r.InstructionBytes, r.InstructionTokens)
-	fmt.Fprintf(w, "%d\t%d\t\t\t\t  in all (%s)\n", r.InAll(), r.Tokens+r.InstructionTokens, r.Encoding)
+	fmt.Fprintf(w, "%d\t%d\t\t\t\t%d\t  %d tools\n", r.Bytes, r.Tokens, output, len(r.Tools))
+	fmt.Fprintf(w, "%d\t%d\t\t\t\t\t  the server's instructions\n", r.InstructionBytes, r.InstructionTokens)
+	fmt.Fprintf(w, "%d\t%d\t\t\t\t\t  in all (%s)\n", r.InAll(), r.Tokens+r.InstructionTokens, r.Encoding)
 	if err := w.Flush(); err != nil {
 		return err
 	}

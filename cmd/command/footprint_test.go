@@ -48,6 +48,19 @@ func toolServer(t *testing.T, second string) string {
 	return s.At().URL + "/mcp"
 }
 
+func TestFootprintShowsTheTokensOfOutputSchemas(t *testing.T) {
+	url := toolServer(t, `{"name":"b","inputSchema":{"type":"object"}, "outputSchema":{"type":"object", "properties":{"id":{"type":"integer"}}}}`)
+	schema, _, _ := run(t.Context(), `{"type":"object","properties":{"id":{"type":"integer"}}}`, "tokens", "--model", "cl100k_base")
+	report, _, err := run(t.Context(), "", "footprint", "--json", url)
+	if got := gjson.Get(report, `tools.#(name=="b").output_schema_tokens`).Raw; err != nil || got+"\n" != schema || gjson.Get(report, `tools.#(name=="a").output_schema_tokens`).Raw != "0" {
+		t.Errorf("%v: %s, want %s", err, report, schema)
+	}
+	out, _, err := run(t.Context(), "", "footprint", url)
+	if fields := strings.Fields(strings.Split(out, "\n")[3]); err != nil || len(fields) < 3 || fields[2]+"\n" != schema {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestFootprint(t *testing.T) {
 	url := toolServer(t, `{"name":"larger\u001b[2J","description":"Reads the record of one stream.","inputSchema":{"type":"object"}}`)
 	out, _, err := run(t.Context(), "", "footprint", url)

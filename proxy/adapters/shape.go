@@ -48,13 +48,14 @@ func (a *Adapters) Rules() []transform.Rule {
 
 // resultShaping shapes the results of the operations that one request calls.
 type resultShaping struct {
-	log     *zap.Logger
-	shaping *shape.Shaping
-	call    transform.Call
-	tool    string         // the MCP tool that was called; "" for a plain endpoint
-	settled transform.Name // the operation whose rule was applied last
-	cut     bool           // part of a result was left out
-	tokens  int            // the number of tokens of the results that were cut, before the cut
+	log        *zap.Logger
+	shaping    *shape.Shaping
+	call       transform.Call
+	structured bool           // the client gets structured content
+	tool       string         // the MCP tool that was called; "" for a plain endpoint
+	settled    transform.Name // the operation whose rule was applied last
+	cut        bool           // part of a result was left out
+	tokens     int            // the number of tokens of the results that were cut, before the cut
 }
 
 // around returns the tokens of what surrounds the data in the complete result. The numbers in the warning
@@ -66,7 +67,7 @@ func (d *resultShaping) around(r *adapterrt.Result, budget int) *transform.Aroun
 		TokensBefore: len(r.Data), TokensAfter: len(r.Data), Budget: len(r.Data), Arrays: []transform.ArrayCut{{Path: "items.items", Total: len(r.Data), Kept: len(r.Data)}},
 	}))
 	around := &transform.Around{Whole: whole, Cut: d.shaping.Engine.Count(one.JSON())}
-	if r.IsStructured() { // its text becomes a preview
+	if d.structured && r.IsStructured() { // its text becomes a preview
 		around.Cut += transform.Preview(budget)
 	}
 	return around
@@ -138,7 +139,7 @@ func (a *Adapters) reduceCall(c *owntools.Call) *resultShaping {
 	if w == nil {
 		return nil
 	}
-	d := &resultShaping{log: a.log, shaping: w.Shaping, tool: c.Tool, call: transform.Call{
+	d := &resultShaping{log: a.log, shaping: w.Shaping, structured: w.Structured, tool: c.Tool, call: transform.Call{
 		Session: c.Session, Caller: c.Caller, MaxTokens: w.MaxTokens, Full: w.Full,
 	}}
 	return d

@@ -11,6 +11,9 @@ func (x *Exchange) want(m *wire.Message) {
 		return
 	}
 	w := x.Common.Now().Shaping.Want(m, x.caller, x.MaxTokens)
+	if w != nil {
+		w.Structured = x.Session.ClientRevision.Structured
+	}
 	x.Call.More.Wanted = w
 	if x.OwnCall != nil && x.OwnCall.Call != nil {
 		x.OwnCall.Call.Wanted = w

@@ -134,6 +134,8 @@ type Wanted struct {
 	MaxTokens int
 	// Full says that the client wants the whole result, if that fits the budget.
 	Full bool
+	// Structured says that the client's revision has structured content.
+	Structured bool
 	// Settled is the tool whose rule was already applied, except for its budget; zero for none.
 	Settled transform.Name
 }
@@ -207,7 +209,7 @@ func (s *Shaping) Result(out []byte, m *wire.Message, w *Wanted, of Exchange) []
 		Session: of.Session(), Caller: w.Caller, MaxTokens: w.MaxTokens, Full: w.Full,
 	}
 	if w.Settled != (transform.Name{}) {
-		call.Server, call.Tool, call.Full = w.Settled.Server, w.Settled.Tool, true
+		call.Server, call.Tool, call.Full, call.Settled = w.Settled.Server, w.Settled.Tool, true, true
 	}
 	if m.Method == wire.ToolsCall && !w.Shaping.Engine.Touches(call.Server, call.Tool) && w.MaxTokens == 0 {
 		return out

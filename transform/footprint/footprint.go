@@ -48,6 +48,8 @@ type Tool struct {
 	DescriptionBytes  int    `json:"description_bytes"`
 	InputSchemaBytes  int    `json:"input_schema_bytes"`
 	OutputSchemaBytes int    `json:"output_schema_bytes"`
+
+	OutputSchemaTokens int `json:"output_schema_tokens"`
 	// Objects are the parameters that are objects.
 	Objects []string `json:"objects,omitempty"`
 }
@@ -69,12 +71,14 @@ func Measure(tools [][]byte, instructions string, count func(text []byte) int) (
 		from := len(all)
 		all = wire.AppendCompact(all, raw)
 		t := Tool{
-			Name:              v.Get("name").Text(),
-			Bytes:             len(all) - from,
-			Tokens:            count(all[from:]),
-			DescriptionBytes:  len(v.Get("description").Text()),
-			InputSchemaBytes:  len(wire.AppendCompact(nil, v.Get("inputSchema").Raw())),
-			OutputSchemaBytes: len(wire.AppendCompact(nil, v.Get("outputSchema").Raw())),
+			Name:             v.Get("name").Text(),
+			Bytes:            len(all) - from,
+			Tokens:           count(all[from:]),
+			DescriptionBytes: len(v.Get("description").Text()),
+			InputSchemaBytes: len(wire.AppendCompact(nil, v.Get("inputSchema").Raw())),
+		}
+		if schema := wire.AppendCompact(nil, v.Get("outputSchema").Raw()); len(schema) > 0 {
+			t.OutputSchemaBytes, t.OutputSchemaTokens = len(schema), count(schema)
 		}
 		for p := range v.Get("inputSchema", "properties").All() {
 			if p.Get("type").Text() == "object" {
