@@ -29,18 +29,8 @@ func isPrintable(s string) bool {
 	return s != "" && len(s) <= 200 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' })
 }
 
-// awsName is what the names of Amazon's services and regions consist of, and awsRegion finds a region in a host.
-var (
-	awsName   = pattern.Later(`^[a-z0-9][a-z0-9-]{0,62}$`)
-	awsRegion = pattern.Later(`[./]((?:[a-z]+-){2,3}[0-9])\.(?:[a-z0-9-]+\.)?(?:amazonaws|api\.aws)`)
-)
-
-// signature returns the auth block of a service of Amazon's, without its region.
-func signature(name, service string) auth {
-	return auth{kind: "aws-sig4", header: "Authorization", members: []pair{
-		{"service", scalar(service)}, {"access_key_id_env", envName(name, "ACCESS_KEY_ID")}, {"secret_access_key_env", envName(name, "SECRET_ACCESS_KEY")},
-	}}
-}
+// awsRegion finds a region in a host.
+var awsRegion = pattern.Later(`[./]((?:[a-z]+-){2,3}[0-9])\.(?:[a-z0-9-]+\.)?(?:amazonaws|api\.aws)`)
 
 // sign adds the region to an auth block for a service of Amazon's. Services that are the same everywhere are signed for us-east-1.
 func (t *target) sign() {

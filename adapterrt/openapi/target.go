@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -312,6 +313,16 @@ func bearer(name string) auth {
 
 func basic(name string) auth {
 	return auth{kind: "basic", header: "Authorization", members: []pair{{"username_env", envName(name, "USERNAME")}, {"password_env", envName(name, "PASSWORD")}}}
+}
+
+// awsName is what the names of Amazon's services consist of.
+var awsName = pattern.Later(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+// signature returns the auth block of a service of Amazon's, without its region.
+func signature(name, service string) auth {
+	return auth{kind: "aws-sig4", header: "Authorization", members: []pair{
+		{"service", scalar(service)}, {"access_key_id_env", envName(name, "ACCESS_KEY_ID")}, {"secret_access_key_env", envName(name, "SECRET_ACCESS_KEY")},
+	}}
 }
 
 // oauth makes an auth block of the flows of an OAuth scheme. For flows that are only for
