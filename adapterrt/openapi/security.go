@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
@@ -43,4 +44,19 @@ func (t *target) sign() {
 	}
 	t.auth.members = append(t.auth.members, pair{"region", region})
 	t.auth.note("requests are signed for a service of AWS in "+region, "check auth.service and auth.region")
+}
+
+// otherwise returns the schemes of an operation that cannot be called with those of the file, or "".
+func (t *target) otherwise(op *rawOperation) string {
+	if len(t.auth.schemes) == 0 || !op.security.is(wire.Array) || len(op.security.kids) == 0 {
+		return ""
+	}
+	var ways []string
+	for _, a := range op.security.kids {
+		if !a.is(wire.Object) || !slices.ContainsFunc(a.keys, func(s string) bool { return !slices.Contains(t.auth.schemes, s) }) {
+			return ""
+		}
+		ways = append(ways, strings.Join(a.keys, " and "))
+	}
+	return strings.Join(ways, ", or ")
 }

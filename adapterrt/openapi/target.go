@@ -43,6 +43,7 @@ type auth struct {
 	cookie   string
 	also     []auth
 	scopesOf func(*rawOperation) []string // those that an operation needs; nil if all need the same
+	schemes  []string                     // of the document, that it is made of
 	covered  []slot                       // parameters that are left out because this sends the credential
 	fewer    bool                         // fewer than half of the operations need it
 	findings []Finding
@@ -139,8 +140,9 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 		return none
 	}
 	type choice struct {
-		auths []auth
-		rank  int
+		auths   []auth
+		schemes []string
+		rank    int
 	}
 	var choices []choice
 	var refused []string
@@ -148,7 +150,7 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 		if !alternative.is(wire.Object) || len(alternative.keys) == 0 {
 			continue
 		}
-		c := choice{}
+		c := choice{schemes: alternative.keys}
 		for _, scheme := range alternative.keys {
 			list, differ := scopes(ops, alternative, scheme)
 			a, rank, err := d.scheme(name, scheme, list)
@@ -179,6 +181,7 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 	c := slices.MinFunc(choices, func(a, b choice) int { return a.rank - b.rank })
 	slices.SortStableFunc(c.auths, func(a, b auth) int { return isOAuth(b) - isOAuth(a) }) // it must be the first
 	a := c.auths[0]
+	a.schemes = c.schemes
 	for _, b := range c.auths[1:] {
 		t := target{auth: a}
 		if isOAuth(b) > 0 || t.sets(b.header, b.query, b.cookie) {
@@ -269,7 +272,8 @@ func (d *Document) scheme(name, key string, scopes []string) (a auth, rank int, 
 		switch s.str("in") {
 		case "header":
 			if strings.EqualFold(where, "authorization") {
-				if service := d.root.get("info").str("x-serviceName"); strings.EqualFold(s.str("x-amazon-apigateway-authtype"), "awsSigv4") && awsName().MatchString(service) {
+				info := d.root.get("info")
+				if service := cmp.Or(info.str("x-aws-signingName"), info.str("x-serviceName")); strings.EqualFold(s.str("x-amazon-apigateway-authtype"), "awsSigv4") && awsName().MatchString(service) {
 					return signature(name, service), 1, nil
 				}
 				a = bearer(name)
