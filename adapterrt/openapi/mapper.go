@@ -53,6 +53,9 @@ func (m *mapper) all() {
 	words := strings.ReplaceAll(op.name, "_", " ")
 	op.description = cmp.Or(m.doc.prose(raw.advice.description, operationText), m.doc.prose(raw.summary, operationText), m.doc.prose(raw.description, operationText), strings.ToUpper(words[:1])+words[1:])
 	op.anonymous = m.base.auth.kind != "none" && (raw.anonymous() || m.base.isWithout(raw))
+	if ways := m.base.otherwise(raw); ways != "" {
+		m.find(Guessed, "it needs another credential than this file has: "+short(ways), "import it into a file of its own with --include, if calls are refused")
+	}
 	if of := m.base.auth.scopesOf; of != nil && !op.anonymous {
 		op.scopes = slices.DeleteFunc(of(raw), func(s string) bool { return !isPrintable(s) })
 	}

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
@@ -29,18 +30,8 @@ func isPrintable(s string) bool {
 	return s != "" && len(s) <= 200 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' })
 }
 
-// awsName is what the names of Amazon's services and regions consist of, and awsRegion finds a region in a host.
-var (
-	awsName   = pattern.Later(`^[a-z0-9][a-z0-9-]{0,62}$`)
-	awsRegion = pattern.Later(`[./]((?:[a-z]+-){2,3}[0-9])\.(?:[a-z0-9-]+\.)?(?:amazonaws|api\.aws)`)
-)
-
-// signature returns the auth block of a service of Amazon's, without its region.
-func signature(name, service string) auth {
-	return auth{kind: "aws-sig4", header: "Authorization", members: []pair{
-		{"service", scalar(service)}, {"access_key_id_env", envName(name, "ACCESS_KEY_ID")}, {"secret_access_key_env", envName(name, "SECRET_ACCESS_KEY")},
-	}}
-}
+// awsRegion finds a region in a host.
+var awsRegion = pattern.Later(`[./]((?:[a-z]+-){2,3}[0-9])\.(?:[a-z0-9-]+\.)?(?:amazonaws|api\.aws)`)
 
 // sign adds the region to an auth block for a service of Amazon's. Services that are the same everywhere are signed for us-east-1.
 func (t *target) sign() {
@@ -53,4 +44,19 @@ func (t *target) sign() {
 	}
 	t.auth.members = append(t.auth.members, pair{"region", region})
 	t.auth.note("requests are signed for a service of AWS in "+region, "check auth.service and auth.region")
+}
+
+// otherwise returns the schemes of an operation that cannot be called with those of the file, or "".
+func (t *target) otherwise(op *rawOperation) string {
+	if len(t.auth.schemes) == 0 || !op.security.is(wire.Array) || len(op.security.kids) == 0 {
+		return ""
+	}
+	var ways []string
+	for _, a := range op.security.kids {
+		if !a.is(wire.Object) || !slices.ContainsFunc(a.keys, func(s string) bool { return !slices.Contains(t.auth.schemes, s) }) {
+			return ""
+		}
+		ways = append(ways, strings.Join(a.keys, " and "))
+	}
+	return strings.Join(ways, ", or ")
 }

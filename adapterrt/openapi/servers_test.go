@@ -260,3 +260,19 @@ func TestOperationsThatShareTheirPath(t *testing.T) {
 		t.Error(d, u.Conflicts)
 	}
 }
+
+// TestOperationsWithAnotherCredential: an operation that the file's credential is not for says so.
+func TestOperationsWithAnotherCredential(t *testing.T) {
+	text := document(`/a: {get: {operationId: a}}, /b: {get: {operationId: b, security: [{k: [], t: []}, {o: []}]}}, /c: {get: {operationId: c, security: [{o: []}, {t: []}]}}, /d: {get: {operationId: d, security: []}},
+		/e: {get: {operationId: e}}`, "")
+	text = strings.Replace(text, "components: {", "security: [{t: []}]\ncomponents: {securitySchemes: {t: {type: http, scheme: bearer}, k: {type: apiKey, in: header, name: X-Key}, o: {type: http, scheme: basic}}, ", 1)
+	var got []string
+	for _, f := range importOf(t, text).Findings {
+		if strings.HasPrefix(f.What, "it needs another credential") {
+			got = append(got, f.Operation+": "+f.What)
+		}
+	}
+	if d := cmp.Diff([]string{"b: it needs another credential than this file has: k and t, or o"}, got); d != "" {
+		t.Error(d)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -43,6 +44,7 @@ type auth struct {
 	cookie   string
 	also     []auth
 	scopesOf func(*rawOperation) []string // those that an operation needs; nil if all need the same
+	schemes  []string                     // of the document, that it is made of
 	covered  []slot                       // parameters that are left out because this sends the credential
 	fewer    bool                         // fewer than half of the operations need it
 	findings []Finding
@@ -139,8 +141,9 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 		return none
 	}
 	type choice struct {
-		auths []auth
-		rank  int
+		auths   []auth
+		schemes []string
+		rank    int
 	}
 	var choices []choice
 	var refused []string
@@ -148,7 +151,7 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 		if !alternative.is(wire.Object) || len(alternative.keys) == 0 {
 			continue
 		}
-		c := choice{}
+		c := choice{schemes: alternative.keys}
 		for _, scheme := range alternative.keys {
 			list, differ := scopes(ops, alternative, scheme)
 			a, rank, err := d.scheme(name, scheme, list)
@@ -178,6 +181,7 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 	}
 	c := slices.MinFunc(choices, func(a, b choice) int { return a.rank - b.rank })
 	a, alike := joined(c.auths)
+	a.schemes = c.schemes
 	if alike {
 		a.note("two credentials in one place, or two of OAuth", "check the auth block")
 	}
@@ -287,7 +291,8 @@ func (d *Document) schemeOf(name, key string, s *node, scopes []string) (a auth,
 		switch s.str("in") {
 		case "header":
 			if strings.EqualFold(where, "authorization") {
-				if service := d.root.get("info").str("x-serviceName"); strings.EqualFold(s.str("x-amazon-apigateway-authtype"), "awsSigv4") && awsName().MatchString(service) {
+				info := d.root.get("info")
+				if service := cmp.Or(info.str("x-aws-signingName"), info.str("x-serviceName")); strings.EqualFold(s.str("x-amazon-apigateway-authtype"), "awsSigv4") && awsName().MatchString(service) {
 					return signature(name, service), 1, nil
 				}
 				a = bearer(name)
@@ -331,6 +336,16 @@ func bearer(name string) auth {
 
 func basic(name string) auth {
 	return auth{kind: "basic", header: "Authorization", members: []pair{{"username_env", envName(name, "USERNAME")}, {"password_env", envName(name, "PASSWORD")}}}
+}
+
+// awsName is what the names of Amazon's services consist of.
+var awsName = pattern.Later(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+// signature returns the auth block of a service of Amazon's, without its region.
+func signature(name, service string) auth {
+	return auth{kind: "aws-sig4", header: "Authorization", members: []pair{
+		{"service", scalar(service)}, {"access_key_id_env", envName(name, "ACCESS_KEY_ID")}, {"secret_access_key_env", envName(name, "SECRET_ACCESS_KEY")},
+	}}
 }
 
 // oauth makes an auth block of the flows of an OAuth scheme. For flows that are only for
