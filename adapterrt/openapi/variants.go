@@ -439,7 +439,8 @@ func (m *mapper) note(s *shape, all []variant) {
 		v.members = union(v.required, v.members)
 		told += len(v.members)
 	}
-	if told > 0 && told <= maxNames {
+	forms := distinct(list, func(v variant) string { return strings.Join(slices.Sorted(slices.Values(v.members)), "\x00") })
+	if told > 0 && told <= maxNames && (s.tag != "" || len(forms) == len(list)) {
 		s.variants = list
 	}
 }

@@ -223,7 +223,7 @@ func TestFormsInSchemas(t *testing.T) {
 			"Point: {type: object, required: [x], properties: {x: {type: number}, note: {type: string}}}, Place: {type: object, required: [city], properties: {city: {type: string}, zip: {type: string}, note: {type: string}}}")
 	})
 	got, _ = json.Marshal(at(schema, "properties", "at"))
-	if want := `{"oneOf":[{"properties":{"x":{"type":"number"}},"required":["x"]},{"properties":{"city":{"type":"string"},"zip":{"type":"string"}},"required":["city"]}],` +
+	if want := `{"anyOf":[{"properties":{"x":{"type":"number"}},"required":["x"]},{"properties":{"city":{"type":"string"},"zip":{"type":"string"}},"required":["city"]}],` +
 		`"properties":{"note":{"type":"string"}},"type":"object"}`; string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
