@@ -127,15 +127,15 @@ func (m *mapper) merged(n *node, via *trail, depth int) *shape {
 	case picks:
 	case tag != "":
 		m.extended(n, s, n, via, depth)
-	case s.holder != nil && m.doc.family().extends(n, s.holder) && !m.isBase(n):
+	case s.holder != nil && m.doc.isVariant(n, s.holder) && !m.isBase(n):
 		m.extended(n, s, s.holder, via, depth)
 	}
 	return s
 }
 
-// isBase reports whether a schema that is being merged extends n.
+// isBase reports whether a schema that is being merged is a variant of n.
 func (m *mapper) isBase(n *node) bool {
-	return slices.ContainsFunc(m.composing, func(o *node) bool { return o != n && m.doc.family().extends(o, n) })
+	return slices.ContainsFunc(m.composing, func(o *node) bool { return o != n && m.doc.isVariant(o, n) })
 }
 
 // referred returns the shape of what n refers to.

@@ -76,6 +76,30 @@ func (d *Document) mappedTo(mapping, v *node) *node {
 	return nil
 }
 
+// isVariant reports whether n extends base. If base says what its variants are, n is one of these, or extends one: another
+// schema may be composed of base, and then is any of its variants.
+func (d *Document) isVariant(n, base *node) bool {
+	line := d.family().above(n)
+	if !slices.Contains(line[1:], base) {
+		return false
+	}
+	if _, mapping := discriminates(base); mapping != nil {
+		if named := d.mapped(mapping); len(named) > 0 {
+			return slices.ContainsFunc(line, func(o *node) bool { return named[o] != nil })
+		}
+	}
+	said := false
+	for _, key := range [...]string{"oneOf", "anyOf"} {
+		for _, b := range base.list(key) {
+			v := d.near(b)
+			if said = said || v != nil; v != nil && slices.Contains(line, v) {
+				return true
+			}
+		}
+	}
+	return !said
+}
+
 // valuesOf returns the values of the tag that stand for the variant n of holder.
 func (m *mapper) valuesOf(n, holder *node) []string {
 	tag, mapping := discriminates(holder)
@@ -333,7 +357,7 @@ func (m *mapper) beside(n, base *node, via *trail, depth int) *shape {
 		to := m.followed(part)
 		switch {
 		case to == nil || to == base || via.up.has(to):
-		case m.doc.family().extends(to, base):
+		case slices.Contains(m.doc.family().above(to)[1:], base):
 			s = both(s, m.beside(to, base, &trail{to, via}, depth+1))
 		default:
 			s = both(s, m.merged(part, via, depth+1))

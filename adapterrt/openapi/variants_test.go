@@ -54,6 +54,10 @@ var polymorphic = []struct {
 		`Pet: {oneOf: [{$ref: '#/components/schemas/Cat'}, {$ref: '#/components/schemas/Dog'}], discriminator: {propertyName: kind}, ` + pet + `}, ` + extending, "Cat Dog", "Cat"},
 	{"one of those", "3.0.3", "{$ref: '#/components/schemas/Cat'}",
 		`Pet: {oneOf: [{$ref: '#/components/schemas/Cat'}, {$ref: '#/components/schemas/Dog'}], discriminator: {propertyName: kind}, ` + pet + `}, ` + extending, "Cat", "Cat"},
+	{"another name for a oneOf", "3.0.3", "{$ref: '#/components/schemas/NewPet'}", `NewPet: {allOf: [{$ref: '#/components/schemas/Pet'}]}, ` +
+		`Pet: {oneOf: [{$ref: '#/components/schemas/Cat'}, {$ref: '#/components/schemas/Dog'}], discriminator: {propertyName: kind, mapping: {cat: Cat, dog: Dog}}}, ` + catAndDog, "cat dog", "cat"},
+	{"more than one that is extended", "3.0.3", "{$ref: '#/components/schemas/NewPet'}", `NewPet: {allOf: [{$ref: '#/components/schemas/Pet'}, {properties: {at: {type: string}}}]}, ` +
+		`Pet: {discriminator: {propertyName: kind, mapping: {cat: Cat, dog: Dog}}, ` + pet + `}, ` + extending, "cat dog", "cat"},
 	{"names in another spelling", "3.0.3", "{$ref: '#/components/schemas/Pet'}",
 		`Pet: {discriminator: {propertyName: kind}, ` + strings.Replace(pet, "kind: {type: string}", "kind: {type: string, enum: [cat, dog]}", 1) + `}, ` + extending, "cat dog", "cat"},
 	{"Swagger", "2.0", "{$ref: '#/definitions/Pet'}", `Pet: {discriminator: kind, ` + pet + `}, ` + extending, "Cat Dog Pet", "Cat"},
