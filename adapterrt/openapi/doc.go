@@ -10,8 +10,9 @@
 // read.go reads both formats into the same rawOperation (document.go, swagger.go). mapper.go makes
 // an operation (operation.go) of it, and naming.go names it: parameters.go its parameters, body.go its request body,
 // answer.go its answers, pages.go its pages, fields.go the part of its answers that is shown,
-// judge.go its category and its danger. schema.go merges the keywords of a schema, and
-// definition.go makes the definition of a parameter of them. write.go writes operations as YAML.
+// judge.go its category and its danger. schema.go reads the keywords of a schema;
+// merge.go merges them with those of what it refers to, is composed of and is extended by (variants.go, family.go); definition.go
+// makes the definition of a parameter of them. write.go writes operations as YAML.
 //
 // Documents are not trusted. Their size, number of values, depth, and the work that
 // references and allOf make are limited, and no text of them reaches a file with characters

@@ -8,14 +8,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// family says which named schemas of a document are extended by which, by allOf:
-// https://spec.openapis.org/oas/v3.1.0#composition-and-inheritance-polymorphism
-type family struct {
-	names    map[*node]string
-	children map[*node][]*node
-	parents  map[*node][]*node
-}
-
 // maxBases is how many schemas are looked at for what one extends.
 const maxBases = 200
 

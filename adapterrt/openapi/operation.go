@@ -158,6 +158,13 @@ type definition struct {
 	closed      bool    // object: it has no other members
 }
 
+// variant is one of the forms that an object has, by the value of its tag.
+type variant struct {
+	value    string
+	members  []string // that not all variants have
+	required []string
+}
+
 type property struct {
 	name     string
 	required bool

@@ -64,7 +64,7 @@ var polymorphic = []struct {
 	{"Swagger with other values", "2.0", "{$ref: '#/definitions/Pet'}", `Pet: {discriminator: kind, ` + pet + `}, ` + strings.Replace(extending, "Cat: {", "Cat: {x-ms-discriminator-value: '#Zoo.Cat', ", 1), "#Zoo.Cat Dog Pet", "#Zoo.Cat"},
 }
 
-// text returns the document of a case, for a server. around puts the schema of a pet somewhere in the body.
+// documentFor returns a document whose only operation has that body, for a server.
 func documentFor(version, server, body, schemas string) string {
 	if version == "2.0" {
 		return "swagger: '2.0'\ninfo: {title: Zoo, version: '1'}\nhost: " + strings.TrimPrefix(server, "http://") + "\nschemes: [http]\npaths: {/pets: {post: {operationId: add, parameters: [{in: body, name: b, required: true, schema: " + body + "}]," +
