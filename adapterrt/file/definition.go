@@ -45,6 +45,16 @@ type Property struct {
 	Required bool
 }
 
+// Form is one of several forms that an object may have: the members that not all of them have, or have with other values.
+type Form []FormMember
+
+// FormMember is a member of objects of a [Form].
+type FormMember struct {
+	Name     string
+	Value    []byte // JSON: its only value in that form; nil for any
+	Required bool
+}
+
 // TypeSet is a set of types, which may include null.
 type TypeSet uint8
 

@@ -7,17 +7,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Form is one of several forms that an object may have: the members that not all of them have, or have with other values.
-type Form []FormMember
-
-// FormMember is a member of objects of a [Form].
-type FormMember struct {
-	Name     string
-	Value    []byte // JSON: its only value in that form; nil for any
-	Required bool
-}
-
-// maxForms is the largest number of forms of an object.
+// maxForms is the largest number of forms of an object, and of members of one.
 const maxForms = 200
 
 // forms reads the forms of an object.
@@ -36,8 +26,8 @@ func (c *checker) forms(n *node, path string, d *Definition) {
 		return
 	}
 	for at, e := range c.maps(list, path, "a form") {
-		if len(e.fields) > maxParams {
-			c.wrong(SchemaInvalidValue, at, "too many members", fmt.Sprintf("up to %d", maxParams), e, 0)
+		if len(e.fields) > maxForms {
+			c.wrong(SchemaInvalidValue, at, "too many members", fmt.Sprintf("up to %d", maxForms), e, 0)
 			continue
 		}
 		form := make(Form, 0, len(e.fields))

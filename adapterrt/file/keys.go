@@ -8,14 +8,10 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/brief"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // maxKey is the largest number of characters of a property's name in the schema of a tool.
 const maxKey = 64
-
-// Key returns the name of the parameter in the schemas of tools.
-func (p *Param) Key() string { return cmp.Or(p.key, p.Name) }
 
 // Key returns the name of the member in the input schemas of tools.
 func (p *Property) Key() string { return cmp.Or(p.key, p.Name) }
@@ -98,19 +94,6 @@ func plainKey(name string) string {
 	return strings.Trim(b.String(), "_.-")
 }
 
-// setKeys sets the keys of the operation's parameters.
-func (op *Operation) setKeys() {
-	names := make([]string, len(op.Params))
-	for i, p := range op.Params {
-		names[i] = p.Name
-		op.renamed = op.renamed || p.renamed
-	}
-	for i, key := range keys(names) {
-		op.Params[i].key = key
-		op.renamed = true
-	}
-}
-
 // setKeys sets the keys of the members of d.
 func (d *Definition) setKeys() {
 	if d.Properties == nil {
@@ -127,74 +110,6 @@ func (d *Definition) setKeys() {
 	}
 }
 
-// Own returns the arguments of a call as the file describes them. Members of the body that are written beside each other are put
-// into the body, if it is one parameter. They have the file's names of parameters and members in place of the keys that schemas have
-// for them; of a parameter that has such a key, the API's name is replaced, too. args is a valid JSON text; Own returns it
-// itself if there is nothing to replace. If a value is given under two names, twice is one of them.
-func (op *Operation) Own(args []byte) (own []byte, twice string) {
-	if wire.KindOf(wire.Trim(args)) != wire.Object {
-		return args, ""
-	}
-	args = op.inBody(args)
-	if !op.renamed {
-		return args, ""
-	}
-	r := &renaming{op: op}
-	own = r.object(make([]byte, 0, len(args)+256), wire.Trim(args), op.own)
-	return own, r.twice
-}
-
-// inBody returns arguments with those that are no parameters, but members of the object that is the whole body, in that object.
-// It returns args itself if there are none, if others are neither, or if there is a body already.
-func (op *Operation) inBody(args []byte) []byte {
-	if op.Request == nil || op.Request.Whole < 0 || op.Params[op.Request.Whole].Properties == nil {
-		return args
-	}
-	body := op.Params[op.Request.Whole]
-	beside, inside := wire.Members(nil), wire.Members(nil)
-	known := true
-	wire.Each(wire.Trim(args), func(member, v []byte) bool {
-		name := string(member)
-		if _, p := op.own(name); p != nil || strings.HasPrefix(name, "_") {
-			known = p != &body.Definition
-			beside = beside.Raw(name, v)
-		} else {
-			_, d := body.own(name)
-			known = d != nil
-			inside = inside.Raw(name, v)
-		}
-		return known
-	})
-	if !known || len(inside) == 0 {
-		return args
-	}
-	return beside.Raw(body.Name, inside.End()).End()
-}
-
-// renaming is the state of Own.
-type renaming struct {
-	op    *Operation
-	twice string
-}
-
-// own returns the name and the definition of the parameter that an argument means, or nil.
-func (op *Operation) own(name string) (string, *Definition) {
-	i := -1
-	for k, p := range op.Params {
-		switch {
-		case p.Hidden:
-		case name == p.Name:
-			return name, &p.Definition
-		case name == p.key, p.key != "" && name == p.Wire && i < 0:
-			i = k
-		}
-	}
-	if i < 0 {
-		return name, nil
-	}
-	return op.Params[i].Name, &op.Params[i].Definition
-}
-
 // own returns the name and the definition of the member of d that a name means, or nil.
 func (d *Definition) own(name string) (string, *Definition) {
 	for i := range *d.Properties {
@@ -203,55 +118,4 @@ func (d *Definition) own(name string) (string, *Definition) {
 		}
 	}
 	return name, nil
-}
-
-// object appends an object, whose members own knows.
-func (r *renaming) object(dst, raw []byte, own func(string) (string, *Definition)) []byte {
-	said := map[string]string{} // by own names that a member has in place of others
-	dst = append(dst, '{')
-	first := true
-	wire.Each(raw, func(member, v []byte) bool {
-		name, d := own(string(member))
-		if before, ok := said[name]; ok && before != string(member) {
-			r.twice = name
-		}
-		said[name] = string(member)
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = append(wire.AppendQuoted(dst, name), ':')
-		if d == nil && name == "input" && r.op != nil && r.op.Category == Update && wire.KindOf(v) == wire.Object {
-			dst = (&renaming{}).object(dst, v, own) // parameters may be in there, too
-			return true
-		}
-		dst = r.value(dst, v, d)
-		return true
-	})
-	return append(dst, '}')
-}
-
-// value appends a value that d describes.
-func (r *renaming) value(dst, raw []byte, d *Definition) []byte {
-	kind := wire.KindOf(raw)
-	switch {
-	case d == nil || !d.renamed:
-	case kind == wire.Object && d.Properties != nil:
-		inner := renaming{}
-		dst = inner.object(dst, raw, d.own)
-		r.twice = cmp.Or(r.twice, inner.twice)
-		return dst
-	case kind == wire.Array && d.Items != nil:
-		dst = append(dst, '[')
-		n := 0
-		wire.Each(raw, func(_, v []byte) bool {
-			if n++; n > 1 {
-				dst = append(dst, ',')
-			}
-			dst = r.value(dst, v, d.Items)
-			return true
-		})
-		return append(dst, ']')
-	}
-	return append(dst, raw...)
 }

@@ -19,7 +19,6 @@ const (
 	maxItems   = 4 // lists in lists
 	maxEnum    = 1000
 	maxProps   = 200
-	maxPattern = 1000
 	maxName    = 128
 	maxMembers = 250
 	surplus    = 16 // members that may be taken back: those that are only in answers
@@ -276,4 +275,29 @@ func (m *mapper) describe(s *shape, limit int) string {
 		return "Default: " + f.text
 	}
 	return text + " (default: " + f.text + ")"
+}
+
+// setVariants keeps the variants of s, the shape of d, if they can be told.
+func (d *definition) setVariants(s *shape) {
+	if s.variants == nil {
+		return
+	}
+	list := slices.Clone(s.variants)
+	if s.tag != "" {
+		i := slices.IndexFunc(d.props, func(p property) bool { return p.name == s.tag })
+		if i < 0 || d.props[i].typ != "string" {
+			return
+		}
+		has := setOf(d.props[i].enum, func(n *node) string { return n.text })
+		list = slices.DeleteFunc(list, func(v variant) bool { return !has[v.value] })
+		told := setOf(list, func(v variant) string { return v.value })
+		for _, n := range d.props[i].enum { // the others have no members of their own
+			if !told[n.text] {
+				list = append(list, variant{value: n.text})
+			}
+		}
+	}
+	if len(list) > 1 {
+		d.tag, d.variants = s.tag, list
+	}
 }

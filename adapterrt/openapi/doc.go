@@ -10,8 +10,9 @@
 // read.go reads both formats into the same rawOperation (document.go, swagger.go). mapper.go makes
 // an operation (operation.go) of it, and naming.go names it: parameters.go its parameters, body.go its request body,
 // answer.go how its answers are read, output.go what they hold, pages.go its pages, fields.go the part of them that is shown,
-// judge.go its category and its danger. schema.go merges the keywords of a schema, and
-// definition.go makes the definition of a parameter of them. choices.go carries out what a person has decided about parameters
+// judge.go its category and its danger. schema.go reads the keywords of a schema;
+// merge.go merges them with those of what it refers to, is composed of and is extended by (variants.go, family.go); definition.go
+// makes the definition of a parameter of them. choices.go carries out what a person has decided about parameters
 // and names, and auth.go about credentials; mcp.go reads what the document says to programs that make tools of it.
 // write.go writes operations as YAML.
 //

@@ -37,6 +37,14 @@ type Document struct {
 	ops      []*rawOperation
 }
 
+// family says which named schemas of a document are extended by which, by allOf:
+// https://spec.openapis.org/oas/v3.1.0#composition-and-inheritance-polymorphism
+type family struct {
+	names    map[*node]string
+	children map[*node][]*node
+	parents  map[*node][]*node
+}
+
 // rawOperation is an operation as a document describes it, in either format.
 type rawOperation struct {
 	node        *node

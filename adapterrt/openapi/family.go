@@ -8,16 +8,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// family says which named schemas of a document are extended by which, by allOf:
-// https://spec.openapis.org/oas/v3.1.0#composition-and-inheritance-polymorphism
-type family struct {
-	names    map[*node]string
-	children map[*node][]*node
-	parents  map[*node][]*node
-}
-
 // maxBases is how many schemas are looked at for what one extends.
-const maxBases = 1000
+const maxBases = 200
 
 // family returns the family of the document, which is read when it is first needed: when a schema has a discriminator.
 func (d *Document) family() *family {
@@ -97,23 +89,15 @@ func (f *family) below(n *node, most int) (out []*node) {
 	return out
 }
 
-// extends reports whether n extends base, directly or not.
-func (f *family) extends(n, base *node) bool {
-	seen := map[*node]bool{}
-	var climb func(n *node) bool
-	climb = func(n *node) bool {
-		for _, p := range f.parents[n] {
-			if p == base {
-				return true
-			}
-			if !seen[p] && len(seen) < maxBases {
-				seen[p] = true
-				if climb(p) {
-					return true
-				}
+// above returns n and the schemas that it extends, directly or not, at most maxBases.
+func (f *family) above(n *node) []*node {
+	line := []*node{n}
+	for i := 0; i < len(line); i++ {
+		for _, p := range f.parents[line[i]] {
+			if len(line) < maxBases && !slices.Contains(line, p) {
+				line = append(line, p)
 			}
 		}
-		return false
 	}
-	return climb(n)
+	return line
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 )
 
-// mostTold is the largest number of characters of a pattern that a description tells.
-const mostTold = 80
+// maxPattern is the largest number of bytes of a pattern, mostTold of characters of one that a description tells.
+const maxPattern, mostTold = 1000, 80
 
 // unicodeEscape is how ECMA-262, whose expressions schemas have, writes a character by its number.
 var unicodeEscape = pattern.Later(`\\(?:\\|u([0-9A-Fa-f]{4})|u\{([0-9A-Fa-f]{1,6})\})`)

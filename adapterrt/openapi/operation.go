@@ -178,6 +178,13 @@ type definition struct {
 // may reports whether values may be of a type.
 func (d *definition) may(typ string) bool { return d.typ == typ || slices.Contains(d.also, typ) }
 
+// variant is one of the forms that an object has, by the value of its tag.
+type variant struct {
+	value    string
+	members  []string // that not all variants have
+	required []string
+}
+
 type property struct {
 	name     string
 	required bool

@@ -51,166 +51,6 @@ type member struct {
 	schema *node
 }
 
-// maxSteps bounds the work for one operation: how many schemas are merged. Once all operations
-// together have needed manySteps, far more than the documents of real APIs, it is fewSteps.
-// maxMerge is the depth of allOf, oneOf, anyOf and $ref within each other.
-const (
-	maxSteps  = 20_000
-	fewSteps  = 1_000
-	manySteps = 2_000_000
-	maxMerge  = 64
-)
-
-// trail is a list of the references that lead to a schema.
-type trail struct {
-	node *node
-	up   *trail
-}
-
-func (p *trail) has(n *node) bool {
-	for ; p != nil; p = p.up {
-		if p.node == n {
-			return true
-		}
-	}
-	return false
-}
-
-// shape merges the keywords of a schema. It returns a shape without limits for nil.
-func (m *mapper) shape(n *node) *shape { return m.merged(n, nil, 0) }
-
-func (m *mapper) merged(n *node, via *trail, depth int) *shape {
-	if m.steps++; m.steps > m.limit || depth > maxMerge {
-		m.endless = m.endless || m.steps > m.limit
-		return &shape{cut: true}
-	}
-	if n == nil || n.kind != wire.Object {
-		return &shape{more: true}
-	}
-	ref := n.get("$ref")
-	if ref.is(wire.String) && !m.doc.combines {
-		return m.instead(n, via, depth)
-	}
-	s := m.keywords(n)
-	own := true // s is what n itself says
-	m.composing = append(m.composing, n)
-	if ref.is(wire.String) {
-		s = m.with(n, s, m.referred(n, via, depth), own)
-		own = false
-	}
-	for _, part := range n.list("allOf") {
-		s = m.with(n, s, m.merged(part, via, depth+1), own)
-		own = false
-	}
-	m.composing = m.composing[:len(m.composing)-1]
-	tag, _ := discriminates(n)
-	if tag != "" && m.isBase(n) { // the schema at hand is one of the variants, and knows which
-		s.holder = n
-		return s
-	}
-	picks := false
-	for _, key := range [...]string{"oneOf", "anyOf"} {
-		if list := n.list(key); len(list) > 0 {
-			var shapes []*shape
-			var branches []branch
-			for _, b := range list {
-				if m.steps > m.limit {
-					break
-				}
-				shapes = append(shapes, m.merged(b, via, depth+1))
-				branches = append(branches, branch{b, shapes[len(shapes)-1]})
-			}
-			s = m.with(n, s, either(shapes), own)
-			own, picks = false, true
-			m.chosen(n, s, branches, via, depth)
-		}
-	}
-	switch {
-	case picks:
-	case tag != "":
-		m.extended(n, s, n, via, depth)
-	case s.holder != nil && m.doc.family().extends(n, s.holder) && !m.isBase(n):
-		m.extended(n, s, s.holder, via, depth)
-	}
-	return s
-}
-
-// isBase reports whether a schema that is being merged extends n.
-func (m *mapper) isBase(n *node) bool {
-	return slices.ContainsFunc(m.composing, func(o *node) bool { return o != n && m.doc.family().extends(o, n) })
-}
-
-// referred returns the shape of what n refers to.
-func (m *mapper) referred(n *node, via *trail, depth int) *shape {
-	to, err := m.doc.pointed(n, n.str("$ref"))
-	switch {
-	case err != nil:
-		m.unreadable(n, err)
-		return &shape{more: true, cut: true}
-	case via.has(to):
-		return &shape{types: m.kindOf(to), description: to.str("description"), more: true, cut: true}
-	}
-	s := *m.merged(to, &trail{to, via}, depth+1)
-	if slices.Contains(m.stack, to) && m.doc.circular(to) {
-		m.said(n, "a schema contains itself: what is in it again is not described", "")
-		types := s.types
-		if types == nil {
-			types = []string{"object"}
-		}
-		return &shape{types: types, null: s.null, description: s.description, more: true, cut: true}
-	}
-	s.refs = append(slices.Clip(s.refs), to)
-	return &s
-}
-
-// besides are members of schemas that do not say which values are valid.
-var besides = []string{"$ref", "description", "title", "example", "examples", "default", "deprecated", "summary", "externalDocs", "xml"}
-
-// instead returns the shape of what n refers to, for the versions in which a reference is all that counts. A description
-// does no harm: https://spec.openapis.org/oas/v3.0.3#reference-object
-func (m *mapper) instead(n *node, via *trail, depth int) *shape {
-	s := m.referred(n, via, depth)
-	if text := n.str("description"); text != "" {
-		s.description = text
-	}
-	for _, key := range n.keys {
-		if !slices.Contains(besides, key) && !strings.HasPrefix(key, "x-") {
-			m.said(n, "members beside a $ref are ignored, as this version says: "+short(key), "write them beside the $ref in an allOf, if they are meant")
-		}
-	}
-	return s
-}
-
-// with is both, and reports what cannot both be true. Of types, those of b then count if a is only what stands around it.
-func (m *mapper) with(at *node, a, b *shape, own bool) *shape {
-	s := both(a, b)
-	if s.contrary {
-		s.contrary = false
-		if own {
-			s.types = b.types
-		}
-		m.said(at, "two parts of a schema contradict each other: type "+strings.Join(a.types, " or ")+", type "+strings.Join(b.types, " or "), "check the type in the file")
-	} else if a.enum != nil && b.enum != nil && s.disjoint {
-		m.said(at, "two parts of a schema contradict each other: their lists of values have none in common", "check the values in the file")
-	}
-	if s.disjoint && own {
-		s.enum = b.enum
-	}
-	s.disjoint = false
-	return s
-}
-
-// kindOf returns the types of a schema that refers to itself. It looks only at its own
-// keywords; an object is the usual case.
-func (m *mapper) kindOf(n *node) []string {
-	if n.get("$ref") == nil || m.doc.combines {
-		if s := m.keywords(n); s.types != nil {
-			return s.types
-		}
-	}
-	return []string{"object"}
-}
-
 // keywords reads the keywords of one schema, without what they refer to:
 // https://json-schema.org/draft/2020-12/json-schema-validation
 func (m *mapper) keywords(n *node) *shape {
@@ -517,4 +357,12 @@ func equalOr(a, b *node) *node {
 		return nil
 	}
 	return a
+}
+
+// plainType returns the type of a schema if it has exactly one.
+func (s *shape) plainType() string {
+	if len(s.types) == 1 {
+		return s.types[0]
+	}
+	return ""
 }

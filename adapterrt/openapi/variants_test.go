@@ -54,13 +54,17 @@ var polymorphic = []struct {
 		`Pet: {oneOf: [{$ref: '#/components/schemas/Cat'}, {$ref: '#/components/schemas/Dog'}], discriminator: {propertyName: kind}, ` + pet + `}, ` + extending, "Cat Dog", "Cat"},
 	{"one of those", "3.0.3", "{$ref: '#/components/schemas/Cat'}",
 		`Pet: {oneOf: [{$ref: '#/components/schemas/Cat'}, {$ref: '#/components/schemas/Dog'}], discriminator: {propertyName: kind}, ` + pet + `}, ` + extending, "Cat", "Cat"},
+	{"another name for a oneOf", "3.0.3", "{$ref: '#/components/schemas/NewPet'}", `NewPet: {allOf: [{$ref: '#/components/schemas/Pet'}]}, ` +
+		`Pet: {oneOf: [{$ref: '#/components/schemas/Cat'}, {$ref: '#/components/schemas/Dog'}], discriminator: {propertyName: kind, mapping: {cat: Cat, dog: Dog}}}, ` + catAndDog, "cat dog", "cat"},
+	{"more than one that is extended", "3.0.3", "{$ref: '#/components/schemas/NewPet'}", `NewPet: {allOf: [{$ref: '#/components/schemas/Pet'}, {properties: {at: {type: string}}}]}, ` +
+		`Pet: {discriminator: {propertyName: kind, mapping: {cat: Cat, dog: Dog}}, ` + pet + `}, ` + extending, "cat dog", "cat"},
 	{"names in another spelling", "3.0.3", "{$ref: '#/components/schemas/Pet'}",
 		`Pet: {discriminator: {propertyName: kind}, ` + strings.Replace(pet, "kind: {type: string}", "kind: {type: string, enum: [cat, dog]}", 1) + `}, ` + extending, "cat dog", "cat"},
 	{"Swagger", "2.0", "{$ref: '#/definitions/Pet'}", `Pet: {discriminator: kind, ` + pet + `}, ` + extending, "Cat Dog Pet", "Cat"},
 	{"Swagger with other values", "2.0", "{$ref: '#/definitions/Pet'}", `Pet: {discriminator: kind, ` + pet + `}, ` + strings.Replace(extending, "Cat: {", "Cat: {x-ms-discriminator-value: '#Zoo.Cat', ", 1), "#Zoo.Cat Dog Pet", "#Zoo.Cat"},
 }
 
-// text returns the document of a case, for a server. around puts the schema of a pet somewhere in the body.
+// documentFor returns a document whose only operation has that body, for a server.
 func documentFor(version, server, body, schemas string) string {
 	if version == "2.0" {
 		return "swagger: '2.0'\ninfo: {title: Zoo, version: '1'}\nhost: " + strings.TrimPrefix(server, "http://") + "\nschemes: [http]\npaths: {/pets: {post: {operationId: add, parameters: [{in: body, name: b, required: true, schema: " + body + "}]," +
@@ -223,7 +227,7 @@ func TestFormsInSchemas(t *testing.T) {
 			"Point: {type: object, required: [x], properties: {x: {type: number}, note: {type: string}}}, Place: {type: object, required: [city], properties: {city: {type: string}, zip: {type: string}, note: {type: string}}}")
 	})
 	got, _ = json.Marshal(at(schema, "properties", "at"))
-	if want := `{"oneOf":[{"properties":{"x":{"type":"number"}},"required":["x"]},{"properties":{"city":{"type":"string"},"zip":{"type":"string"}},"required":["city"]}],` +
+	if want := `{"anyOf":[{"properties":{"x":{"type":"number"}},"required":["x"]},{"properties":{"city":{"type":"string"},"zip":{"type":"string"}},"required":["city"]}],` +
 		`"properties":{"note":{"type":"string"}},"type":"object"}`; string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

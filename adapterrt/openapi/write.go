@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 )
 
 // keys returns the members of a definition but its items and properties.
@@ -25,6 +27,25 @@ func (d *definition) keys(required bool) (out pairs) {
 	out.flag("sensitive", d.sensitive)
 	out.add("one_of", d.forms())
 	return out
+}
+
+// forms writes the variants of an object as a file has them: for each, its tag, and its members and whether they are required.
+func (d *definition) forms() string {
+	if d.variants == nil {
+		return ""
+	}
+	return flowList(d.variants, func(v variant) string {
+		var all pairs
+		if d.tag != "" {
+			all.add(scalar(d.tag), scalar(v.value))
+		}
+		for _, name := range v.members {
+			if clean.Text(name, maxName) == name && len(name) <= maxName && name != "" {
+				all.add(scalar(name), strconv.FormatBool(slices.Contains(v.required, name)))
+			}
+		}
+		return flowMap(all)
+	})
 }
 
 // lengthText writes a limit of length, or "" for none.

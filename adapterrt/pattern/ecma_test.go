@@ -108,7 +108,7 @@ func TestECMAInNode(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("node is not installed")
 	}
-	all := make([]string, 0, 4000)
+	all := make([]string, 0, 1500)
 	for _, p := range patterns {
 		all = append(all, p[0])
 	}

@@ -12,8 +12,8 @@ import (
 const maxForms = 3000
 
 // formsOf returns a schema for each form of d, whose members have the schemas members. inForm are the members that are in these
-// schemas only. They are all in d, and the forms only name them, if they would be too large otherwise. It returns nil if even
-// that is too large.
+// schemas only. If those would be too large, none is, and a form has only its tag and what it requires. formsOf returns nil if
+// even that is too large.
 func formsOf(d *file.Definition, members map[string][]byte) (forms []byte, inForm map[string]bool) {
 	inForm = map[string]bool{}
 	size := 0
@@ -38,17 +38,22 @@ func formsOf(d *file.Definition, members map[string][]byte) (forms []byte, inFor
 				if name == "" {
 					continue
 				}
-				schema := []byte("{}")
-				if m.Value != nil {
-					schema = wire.Members(nil).Raw("const", m.Value).End()
-				} else if complete && members[m.Name] != nil {
-					schema = members[m.Name]
+				switch {
+				case m.Value != nil:
+					props = props.Raw(name, wire.Members(nil).Raw("const", m.Value).End())
+				case members[m.Name] == nil:
+					props = props.Raw(name, []byte("{}"))
+				case complete:
+					props = props.Raw(name, members[m.Name])
 				}
-				if props = props.Raw(name, schema); m.Required {
+				if m.Required {
 					required = append(required, name)
 				}
 			}
-			o := wire.Members(nil).Raw("properties", props.End())
+			o := wire.Members(nil)
+			if len(props) > 0 {
+				o = o.Raw("properties", props.End())
+			}
 			if required != nil {
 				o = o.Strs("required", required)
 			}
@@ -63,6 +68,13 @@ func formsOf(d *file.Definition, members map[string][]byte) (forms []byte, inFor
 		return forms, nil
 	}
 	return nil, nil
+}
+
+// isTagged reports whether one of the members of a form has another value in each form.
+func isTagged(forms []file.Form) bool {
+	return !slices.ContainsFunc(forms, func(f file.Form) bool {
+		return !slices.ContainsFunc(f, func(m file.FormMember) bool { return m.Value != nil })
+	})
 }
 
 // shownName returns the name of a member of d in schemas. Objects may also have members that are not described.

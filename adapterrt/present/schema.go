@@ -187,7 +187,7 @@ func objectMembers(o wire.Members, d *file.Definition, input bool) wire.Members 
 	}
 	switch {
 	case forms == nil:
-	case d.Also != 0: // null would fit each of them
+	case d.Also != 0 || !isTagged(d.Forms): // null fits each of them, and what nothing tells apart may fit several
 		o = o.Raw("anyOf", forms)
 	default:
 		o = o.Raw("oneOf", forms)
