@@ -280,11 +280,3 @@ func (m *mapper) declaredType() {
 		}
 	}
 }
-
-// plainType returns the type of a schema if it has exactly one.
-func (s *shape) plainType() string {
-	if len(s.types) == 1 {
-		return s.types[0]
-	}
-	return ""
-}

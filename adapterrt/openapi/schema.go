@@ -293,13 +293,6 @@ func (m *mapper) keywords(n *node) *shape {
 	return s
 }
 
-func number(n *node, key string) *node {
-	if v := n.get(key); v.is(wire.Number) {
-		return v
-	}
-	return nil
-}
-
 // typesOf returns the types of values.
 func typesOf(values []*node) (types []string) {
 	for _, v := range values {
@@ -505,9 +498,10 @@ func (m *mapper) discriminator(n *node, s *shape) {
 	s.props = append(slices.Clone(s.props), member{name, schema})
 }
 
-func equalOr(a, b *node) *node {
-	if a == nil || b == nil || a.text != b.text {
-		return nil
+// plainType returns the type of a schema if it has exactly one.
+func (s *shape) plainType() string {
+	if len(s.types) == 1 {
+		return s.types[0]
 	}
-	return a
+	return ""
 }
