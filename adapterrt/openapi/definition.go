@@ -224,7 +224,7 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 	}
 	described := setOf(s.props, func(p member) string { return p.name })
 	for _, name := range s.required {
-		if described[name] || len(d.props) == maxProps || name == "" || len(name) > maxName || clean.Text(name, maxName) != name {
+		if described[name] || !s.more || len(d.props) == maxProps || name == "" || len(name) > maxName || clean.Text(name, maxName) != name {
 			continue
 		}
 		described[name] = true
