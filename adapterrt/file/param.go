@@ -260,7 +260,7 @@ func (c *checker) definition(n *node, path string, depth int, d *Definition) boo
 	d.Format = clean.Text(c.str(n, path, "format"), 100)
 	d.Sensitive = c.flag(n, path, "sensitive", false)
 	d.Minimum, d.Maximum = c.edge(n, path, "minimum", "exclusiveMinimum", d), c.edge(n, path, "maximum", "exclusiveMaximum", d)
-	c.extent(n, path, depth, d)
+	c.extent(n, path, d)
 	if d.Minimum != nil && d.Maximum != nil && d.Minimum.beyond(d.Maximum) {
 		c.wrong(SchemaInvalidValue, path+".minimum", "minimum is above maximum", "minimum <= maximum", n.get("minimum"), 0)
 	}
@@ -290,6 +290,7 @@ func (c *checker) definition(n *node, path string, depth int, d *Definition) boo
 		}
 	}
 	c.properties(n, path, depth, d)
+	c.further(n, path, depth, d)
 	c.enum(n, path, d)
 	c.forms(n, path, d)
 	d.Constrained = d.Enum != nil || d.Minimum != nil || d.Maximum != nil || d.MinLength >= 0 || d.MaxLength >= 0 || d.Pattern != nil || d.Items != nil || d.Properties != nil ||
@@ -353,16 +354,21 @@ func (c *checker) properties(n *node, path string, depth int, d *Definition) {
 	d.setKeys()
 }
 
-func (c *checker) limit(n *node, path, key string, d *Definition) *Bound {
-	v := c.get(n, path, key, wire.Number)
-	if v == nil {
-		return nil
+// further reads the definition of members that have none of their own.
+func (c *checker) further(n *node, path string, depth int, d *Definition) {
+	e := c.get(n, path, "additionalProperties", wire.Object)
+	if e == nil {
+		return
 	}
-	if d.Type != TypeInteger && d.Type != TypeNumber {
-		c.wrong(SchemaInvalidValue, join(path, key), key+" is for numbers", "type integer or number", v, 0)
-		return nil
+	path = join(path, "additionalProperties")
+	if !d.may(TypeObject) {
+		c.wrong(SchemaInvalidValue, path, "additionalProperties is for objects", "type object", e, 0)
+		return
 	}
-	return &Bound{Raw: []byte(v.text)}
+	c.misspelt(e, path, shapeKeys, &valueBlock)
+	if v := new(Definition); c.definition(e, path, depth, v) {
+		d.Values, d.Sensitive = v, d.Sensitive || v.Sensitive
+	}
 }
 
 func (c *checker) length(n *node, path, key string, d *Definition) int {

@@ -5,7 +5,7 @@ import "github.com/dragoman-proxy/dragoman/translate/wire"
 // circles knows which values of a document contain themselves by way of references. It finds the strongly connected parts of
 // what refers to what (Tarjan), from each value that it is asked about.
 type circles struct {
-	doc    *Document
+	follow func(n *node, ref string) (*node, error)
 	order  map[*node]int // when a value was reached, from 1
 	low    map[*node]int // the earliest value that is reached from it
 	open   map[*node]bool
@@ -15,18 +15,6 @@ type circles struct {
 
 // maxChain is how long a chain of references may be; beyond, a circle is assumed.
 const maxChain = 5000
-
-// circular reports whether what n says leads back to n.
-func (d *Document) circular(n *node) bool {
-	if d.circles == nil {
-		d.circles = &circles{doc: d, order: map[*node]int{}, low: map[*node]int{}, open: map[*node]bool{}, inside: map[*node]bool{}}
-	}
-	c := d.circles
-	if c.order[n] == 0 {
-		c.visit(n, 0)
-	}
-	return c.inside[n]
-}
 
 func (c *circles) visit(n *node, depth int) {
 	at := len(c.order) + 1
@@ -62,7 +50,7 @@ func (c *circles) visit(n *node, depth int) {
 func (c *circles) references(n *node, yield func(*node)) {
 	if n.is(wire.Object) {
 		if ref := n.get("$ref"); ref.is(wire.String) {
-			if to, err := c.doc.pointed(n, ref.text); err == nil {
+			if to, err := c.follow(n, ref.text); err == nil {
 				yield(to)
 			}
 		}

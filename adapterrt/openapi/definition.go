@@ -223,7 +223,7 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 	}
 	described := setOf(s.props, func(p member) string { return p.name })
 	for _, name := range s.required {
-		if described[name] || len(d.props) == maxProps || name == "" || len(name) > maxName || clean.Text(name, maxName) != name {
+		if described[name] || !s.more || len(d.props) == maxProps || name == "" || len(name) > maxName || clean.Text(name, maxName) != name {
 			continue
 		}
 		described[name] = true
@@ -300,4 +300,52 @@ func (d *definition) setVariants(s *shape) {
 	if len(list) > 1 {
 		d.tag, d.variants = s.tag, list
 	}
+}
+
+// extents takes over how many elements an array has, and of which step a number is a multiple.
+func (m *mapper) extents(d *definition, s *shape) {
+	switch d.typ {
+	case "array":
+		d.minItems, d.maxItems, d.unique = count(s.minItems), count(s.maxItems), s.unique
+		if d.maxItems > 0 && d.minItems > d.maxItems {
+			d.minItems, d.maxItems = 0, 0
+		}
+		if s.maxItems != nil && d.maxItems == 0 {
+			m.weak("a list that must be empty may have elements")
+		}
+	case "integer", "number":
+		if s.step != nil && file.CompareNumbers([]byte(s.step.text), []byte("0")) > 0 {
+			d.step = s.step.text
+		}
+	}
+}
+
+// count returns a number of elements, or 0 for none.
+func count(n *node) int {
+	if n == nil {
+		return 0
+	}
+	i, err := strconv.Atoi(n.text)
+	if err != nil || i < 0 || i > 1_000_000 {
+		return 0
+	}
+	return i
+}
+
+// furtherMembers describes the members of an object that have no definition of their own.
+func (m *mapper) furtherMembers(d *definition, s *shape, depth int) {
+	if s.extra == nil {
+		return
+	}
+	if e := m.shape(s.extra); e.untyped() && len(e.props) == 0 {
+		return
+	}
+	if depth >= m.levels || m.members > maxMembers+surplus && m.levels > 1 {
+		if m.levels == maxLevels {
+			m.weak("members of objects are described to four levels only")
+		}
+		return
+	}
+	d.values = m.define(s.extra, depth+1, 0)
+	d.values.also = withoutNull(d.values.also) // null passes for a member that is not described
 }

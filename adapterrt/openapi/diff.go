@@ -433,3 +433,37 @@ func (c *comparison) limit(what, key, was, now string, sign int) {
 		c.add("narrowed", true, "%s: %s is %s, and was %s", what, key, now, was)
 	}
 }
+
+// extent compares how many elements two definitions allow, and what else they say beyond bounds.
+func (c *comparison) extent(what string, was, now *file.Definition) {
+	c.limit(what, "minItems", countText(was.MinItems), countText(now.MinItems), 1)
+	c.limit(what, "maxItems", countText(was.MaxItems), countText(now.MaxItems), -1)
+	switch {
+	case was.Unique && !now.Unique:
+		c.add("widened", false, "%s may have equal elements", what)
+	case now.Unique && !was.Unique:
+		c.add("narrowed", true, "%s must not have equal elements any more", what)
+	}
+	switch p, q := string(was.Step), string(now.Step); {
+	case p == q:
+	case q == "":
+		c.add("widened", false, "%s has no multipleOf any more", what)
+	default:
+		c.add("narrowed", true, "%s has the multipleOf %s", what, short(q))
+	}
+	for _, b := range [...][2]*file.Bound{{was.Minimum, now.Minimum}, {was.Maximum, now.Maximum}} {
+		if b[0] == nil || b[1] == nil || b[0].Open == b[1].Open || file.CompareNumbers(b[0].Raw, b[1].Raw) != 0 {
+			continue
+		}
+		if b[1].Open {
+			c.add("narrowed", true, "%s must not be %s any more", what, b[1].Raw)
+		} else {
+			c.add("widened", false, "%s may now be %s", what, b[1].Raw)
+		}
+	}
+	if was.Values != nil && now.Values != nil {
+		c.definition("a further member of "+what, was.Values, now.Values)
+	} else if now.Values != nil {
+		c.add("narrowed", true, "further members of %s must now be %s", what, strings.Join(types(now.Values), " or "))
+	}
+}

@@ -34,6 +34,7 @@ func TestWhatSchemasSayOfValues(t *testing.T) {
 		"no further members of a body":    {"{type: object, properties: {a: {type: string}}, additionalProperties: false}", "a: {type: string}", "weaker"},
 		"values of two types":             {"{type: object, properties: {v: {anyOf: [{type: string, enum: [a, '1']}, {type: integer, enum: [1, 2]}]}}}", "v: {type: string, types: [integer], enum: [a, \"1\", 1, 2]}", ""},
 		"values of one of two types":      {"{type: object, properties: {v: {anyOf: [{type: string, enum: [a]}, {type: integer}]}}}", "v: {type: string, types: [integer]}", ""},
+		"a member that cannot be there":   {"{type: object, properties: {m: {type: object, required: [a, b], properties: {a: {type: string}}, additionalProperties: false}}}", "m: {type: object, properties: {a: {type: string, required: true}}}", "weaker"},
 		"two formats of a text":           {"{type: object, properties: {d: {anyOf: [{type: string, format: date-time}, {type: string, format: date}]}}}", "d: {type: string, format: date-time}", ""},
 		"a format of one variant":         {"{type: object, properties: {d: {anyOf: [{type: string, format: date-time}, {type: string}]}}}", "d: {type: string}", ""},
 		"what must be there deep below":   {"{type: object, properties: {a: {type: object, properties: {b: {type: object, required: [x], properties: {x: {type: string}" + many.String() + "}}" + many.String() + "}}}}", "b: {type: object, properties: {x: {type: string, required: true}}}", ""},

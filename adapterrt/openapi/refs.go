@@ -241,3 +241,15 @@ func (d *Document) other(s *source, where string) (*source, error) {
 	}
 	return s, nil
 }
+
+// circular reports whether what n says leads back to n.
+func (d *Document) circular(n *node) bool {
+	if d.circles == nil {
+		d.circles = &circles{follow: d.pointed, order: map[*node]int{}, low: map[*node]int{}, open: map[*node]bool{}, inside: map[*node]bool{}}
+	}
+	c := d.circles
+	if c.order[n] == 0 {
+		c.visit(n, 0)
+	}
+	return c.inside[n]
+}

@@ -3,6 +3,7 @@ package openapi
 import (
 	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
@@ -324,4 +325,46 @@ func trimmed(n *node, limit int) *node {
 		return out
 	}
 	return n
+}
+
+// inventNumber appends a number within the bounds.
+func (d *definition) inventNumber(dst []byte, try int) []byte {
+	switch {
+	case d.min != "" && !d.minOpen:
+		return append(dst, d.min...)
+	case d.max != "" && !d.maxOpen && (d.min == "" && strings.HasPrefix(d.max, "-") || d.min != ""):
+		return append(dst, d.max...)
+	case d.min != "" || d.max != "":
+		lo, _ := strconv.ParseFloat(d.min, 64)
+		hi, err := strconv.ParseFloat(d.max, 64)
+		switch {
+		case err != nil:
+			hi = lo + 2
+		case d.min == "":
+			lo = hi - 2
+		}
+		return strconv.AppendFloat(dst, (lo+hi)/2, 'f', -1, 64)
+	case d.step != "":
+		return append(dst, d.step...)
+	}
+	return strconv.AppendInt(dst, int64(1-try%2), 10)
+}
+
+// inventArray appends an array with as many elements as it must have, and at least one.
+func (d *definition) inventArray(dst []byte, try, depth int) []byte {
+	dst = append(dst, '[')
+	for i := range min(max(1, d.minItems), 20) {
+		if d.items == nil || depth >= 8 {
+			break
+		}
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		at := len(dst)
+		dst = d.items.example(dst, try+i, depth+1)
+		if d.unique && i > 0 && wire.KindOf(dst[at:]) == wire.String && len(d.items.enum) == 0 && d.items.pattern == "" {
+			dst = append(strconv.AppendInt(dst[:len(dst)-1], int64(i+1), 10), '"')
+		}
+	}
+	return append(dst, ']')
 }

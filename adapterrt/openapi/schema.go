@@ -160,13 +160,6 @@ func (m *mapper) keywords(n *node) *shape {
 	return s
 }
 
-func number(n *node, key string) *node {
-	if v := n.get(key); v.is(wire.Number) {
-		return v
-	}
-	return nil
-}
-
 // typesOf returns the types of values.
 func typesOf(values []*node) (types []string) {
 	for _, v := range values {
@@ -350,13 +343,6 @@ func either(branches []*shape) *shape {
 		s.types = nil
 	}
 	return s
-}
-
-func equalOr(a, b *node) *node {
-	if a == nil || b == nil || a.text != b.text {
-		return nil
-	}
-	return a
 }
 
 // plainType returns the type of a schema if it has exactly one.

@@ -297,3 +297,26 @@ func (p *paging) pairs() (out pairs) {
 	}
 	return out
 }
+
+// extentKeys adds the keys of an extent and of open bounds.
+func (d *definition) extentKeys(out *pairs) {
+	out.add("multipleOf", d.step)
+	out.add("minItems", countText(d.minItems))
+	out.add("maxItems", countText(d.maxItems))
+	out.flag("uniqueItems", d.unique)
+}
+
+func countText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// edgeKey returns the key of a bound.
+func edgeKey(key string, open bool) string {
+	if open {
+		return "exclusive" + strings.ToUpper(key[:1]) + key[1:]
+	}
+	return key
+}

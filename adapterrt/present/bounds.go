@@ -1,8 +1,6 @@
 package present
 
 import (
-	"strings"
-
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -53,22 +51,4 @@ func inclusive(b *file.Bound) *file.Bound {
 		return nil
 	}
 	return b
-}
-
-// inBase64 returns the description of p, whose value op takes as base64 if it is a file. A model cannot know that otherwise.
-func inBase64(op *file.Operation, i int, description string) string {
-	p := op.Params[i]
-	f := p.IsFile()
-	whole := op.Request != nil && op.Request.As == file.AsBytes && op.Request.Whole == i
-	if !(f != nil && !f.Text) && !whole || strings.Contains(strings.ToLower(description), "base64") {
-		return description
-	}
-	note := "in base64"
-	if p.Type == file.TypeArray {
-		note = "each " + note
-	}
-	if description == "" {
-		return note
-	}
-	return shortened(description, maxParamDescription-len(note)-3) + " (" + note + ")"
 }

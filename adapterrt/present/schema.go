@@ -218,3 +218,21 @@ func noted(description string, notes []string) string {
 	}
 	return text
 }
+
+// inBase64 returns the description of p, whose value op takes as base64 if it is a file. A model cannot know that otherwise.
+func inBase64(op *file.Operation, i int, description string) string {
+	p := op.Params[i]
+	f := p.IsFile()
+	whole := op.Request != nil && op.Request.As == file.AsBytes && op.Request.Whole == i
+	if !(f != nil && !f.Text) && !whole || strings.Contains(strings.ToLower(description), "base64") {
+		return description
+	}
+	note := "in base64"
+	if p.Type == file.TypeArray {
+		note = "each " + note
+	}
+	if description == "" {
+		return note
+	}
+	return shortened(description, maxParamDescription-len(note)-3) + " (" + note + ")"
+}
