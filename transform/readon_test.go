@@ -460,3 +460,38 @@ func TestLinksBeyondTheBudgetAreRemovedFromTheEnd(t *testing.T) {
 		t.Errorf("only %d links are kept", before)
 	}
 }
+
+// TestReadingInALineSaysWhere checks that an answer that begins within a long line says at which character.
+func TestReadingInALineSaysWhere(t *testing.T) {
+	e := engine(t, "transform: {}")
+	var line strings.Builder
+	for i := range 900 {
+		fmt.Fprintf(&line, "wörd%d ", i)
+	}
+	all := strings.TrimRight(line.String(), " ")
+	for name, in := range map[string]string{"a text": "first line\n" + all + "\nlast line", "a text in a document": `{"log":` + string(quoted("first line\n"+all+"\nlast line")) + `,"n":1}`} {
+		out, _ := e.Apply(nil, textResult(in), &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None, MaxTokens: 300})
+		calls := 0
+		for ; ; calls++ {
+			texts, _ := seen(t, out)
+			notice := texts[len(texts)-1]
+			if m := regexp.MustCompile(`From character ([\d,]+) of ([\d,]+) of the line`).FindStringSubmatch(notice); m != nil {
+				at, _ := strconv.Atoi(strings.ReplaceAll(m[1], ",", ""))
+				first, _, _ := strings.Cut(texts[0], "\n")
+				if rest := string([]rune(all)[at:]); !strings.HasPrefix(rest, first[:min(len(first), 100)]) || m[2] != thousands(len([]rune(all))) {
+					t.Errorf("%s: %s, but %.40q is at %.40q", name, m[0], first, rest)
+				}
+			} else if calls > 0 && !strings.Contains(notice, "the end") {
+				t.Errorf("%s: %q does not say where %.40q is", name, notice, texts[0])
+			}
+			m := namedCall.FindStringSubmatch(notice)
+			if m == nil {
+				break
+			}
+			out = e.More(context.Background(), "s", "c", []byte(m[1]))
+		}
+		if calls < 3 {
+			t.Errorf("%s: %d calls", name, calls)
+		}
+	}
+}
