@@ -452,12 +452,30 @@ func TestLinksBeyondTheBudgetAreRemovedFromTheEnd(t *testing.T) {
 		if all := strings.Join(texts, "\n"); !strings.Contains(all, "first end") || !strings.Contains(all, "second end") {
 			t.Errorf("%d tokens: an end is missing in\n%s", budget, all)
 		}
-		if last := texts[len(texts)-1]; !strings.Contains(last, `"path":"content.0"`) && !strings.Contains(last, `"path":"content.401"`) {
+		if last := texts[len(texts)-1]; budget > 200 && !strings.Contains(last, `"path":"content.0"`) && !strings.Contains(last, `"path":"content.401"`) {
 			t.Errorf("%d tokens: the notice is %s", budget, last)
 		}
 	}
 	if before < 40 {
 		t.Errorf("only %d links are kept", before)
+	}
+}
+
+// TestACallWithoutAPlaceReadsOnAtTheFirstGap checks notices that have no room for a place: their call is answered like one that
+// names the first gap.
+func TestACallWithoutAPlaceReadsOnAtTheFirstGap(t *testing.T) {
+	e := engine(t, "transform: {}")
+	in := `{"data":{"issues":{"nodes":[` + strings.Repeat(`{"identifier":"ENG-1","title":"One of the issues of this list","body":"it has a text"},`, 90) + `{"identifier":"ENG-2"}]}}}`
+	out, _ := e.Apply(nil, textResult(in), &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None, MaxTokens: 200})
+	texts, _ := seen(t, out)
+	m := namedCall.FindStringSubmatch(texts[len(texts)-1])
+	if m == nil || strings.Contains(m[1], "path") {
+		t.Fatalf("the notice is %q", texts[len(texts)-1])
+	}
+	bare := e.More(context.Background(), "s", "c", []byte(m[1]))
+	placed := e.More(context.Background(), "s", "c", []byte(strings.TrimSuffix(m[1], "}")+`,"path":"data.issues.nodes","from":0}`))
+	if !bytes.Equal(bare, placed) || bytes.Contains(bare, []byte(`"isError":true`)) {
+		t.Errorf("without a place: %s\nwith it: %s", bare, placed)
 	}
 }
 
