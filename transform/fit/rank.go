@@ -24,7 +24,7 @@ type row struct {
 var (
 	members = []row{
 		// which thing it is
-		{0, 0, "id name title key path number identifier fullname summary subject symbol filename sku"},
+		{0, 0, "id name title key path number identifier fullname summary subject symbol filename sku shortid"},
 		// what state it is in, and how many there are
 		{4, 0, "status state type kind count total totalcount error errors message reason code conclusion success exitcode severity level result iserror version login label priority failuremessages *error *status *count"},
 		// where a list continues
