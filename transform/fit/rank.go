@@ -301,8 +301,11 @@ func (p *Plan) rankItems(kids []node) {
 		p.rankOddRows(kids)
 		return
 	}
-	if len(kids) < 5 || len(failed) > len(kids)/4 {
+	if len(kids) < 5 {
 		return
+	}
+	if len(failed) > len(kids)/4 { // that is the usual case here
+		failed = nil
 	}
 	for k, i := range failed {
 		kids[i].rank = min(kids[i].rank, failedItem.at(k))
