@@ -12,7 +12,7 @@ import (
 func TestLinesThatMatterAreKept(t *testing.T) {
 	e := engine(t, "transform: {}")
 	files, err := filepath.Glob("testdata/matters/*.txt")
-	if err != nil || len(files) < 120 {
+	if err != nil || len(files) < 140 {
 		t.Fatal(len(files), err)
 	}
 	for _, file := range files {

@@ -179,6 +179,7 @@ type reading struct {
 	engine *Engine
 	budget int
 	plan   *fit.Plan
+	begins string // where it begins in a long line
 }
 
 // open ranks the original as it was ranked when it was cut, so that it is known
@@ -219,6 +220,9 @@ func (r *reading) on(kept *entry) []byte {
 	if !r.plan.Read(shown, at, count, r.within) {
 		return moreError("INVALID_ARGUMENTS", r.nowhere(kept.original))
 	}
+	if at, all, ok := r.plan.InLine(); ok {
+		r.begins = fmt.Sprintf("From character %s of %s of the line. ", thousands(at), thousands(all))
+	}
 	notice := ""
 	count1 := func(parts [][]byte) (sum int) {
 		notice = r.where(count, shown)
@@ -243,11 +247,11 @@ func (r *reading) on(kept *entry) []byte {
 // where returns the notice that says where reading continues.
 func (r *reading) where(count, shown int) string {
 	if r.plan.Left() == 0 {
-		return "[the end]"
+		return "[" + r.begins + "the end]"
 	}
-	without := ""
+	without := r.begins
 	if shown > 0 {
-		without = "Without what was shown before. "
+		without += "Without what was shown before. "
 	}
 	cursor := r.cursor
 	at, left := r.plan.Next()

@@ -51,9 +51,10 @@ func (r *run) estimateOnce(l *layout) {
 }
 
 // noticeShare divides a budget: a notice that says more than how to read on may
-// take one such part of it, and at most maxNotice tokens.
+// take one such part of it, and at most maxNotice tokens. A call names a place if it takes no more than a smaller part.
 const (
 	noticeShare  = 8
+	callShare    = 10
 	maxNotice    = 80
 	maxCuts      = 3
 	maxPath      = 60 // bytes of a path in a call
@@ -65,6 +66,9 @@ const (
 // tokens have room for.
 func (c *capping) said(spent, most int) string {
 	next := c.nextCall()
+	if !c.shaped && !c.engine.encoding.Fits([]byte(next), most*noticeShare/callShare) {
+		next = c.readOn(fit.Place{}) // it reads on at the first gap, too
+	}
 	c.cut.arrays = slices.Clone(c.before.arrays)
 	for _, cut := range c.plan.Cuts(maxCuts) {
 		c.cut.add(cuts{arrays: []ArrayCut{{pathOf(cut.Path), cut.Kept, cut.Total, cut.What}}})

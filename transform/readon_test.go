@@ -452,11 +452,64 @@ func TestLinksBeyondTheBudgetAreRemovedFromTheEnd(t *testing.T) {
 		if all := strings.Join(texts, "\n"); !strings.Contains(all, "first end") || !strings.Contains(all, "second end") {
 			t.Errorf("%d tokens: an end is missing in\n%s", budget, all)
 		}
-		if last := texts[len(texts)-1]; !strings.Contains(last, `"path":"content.0"`) && !strings.Contains(last, `"path":"content.401"`) {
+		if last := texts[len(texts)-1]; budget > 200 && !strings.Contains(last, `"path":"content.0"`) && !strings.Contains(last, `"path":"content.401"`) {
 			t.Errorf("%d tokens: the notice is %s", budget, last)
 		}
 	}
 	if before < 40 {
 		t.Errorf("only %d links are kept", before)
+	}
+}
+
+// TestACallWithoutAPlaceReadsOnAtTheFirstGap checks notices that have no room for a place: their call is answered like one that
+// names the first gap.
+func TestACallWithoutAPlaceReadsOnAtTheFirstGap(t *testing.T) {
+	e := engine(t, "transform: {}")
+	in := `{"data":{"issues":{"nodes":[` + strings.Repeat(`{"identifier":"ENG-1","title":"One of the issues of this list","body":"it has a text"},`, 90) + `{"identifier":"ENG-2"}]}}}`
+	out, _ := e.Apply(nil, textResult(in), &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None, MaxTokens: 200})
+	texts, _ := seen(t, out)
+	m := namedCall.FindStringSubmatch(texts[len(texts)-1])
+	if m == nil || strings.Contains(m[1], "path") {
+		t.Fatalf("the notice is %q", texts[len(texts)-1])
+	}
+	bare := e.More(context.Background(), "s", "c", []byte(m[1]))
+	placed := e.More(context.Background(), "s", "c", []byte(strings.TrimSuffix(m[1], "}")+`,"path":"data.issues.nodes","from":0}`))
+	if !bytes.Equal(bare, placed) || bytes.Contains(bare, []byte(`"isError":true`)) {
+		t.Errorf("without a place: %s\nwith it: %s", bare, placed)
+	}
+}
+
+// TestReadingInALineSaysWhere checks that an answer that begins within a long line says at which character.
+func TestReadingInALineSaysWhere(t *testing.T) {
+	e := engine(t, "transform: {}")
+	var line strings.Builder
+	for i := range 900 {
+		fmt.Fprintf(&line, "wörd%d ", i)
+	}
+	all := strings.TrimRight(line.String(), " ")
+	for name, in := range map[string]string{"a text": "first line\n" + all + "\nlast line", "a text in a document": `{"log":` + string(quoted("first line\n"+all+"\nlast line")) + `,"n":1}`} {
+		out, _ := e.Apply(nil, textResult(in), &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None, MaxTokens: 300})
+		calls := 0
+		for ; ; calls++ {
+			texts, _ := seen(t, out)
+			notice := texts[len(texts)-1]
+			if m := regexp.MustCompile(`From character ([\d,]+) of ([\d,]+) of the line`).FindStringSubmatch(notice); m != nil {
+				at, _ := strconv.Atoi(strings.ReplaceAll(m[1], ",", ""))
+				first, _, _ := strings.Cut(texts[0], "\n")
+				if rest := string([]rune(all)[at:]); !strings.HasPrefix(rest, first[:min(len(first), 100)]) || m[2] != thousands(len([]rune(all))) {
+					t.Errorf("%s: %s, but %.40q is at %.40q", name, m[0], first, rest)
+				}
+			} else if calls > 0 && !strings.Contains(notice, "the end") {
+				t.Errorf("%s: %q does not say where %.40q is", name, notice, texts[0])
+			}
+			m := namedCall.FindStringSubmatch(notice)
+			if m == nil {
+				break
+			}
+			out = e.More(context.Background(), "s", "c", []byte(m[1]))
+		}
+		if calls < 3 {
+			t.Errorf("%s: %d calls", name, calls)
+		}
 	}
 }

@@ -156,3 +156,20 @@ func TestHeadingsInTheNextLine(t *testing.T) {
 		t.Errorf("styles in %s", out)
 	}
 }
+
+// TestCommitsHaveTheirSubjects checks that a log of git shows what its first commits are about.
+func TestCommitsHaveTheirSubjects(t *testing.T) {
+	var in strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&in, "commit %040d\nAuthor: Ann <ann@example.org>\nDate:   Sat Nov 21 00:49:16 2026 +0000\n\n    The subject of commit %d\n\n    It has a text of some lines,\n    which say why.\n\n", i, i)
+	}
+	out, _ := fitted([]byte(in.String()), 1500)
+	for i := range 4 {
+		if what := fmt.Sprintf("subject of commit %d\n", i); !strings.Contains(string(out), what) {
+			t.Errorf("no %q in %s", what, out)
+		}
+	}
+	for _, short := range []string{"commit 1\n", "commit 1\nAuthor: x", "commit 1\nplain\n", "commit 1\ncommit 2\n"} {
+		fitted([]byte(strings.Repeat(short, 50)), 200)
+	}
+}

@@ -55,14 +55,6 @@ func (p *Plan) unit(n uint32, size int) {
 	p.size = append(p.size, p.size[len(p.size)-1]+size+len(p.name(n))+2)
 }
 
-// name returns the name of a member, or nil if the node is not a member.
-func (p *Plan) name(n uint32) []byte {
-	if d := p.docOf(n); len(d.Nodes) > 0 && n > 0 {
-		return d.Name(p.at(n).at)
-	}
-	return nil
-}
-
 // value returns the node for a node of the tape of a JSON document.
 func (p *Plan) value(d *doc, at uint32, g schema.Guards) node {
 	v := &d.Nodes[at]

@@ -174,6 +174,14 @@ func (p *Plan) is(n uint32, t trait) bool { return p.at(n).is&t != 0 }
 
 func (p *Plan) raw(n uint32) []byte { return p.docOf(n).src[p.at(n).pos:p.at(n).end] }
 
+// name returns the name of a member, or nil if the node is not a member.
+func (p *Plan) name(n uint32) []byte {
+	if d := p.docOf(n); len(d.Nodes) > 0 && n > 0 {
+		return d.Name(p.at(n).at)
+	}
+	return nil
+}
+
 // end returns the index after the last child of a node.
 func (p *Plan) end(n uint32) uint32 { return p.at(n).first + p.at(n).count }
 

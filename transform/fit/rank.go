@@ -24,7 +24,7 @@ type row struct {
 var (
 	members = []row{
 		// which thing it is
-		{0, 0, "id name title key path number identifier fullname summary subject symbol filename sku"},
+		{0, 0, "id name title key path number identifier fullname summary subject symbol filename sku shortid"},
 		// what state it is in, and how many there are
 		{4, 0, "status state type kind count total totalcount error errors message reason code conclusion success exitcode severity level result iserror version login label priority failuremessages *error *status *count"},
 		// where a list continues
@@ -66,6 +66,7 @@ var (
 	anError      = row{first: 4, fall: 16}  // a line that looks like an error, the last one first
 	behindError  = row{first: 15}           // each of the two lines after it
 	section      = row{first: 5, fall: 2}   // a heading, a signature, the first hit in a file
+	ofCommit     = row{first: 3}            // the subject of a commit
 	behindHead   = row{first: 20}           // the first line below a heading
 	level        = row{first: 5}            // each level of it: the outermost first
 	inSource     = row{first: 48}           // added for errors in a program or in prose with headings
@@ -300,8 +301,11 @@ func (p *Plan) rankItems(kids []node) {
 		p.rankOddRows(kids)
 		return
 	}
-	if len(kids) < 5 || len(failed) > len(kids)/4 {
+	if len(kids) < 5 {
 		return
+	}
+	if len(failed) > len(kids)/4 { // that is the usual case here
+		failed = nil
 	}
 	for k, i := range failed {
 		kids[i].rank = min(kids[i].rank, failedItem.at(k))
@@ -470,6 +474,9 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 	for k, m := range s.sections {
 		r := section.at(k) + level.first*rank(max(m.level, 0))
 		earlier(m.line, r)
+		if i := p.subject(n, m.line); i > 0 {
+			earlier(i, r+ofCommit.first)
+		}
 		if s.prose {
 			says := func(i int) bool { // and is no line of tags
 				return i < count && len(textIn(p.raw(p.at(n).first+uint32(i)))) > 0
@@ -539,6 +546,25 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 		kids[b.open].rank, kids[b.shut].rank = first, first
 	}
 }
+
+// subject returns the line with the subject of a commit in a log of git, or 0 if the line is not the beginning of one.
+func (p *Plan) subject(n uint32, line int) int {
+	raw := func(i int) []byte { return p.raw(p.at(n).first + uint32(i)) }
+	if !bytes.HasPrefix(raw(line), []byte("commit ")) {
+		return 0
+	}
+	for i := line + 1; i < min(line+longHeader, int(p.at(n).count)); i++ {
+		if text := raw(i); bytes.HasPrefix(text, []byte("    ")) {
+			return i
+		} else if bytes.IndexByte(text, ':') < 0 { // no Author: …
+			break
+		}
+	}
+	return 0
+}
+
+// longHeader is how many lines there may be from a commit to its subject.
+const longHeader = 10
 
 // least64 is how many lines of base64 there are at least in one that is wrapped.
 const least64 = 4

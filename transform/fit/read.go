@@ -1,6 +1,9 @@
 package fit
 
-import "bytes"
+import (
+	"bytes"
+	"unicode/utf8"
+)
 
 // Read sets a plan to continue in the order of the document: from the place at,
 // for up to count entries of the value at at.Path, or to the end if count is
@@ -108,6 +111,18 @@ func (p *Plan) leaves(n uint32, f func(n uint32) bool) bool {
 		}
 	}
 	return true
+}
+
+// InLine returns at which character of a long line reading begins, and how many that line has. If it does not begin
+// within one, ok is false.
+func (p *Plan) InLine() (at, all int, ok bool) {
+	if len(p.units) == 0 || p.at(p.units[0]).kind != piece {
+		return 0, 0, false
+	}
+	first := p.at(p.units[0])
+	in, src := p.at(first.up), p.docOf(p.units[0]).src
+	line := bytes.TrimRight(src[in.pos:in.end], "\r\n")
+	return utf8.RuneCount(src[in.pos:first.pos]), utf8.RuneCount(line), first.pos > in.pos
 }
 
 // Left returns how many units there are after those that are kept, while

@@ -83,7 +83,7 @@ var words = func() (all []word) {
 	return all
 }()
 
-// Lines that git writes around what two sides changed.
+// conflictBegins and conflictEnds begin the lines that git writes around what two sides changed.
 const conflictBegins, conflictEnds = "<<<<<<< ", ">>>>>>> "
 
 // startsOf has, by the hash of four letters, which words begin with these: places in wordsOf, plus one.

@@ -212,6 +212,21 @@ func TestNumbersThatStandOut(t *testing.T) {
 	}
 }
 
+// TestItemsThatStandOutAmongErrors checks a list in which each item says that it is an error.
+func TestItemsThatStandOutAmongErrors(t *testing.T) {
+	var items []string
+	for i := range 40 {
+		count := i*7%30 + 1
+		if i == 23 {
+			count = 90212
+		}
+		items = append(items, fmt.Sprintf(`{"id":%d,"level":"error","title":"E%d","count":"%d"}`, i, i, count))
+	}
+	if out, _ := fitted([]byte("["+strings.Join(items, ",")+"]"), 700); !strings.Contains(string(out), "90212") {
+		t.Errorf("%s", out)
+	}
+}
+
 // TestSurveyIsLinear checks that a text that is ten times as long takes about ten times as long to rank, whatever
 // is in it. The bound is far above what is measured.
 func TestSurveyIsLinear(t *testing.T) {
