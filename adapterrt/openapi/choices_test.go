@@ -171,7 +171,7 @@ func TestUpdateMakesTheChoicesAgain(t *testing.T) {
 	opt := openapi.Options{Omit: []string{"debug"}, Set: map[string]string{"accountId": "7", "limit": "50", "x.y": `a "b": c`}, Auth: "token", Names: openapi.NamesID}
 	opt.Set = map[string]string{"accountId": `a "b": c`, "limit": "50"}
 	data := imported(t, pets, opt)
-	if !strings.Contains(string(data), `selection: {omit_params: ["debug"], set_params: {accountId: "a \"b\": c", limit: "50"}, auth: "token", names: operationId}`) {
+	if !strings.Contains(string(data), `selection: {omit_params: ["debug"], set_params: {accountId: "a \"b\": c", limit: "50"}, auth: "token", names: operationId, output_schema: true}`) {
 		t.Errorf("the file does not record the choices:\n%s", data)
 	}
 	const more = `  /accounts/{accountId}/cats:
