@@ -47,23 +47,32 @@ func (op *Operation) inBody(args []byte) []byte {
 		return args
 	}
 	body := op.Params[op.Request.Whole]
-	beside, inside := wire.Members(nil), wire.Members(nil)
-	known := true
+	isParam := func(name string) (bool, bool) {
+		_, d := op.own(name)
+		return d != nil || strings.HasPrefix(name, "_"), d == &body.Definition
+	}
+	some, known := false, true
 	wire.Each(wire.Trim(args), func(member, v []byte) bool {
-		name := string(member)
-		if _, p := op.own(name); p != nil || strings.HasPrefix(name, "_") {
-			known = p != &body.Definition
-			beside = beside.Raw(name, v)
-		} else {
-			_, d := body.own(name)
+		param, whole := isParam(string(member))
+		if known = !whole; known && !param {
+			some = true
+			_, d := body.own(string(member))
 			known = d != nil
-			inside = inside.Raw(name, v)
 		}
 		return known
 	})
-	if !known || len(inside) == 0 {
+	if !some || !known {
 		return args
 	}
+	beside, inside := wire.Members(nil), wire.Members(nil)
+	wire.Each(wire.Trim(args), func(member, v []byte) bool {
+		if param, _ := isParam(string(member)); param {
+			beside = beside.Raw(string(member), v)
+		} else {
+			inside = inside.Raw(string(member), v)
+		}
+		return true
+	})
 	return beside.Raw(body.Name, inside.End()).End()
 }
 

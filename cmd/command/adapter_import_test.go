@@ -428,7 +428,7 @@ func TestAdapterImportMakesChoices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const selection = `selection: {exclude: ["path:/upload"], set_params: {limit: "20"}, auth: "bearer", names: operationId}`
+	const selection = `selection: {exclude: ["path:/upload"], set_params: {limit: "20"}, auth: "bearer", names: operationId, output_schema: true}`
 	for _, want := range []string{"limit: {type: integer, maximum: 100, hidden: true, default: 20}", "tool_name: listPets\n", selection, "/pets?limit=20\n"} {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("no %q in\n%s", want, data)
