@@ -16,7 +16,7 @@ test: ## what needs nothing but Go
 TEST ?= go test -timeout 20m
 
 test-race: ## the same with the race detector, but for the packages that run the built command, and those without goroutines; package proxy begins first, because it takes longest
-	CGO_ENABLED=1 $(TEST) -race $$(go list ./proxy ./... | grep -vFx "$$(go list $(WITHOUT_RACE) $(ALONE))")
+	CGO_ENABLED=1 $(TEST) -race $$(go list ./proxy/tests ./... | grep -vFx "$$(go list $(WITHOUT_RACE) $(ALONE))")
 
 # Packages in whose sources and tests nothing runs beside anything else: no go statement, no parallel test, no timer, no connection, no fake peer.
 ALONE = $$(for f in $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./...); do cat $$f/*.go | grep -qE '\bgo (func|[a-z])[A-Za-z.]*\(|\.Go\(|Parallel\(|AfterFunc|Spawn\(|"net/|"net"|errgroup|/[a-z]*test"' || echo $$f; done)
@@ -30,10 +30,10 @@ test-browsers: ## the live page in Chromium
 	TEST_SETS=browsers $(TEST) ./proxy/observe/page
 
 test-redis: ## replicas that share a store; needs redis-server
-	TEST_SETS=redis $(TEST) ./proxy ./proxy/adapters ./proxy/doctor ./proxy/store/...
+	TEST_SETS=redis $(TEST) ./proxy/tests ./proxy/features/adapters ./proxy/commands/doctor ./proxy/store/...
 
 test-measurements: ## that the programs that measure work, and that memory stays within its limit; on Linux also that a router forgets connections; with redis-server also what replicas do when their store fails
-	TEST_SETS=measurements $(TEST) ./proxy/upstream -run BehindARouter
+	TEST_SETS=measurements $(TEST) ./proxy/transport/upstream -run BehindARouter
 	TEST_SETS=measurements $(TEST) ./bench ./bench/capper ./bench/compare ./bench/fleet ./bench/latency
 
 test-judges: ## requests and the shipped adapters against the vendors' own API documents; npm unpacks 450 MB for it
@@ -55,7 +55,7 @@ golden: ## rewrite the expected results of the golden cases; then read the diff
 	go test ./translate -run TestGolden -update
 
 docs: ## rewrite what is generated: settings and their schema, keys of adapter files, causes of failures, metrics, rules
-	go test ./adapterrt/file ./proxy/config ./proxy -run 'TestReference|TestSchemaIsUpToDate|TestOperationsPage' -update
+	go test ./adapterrt/file ./proxy/config ./proxy/tests -run 'TestReference|TestSchemaIsUpToDate|TestOperationsPage' -update
 	go test ./translate -run TestReferenceOfRules -update
 
 fuzz: ## run every fuzz target; they share FUZZTIME

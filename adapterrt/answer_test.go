@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // writes are an operation of each category, and a read by POST.

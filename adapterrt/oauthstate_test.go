@@ -16,7 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential/oauthtest"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // oauthServer starts a server whose refresh tokens rotate.

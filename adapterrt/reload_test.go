@@ -12,7 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // TestReloadUnderLoad changes the file 50 times while calls are made without a pause. Each

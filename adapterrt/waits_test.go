@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 const twoOps = status + "\n- {name: list, maps_to: GET /list, description: List}\ncreate:\n- {name: post, maps_to: POST /things, description: P}"

@@ -23,7 +23,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 

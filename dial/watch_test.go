@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // short is long enough for the system's timers, and short enough for a test.

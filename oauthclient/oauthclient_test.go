@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // TestReplies: what becomes of the responses of a token endpoint, and whether the endpoint may have processed the request.

@@ -10,11 +10,11 @@ import (
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/principal"
-	"github.com/dragoman-proxy/dragoman/proxy/setup"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/session/setup"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 

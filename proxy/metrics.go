@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/memlimit"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 )
 
 // gauges returns what is measured whenever the metrics are read: how much is held at the moment, and how much may be.

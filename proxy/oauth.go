@@ -7,10 +7,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/failures"
-	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauthrelay"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // oauthClients answers the requests that OAuth clients send to the server's origin.

@@ -10,13 +10,13 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
 	livepage "github.com/dragoman-proxy/dragoman/proxy/observe/page"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 )
 
 // redactor is the [observe.Redactor] of the configuration in force.

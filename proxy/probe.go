@@ -9,13 +9,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
+	"github.com/dragoman-proxy/dragoman/proxy/commands/probe"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/handshake"
-	"github.com/dragoman-proxy/dragoman/proxy/host"
-	"github.com/dragoman-proxy/dragoman/proxy/losses"
-	"github.com/dragoman-proxy/dragoman/proxy/probe"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/session/handshake"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -71,7 +71,7 @@ func newProbed(cfg config.Config, log *zap.Logger) (*probed, error) {
 func (p *probed) Host() *host.Host { return p.Table.Host }
 func (p *probed) Eras() *era.Cache { return p.Table.Eras }
 
-func (p *probed) Initialize(ctx context.Context, o *server.Opening, initialize []byte, bridges bool) (*translate.Revision, wire.Facts, []byte, error) {
+func (p *probed) Initialize(ctx context.Context, o *pipes.Opening, initialize []byte, bridges bool) (*translate.Revision, wire.Facts, []byte, error) {
 	h := &handshake.Handshake{Opener: p.Opener, Pipe: true, Bridges: bridges, Opening: *o}
 	s, answer, err := h.Negotiate(ctx, initialize)
 	*o = h.Opening
@@ -84,7 +84,7 @@ func (p *probed) Initialize(ctx context.Context, o *server.Opening, initialize [
 	return s.ServerRevision, h.Facts, bytes.Clone(answer), nil
 }
 
-func (p *probed) Open(ctx context.Context, o *server.Opening) bool {
+func (p *probed) Open(ctx context.Context, o *pipes.Opening) bool {
 	h := &handshake.Handshake{Opener: p.Opener, Pipe: true, Opening: *o}
 	defer func() { *o = h.Opening }()
 	return h.Open(ctx)

@@ -9,11 +9,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/owntools"
-	"github.com/dragoman-proxy/dragoman/proxy/setup"
-	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/features/owntools"
+	"github.com/dragoman-proxy/dragoman/proxy/features/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/session/setup"
 )
 
 // ReloadAdapters reads the adapter files again and applies all valid ones in one step. An invalid file

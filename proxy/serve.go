@@ -11,12 +11,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/clients/pipe"
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/failures"
-	"github.com/dragoman-proxy/dragoman/proxy/rawio"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/rawio"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/proxy/session/clients/pipe"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 )
 
 // Admin makes [Server.Serve] and [Server.ServePipe] also serve probes, metrics and the page, on ln. It must be called before,

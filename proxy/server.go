@@ -7,18 +7,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/clients"
-	"github.com/dragoman-proxy/dragoman/proxy/clients/pipe"
-	"github.com/dragoman-proxy/dragoman/proxy/clients/web"
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
+	"github.com/dragoman-proxy/dragoman/proxy/features/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
-	"github.com/dragoman-proxy/dragoman/proxy/owntools"
-	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
-	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
+	"github.com/dragoman-proxy/dragoman/proxy/session/clients"
+	"github.com/dragoman-proxy/dragoman/proxy/session/clients/pipe"
+	"github.com/dragoman-proxy/dragoman/proxy/session/clients/web"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 )
 
 // Server stands between clients and one MCP server. Make it with [New]; then

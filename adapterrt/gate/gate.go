@@ -3,7 +3,7 @@
 // A gate refuses a request if its source says that the gated parameters of the request
 // are not supported. For an operation of an adapter, the source is another operation of
 // the adapter; for a tool of a server, it is another tool of the server. Package guard
-// and package proxy/gate call the source, and both read its answer with a [Rule].
+// and package proxy/features/gate call the source, and both read its answer with a [Rule].
 package gate
 
 import (

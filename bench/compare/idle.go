@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // TestReplicasWithAStore is a short version of the subject "fleet" of bench/soak.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 

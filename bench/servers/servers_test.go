@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // runFake runs a fake server before a fake proxy that changes text, with raw clients.

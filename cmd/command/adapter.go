@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
-	"github.com/dragoman-proxy/dragoman/proxy/adapters"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/features/adapters"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/adapterrt/openapi"
-	"github.com/dragoman-proxy/dragoman/proxy/unpack"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/unpack"
 )
 
 // documents reads descriptions of APIs.

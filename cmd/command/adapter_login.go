@@ -14,8 +14,8 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 )
 
 // loginTime is how long a person has to log in.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 

@@ -13,9 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/commands/doctor"
+	"github.com/dragoman-proxy/dragoman/proxy/commands/probe"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/doctor"
-	"github.com/dragoman-proxy/dragoman/proxy/probe"
 )
 
 func doctorCommand() *cobra.Command {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/doctor"
+	"github.com/dragoman-proxy/dragoman/proxy/commands/doctor"
 )
 
 // TestDoctorExamines runs the whole examination against a server: dragoman itself stands between.

@@ -13,10 +13,10 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // The exit codes of the process. exitHelp documents them.

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/proxy"
-	"github.com/dragoman-proxy/dragoman/proxy/probe"
+	"github.com/dragoman-proxy/dragoman/proxy/commands/probe"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 func TestTokens(t *testing.T) {

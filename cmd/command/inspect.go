@@ -12,13 +12,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/valyala/fasthttp"
 
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/instances"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/page"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
-	"github.com/dragoman-proxy/dragoman/proxy/redact"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/redact"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 )
 
 func inspectCommand() *cobra.Command {

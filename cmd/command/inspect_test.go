@@ -17,7 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe/instances"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 const recordedCalls = `{"kind":"header","format":1,"version":"1.2.3","ts":"2026-11-22T03:08:57.430Z"}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/children"
-	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/memlimit"
 )
 
 // Main runs the command that the arguments of the process name, and exits with 1 or more if it fails.

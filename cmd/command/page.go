@@ -13,9 +13,9 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/instances"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // anyPort is the address of a page that has no address of its own.

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/proxy"
-	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
-	"github.com/dragoman-proxy/dragoman/proxy/probe"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauthrelay"
+	"github.com/dragoman-proxy/dragoman/proxy/commands/probe"
 )
 
 var errMissing = errors.New("clients of at least one revision do not get everything: see the report")

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/commands/probe"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
-	"github.com/dragoman-proxy/dragoman/proxy/probe"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // probed starts a server of the newest revision with a handshake that has these tools.

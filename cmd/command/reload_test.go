@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // patience is how long a test waits for what must come, also on a machine with many other things to do.

@@ -16,15 +16,15 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/memlimit"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
+	"github.com/dragoman-proxy/dragoman/proxy/commands/demo"
+	"github.com/dragoman-proxy/dragoman/proxy/commands/filter"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/demo"
-	"github.com/dragoman-proxy/dragoman/proxy/filter"
-	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
-	"github.com/dragoman-proxy/dragoman/proxy/setup"
-	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/session/setup"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 

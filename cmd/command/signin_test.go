@@ -18,8 +18,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/oauth/oauthtest"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth/oauthtest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // A desk is a machine with a person: a directory for tokens, and a browser that writes down what it is asked

@@ -21,8 +21,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/oauth/oauthtest"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth/oauthtest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // A keeper is a server over TLS that records what it gets. It speaks a revision with a handshake.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/demo"
+	"github.com/dragoman-proxy/dragoman/proxy/commands/demo"
 )
 
 // The most bytes that are shown of a message and of a value, and the most changes.

@@ -22,7 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // watched is a runtime that reloads its sources when they change.

@@ -13,7 +13,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 

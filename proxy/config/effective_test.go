@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
 // TestEffectiveSettingsHaveTheirOrigin checks values of all kinds, from each source, and that no secret is among them.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
 // defaultPassed are the headers by which specifications let a server tell its client something in any response: RFC 9449 (DPoP), 8288, 9745

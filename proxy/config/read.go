@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
 // Sources are the inputs of a configuration. Each one overrides those before it, and all of them

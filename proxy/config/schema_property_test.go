@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dragoman-proxy/dragoman/deploy"
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
 func compiledSchema(t *testing.T) (*jsonschema.Schema, map[string]any) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
 // Store sets where replicas keep what they share: originals for fetch_more, confirmation tokens, limits, ended sessions, tokens,

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/oauth"
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
 // The values of upstream.auth.type.

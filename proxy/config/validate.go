@@ -12,11 +12,11 @@ import (
 
 	"go.uber.org/zap/zapcore"
 
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/oauth"
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
-	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
 func (c *OAuth) validate(upstream *Upstream) error {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // Withheld returns the names of the variables in environ ("NAME=value") that the server's command does not get, in order. Variables of

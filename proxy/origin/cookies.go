@@ -2,7 +2,7 @@ package origin
 
 import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // keptCookies returns what reports whether a cookie of the server is kept, by upstream.cookies; nil if none is.

@@ -12,11 +12,11 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/dial"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauthrelay"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/oauth"
-	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
-	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // TLS returns the TLS settings for connections to the server, or nil for the defaults.

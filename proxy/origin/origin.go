@@ -11,11 +11,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/share"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/share"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // Origin says how connections to the server are made. Its functions may be called concurrently.
@@ -49,7 +49,7 @@ type Origin struct {
 	// Memory is the memory for large messages of the server; nil if it is not limited.
 	Memory *large.Memory
 	// Stderr has who watches what the server's process writes to its stderr; nil if there is none.
-	Stderr *server.Watch
+	Stderr *pipes.Watch
 }
 
 // Share makes all sessions share one process.

@@ -3,8 +3,8 @@ package origin
 import (
 	"context"
 
-	"github.com/dragoman-proxy/dragoman/proxy/processes"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // process is the connection to a child process, which occupies a place until it has ended.

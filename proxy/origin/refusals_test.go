@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/oauth"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // TestRefusalsAreExplained: a user of a client on stdio learns what to do. A token is one that this user has configured.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 )
 
 // Known returns the secrets that nothing may show: those of the configuration, of the files that it names and of the environment, and

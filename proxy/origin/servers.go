@@ -11,13 +11,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/dial"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/failures"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -27,7 +27,7 @@ func Of(cfg config.Config, log *zap.Logger) (Origin, error) {
 	case cfg.Upstream.URL != "":
 		return httpOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), NewCredentials(&cfg, log))
 	case len(cfg.Upstream.Command) > 0:
-		return stdioOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), new(server.Watch), NewCredentials(&cfg, log)), nil
+		return stdioOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), new(pipes.Watch), NewCredentials(&cfg, log)), nil
 	case len(cfg.Adapters.Sources) > 0:
 		return None(), nil
 	}
@@ -106,10 +106,10 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 	}, nil
 }
 
-func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, lines *server.Watch, in *Credentials) Origin {
+func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, lines *pipes.Watch, in *Credentials) Origin {
 	o := Origin{Credentials: in}
 	secrets := o.Known(&cfg)
-	relay := server.NewLog(log, secrets, lines)
+	relay := pipes.NewLog(log, secrets, lines)
 	child := upstream.Stdio{
 		Command:    cfg.Upstream.Command,
 		Env:        Env(cfg.Upstream, os.Environ()),

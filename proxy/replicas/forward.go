@@ -13,11 +13,11 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/valyala/fasthttp"
 
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 

@@ -8,11 +8,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 )
 
 // Settings are the part of the current configuration that replicas need.

@@ -15,7 +15,7 @@
 package replicas
 
 import (
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 )
 
 // Replicas forwards requests to the other processes that have the same key, and serves those that they

@@ -2,12 +2,12 @@ package session
 
 import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/replay"
-	"github.com/dragoman-proxy/dragoman/proxy/restart"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/features/replay"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/restart"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // ResumeSession makes the session from what its id holds. The session began in another process, or
@@ -80,7 +80,7 @@ func (table *Table) Make(t sealed.Session, b *upstream.Begun, by *downstream.Sen
 func (t *Table) OpenLanes(conn upstream.Conn, st upstream.Stream) *Lanes {
 	cfg := t.Now().Config.Limits
 	return &Lanes{
-		Streams: server.Open(conn, st, cfg, t.Host),
+		Streams: pipes.Open(conn, st, cfg, t.Host),
 		Trails: replay.New[*ResumableCall](replay.Limits{
 			Events: cfg.Replay, Bytes: int(cfg.ReplayBytes), Age: cfg.ReplayTime,
 			Total: &t.Kept, Most: t.Host.Memory().Budget.Size() / replayShare,

@@ -4,11 +4,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/features/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/requests"
-	"github.com/dragoman-proxy/dragoman/proxy/shape"
-	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/requests"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 

@@ -7,11 +7,11 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -21,11 +21,11 @@ import (
 // ordinary exchanges. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports.
 type Direct struct {
-	Web      bool             // the server is reached over HTTP
-	Meta     []byte           // the members of _meta in dragoman's own requests, from the first client
-	Crossing *bridge.Crossing // shared by all exchanges, and immutable
-	Realm    string           // separates cached results from those of other sessions
-	last     atomic.Int64     // the number of dragoman's last own request
+	Web      bool               // the server is reached over HTTP
+	Meta     []byte             // the members of _meta in dragoman's own requests, from the first client
+	Crossing *crossing.Crossing // shared by all exchanges, and immutable
+	Realm    string             // separates cached results from those of other sessions
+	last     atomic.Int64       // the number of dragoman's last own request
 }
 
 // The methods of a Direct may be called on nil, for a session in which one side has the handshake.

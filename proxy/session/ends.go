@@ -4,15 +4,15 @@ import (
 	"context"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/failures"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/report"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // Forget drops a session that can no longer be used, and ends it. It does not wait.
@@ -32,15 +32,15 @@ func (t *Table) Retire(s *Session, why error) {
 }
 
 // End ends every open request of s with the error why, and closes its connection. It waits for the server, at most
-// [server.EndTimeout].
+// [pipes.EndTimeout].
 func (t *Table) End(s *Session, why error) {
-	ctx, cancel := context.WithTimeout(context.Background(), server.EndTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), pipes.EndTimeout)
 	defer cancel()
 	s.end(ctx, why, t.Host.Log)
 }
 
 // EndConn closes a connection that no session came of. It waits like End.
-func (t *Table) EndConn(c upstream.Conn) { server.End(c, t.Host.Log) }
+func (t *Table) EndConn(c upstream.Conn) { pipes.End(c, t.Host.Log) }
 
 // countSession counts a session that has ended because of why.
 func (t *Table) countSession(s *Session, why error) {

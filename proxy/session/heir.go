@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
 

@@ -3,14 +3,14 @@ package session
 import (
 	"context"
 
-	"github.com/dragoman-proxy/dragoman/proxy/replay"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/features/replay"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 )
 
 // Lanes is the connection to a server on a pipe, with one stream for each request, which an HTTP
 // client may resume.
 type Lanes struct {
-	*server.Streams
+	*pipes.Streams
 	Trails *replay.Buffers[*ResumableCall]
 }
 
@@ -18,7 +18,7 @@ type Lanes struct {
 type ResumableCall struct {
 	Call   *Call
 	Open   *Calls
-	Stream *server.Stream // the server's stream for the call
+	Stream *pipes.Stream // the server's stream for the call
 }
 
 // Cancelled reports whether the call was cancelled.

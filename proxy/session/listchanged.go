@@ -5,11 +5,11 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
-	"github.com/dragoman-proxy/dragoman/proxy/report"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 

@@ -3,8 +3,8 @@ package session
 import (
 	"testing"
 
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // TestRefusalWhenTheLastReaderLeaves: the page may be closed after it was asked whether there is a reader.

@@ -27,28 +27,28 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/adapters"
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/ended"
-	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/footprint"
-	"github.com/dragoman-proxy/dragoman/proxy/host"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/features/adapters"
+	"github.com/dragoman-proxy/dragoman/proxy/features/footprint"
+	"github.com/dragoman-proxy/dragoman/proxy/features/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/owntools"
-	"github.com/dragoman-proxy/dragoman/proxy/restart"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/setup"
-	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
-	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/restart"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/toolindex"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/session/setup"
+	"github.com/dragoman-proxy/dragoman/proxy/store/ended"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Recall is how a connection that replaces request ids cancels a request, as [server.Renumbered.Recall] does.
+// Recall is how a connection that replaces request ids cancels a request, as [pipes.Renumbered.Recall] does.
 type Recall func(id, reason string, header []upstream.Header) (given string, on upstream.Conn)
 
 // Session is one client's session with its server.
@@ -256,7 +256,7 @@ func (s *Session) Inquire(ctx context.Context, method wire.Method, params string
 	if err != nil {
 		return nil, err
 	}
-	return server.Answer(ctx, st, id, nil)
+	return pipes.Answer(ctx, st, id, nil)
 }
 
 // Shape says what the scan of a message of the client has to find.

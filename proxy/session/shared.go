@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/ended"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/store/ended"
 )
 
 // endedPause is the least time between two searches for sessions that other replicas have ended.

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/ended"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/store/ended"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // NewTable returns a table of at most max sessions, whose ids by seals. resume makes a session that this process does not

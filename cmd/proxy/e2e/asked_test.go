@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // TestEachUserGetsOnlyTheQuestionsOfItsCalls makes three clients call a tool that asks its user something, at once and several times

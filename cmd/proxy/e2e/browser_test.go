@@ -27,7 +27,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // TestWebPagesLogInThroughTheProxy lets pages of other origins log in through the proxy and call a tool, in a real browser,

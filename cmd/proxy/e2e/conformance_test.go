@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // scenarioChecks are the results of the conformance suite: the status of every check, by scenario.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // TestDoctorFindsPublishedServersWell runs dragoman doctor against published servers of both eras, over each transport: no

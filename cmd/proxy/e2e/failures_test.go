@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // failingServer is a server whose tools fail in ways that the protocol does not allow. It also

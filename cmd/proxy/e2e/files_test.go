@@ -15,7 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
 

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 const e2eToken = "correct-horse-battery-staple"

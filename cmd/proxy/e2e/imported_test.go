@@ -20,7 +20,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/adapterrt/openapi"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // violations counts what a judge finds wrong in requests. It passes requests on to the judge.

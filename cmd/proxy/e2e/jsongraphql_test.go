@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // graphSteps use all operations of json-graphql-server, and cover how it refuses: with status 200 and errors in the

@@ -13,8 +13,8 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // jsonServer starts the published json-server with three posts and a comment, and returns its URL.

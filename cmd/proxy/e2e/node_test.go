@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // patience bounds each wait for something that must come: it ends only a test that hangs. It is long because the start of

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential/oauthtest"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // signedIn is an adapter behind an OAuth server whose refresh tokens rotate, and the

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dragoman-proxy/dragoman/bench/fleet"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // withStore writes a configuration for replicas that share a store, with a redis-server of its own. Without one on

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // TestClientsOutliveARestartOfTheServer kills a published server between two calls of published clients, and starts it

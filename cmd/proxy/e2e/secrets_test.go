@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // TestAdapterCredentialsAreNeverShown gives adapters credentials for APIs that echo them in every way, and searches

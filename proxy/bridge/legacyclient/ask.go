@@ -7,9 +7,9 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -39,7 +39,7 @@ func (c *Conn) phrase(a *ask, q gjson.Result) (body []byte, able bool) {
 	out, v, err := c.down.Rewrite(nil, &m)
 	c.host.Losses.Note(c.down.From(), c.down.To(), a.method, m.Losses, nil)
 	a.note = append([]byte(nil), m.Note...)
-	if len(out) <= bridge.MaxAskedAgain && translate.Counts(a.note) {
+	if len(out) <= crossing.MaxAskedAgain && translate.Counts(a.note) {
 		a.again = bytes.Clone(out)
 	}
 	return out, err == nil && v == wire.Forward
@@ -59,7 +59,7 @@ func (c *Conn) repeat(a *ask) []byte {
 		return nil
 	}
 	a.id = c.askID()
-	question, err := bridge.Rephrase(a.again, a.id)
+	question, err := crossing.Rephrase(a.again, a.id)
 	if a.again = nil; err != nil {
 		return nil
 	}

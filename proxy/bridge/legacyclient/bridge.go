@@ -26,15 +26,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ended"
-	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/host"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/memo"
-	"github.com/dragoman-proxy/dragoman/proxy/quota"
-	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/store/ended"
 )
 
 // Bridge has what all sessions of a proxy share. Make it with [New].

@@ -7,19 +7,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/callctx"
-	"github.com/dragoman-proxy/dragoman/proxy/ended"
-	"github.com/dragoman-proxy/dragoman/proxy/host"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/callctx"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/quota"
-	"github.com/dragoman-proxy/dragoman/proxy/results"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/toolindex"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
-	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/store/ended"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -231,7 +231,7 @@ type subscriptions struct {
 
 	tending, merging, restoring, tidying bool      // there is a goroutine for it
 	pause                                time.Time // no merging before
-	again                                server.Reopening
+	again                                pipes.Reopening
 	heard                                bool // something has come since the last restoring
 }
 

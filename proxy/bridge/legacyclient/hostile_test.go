@@ -10,8 +10,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -47,11 +47,11 @@ func TestHostileAnswersOfAModernServer(t *testing.T) {
 		return `{"jsonrpc":"2.0","id":"c","error":{"code":-32603,"message":"` + text + `"}}`
 	}
 	many := `,"inputRequests":{`
-	for n := range bridge.MaxQuestions + 1 {
+	for n := range crossing.MaxQuestions + 1 {
 		many += fmt.Sprintf(`"q%d":{"method":"roots/list"},`, n)
 	}
 	many = strings.TrimSuffix(many, ",") + `}`
-	repeated := `,"inputRequests":{` + strings.Repeat(`"q":{"method":"elicitation/create"},`, bridge.MaxQuestions) + `"q":{"method":"elicitation/create"}}`
+	repeated := `,"inputRequests":{` + strings.Repeat(`"q":{"method":"elicitation/create"},`, crossing.MaxQuestions) + `"q":{"method":"elicitation/create"}}`
 	unable := func(what string) string {
 		return `{"jsonrpc":"2.0","id":"c","result":{"content":[{"type":"text","text":"Client cannot answer ` + what + `"}],"isError":true}}`
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -32,9 +32,9 @@ func (l *listenRequest) begin() (granted gjson.Result, err error) {
 		l.st = nil
 		return granted, err
 	}
-	for e, err := range server.Before(ctx, l.st) {
+	for e, err := range pipes.Before(ctx, l.st) {
 		if err != nil {
-			if e, err = server.RefusalOf(err, l.id); err != nil {
+			if e, err = pipes.RefusalOf(err, l.id); err != nil {
 				return granted, err
 			}
 		}
@@ -59,7 +59,7 @@ func (l *listenRequest) begin() (granted gjson.Result, err error) {
 // run begins the subscription and forwards notifications until ctx ends.
 func (l *listenRequest) run() {
 	defer l.end()
-	var again server.Reopening
+	var again pipes.Reopening
 	for gap := false; ; gap = true {
 		if _, err := l.begin(); err == nil {
 			if gap {

@@ -1,8 +1,8 @@
 package legacyclient
 
 import (
-	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/memo"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )

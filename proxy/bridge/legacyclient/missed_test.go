@@ -14,10 +14,10 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )

@@ -7,17 +7,17 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // news are the notifications that belong to no call. They wait for the client's standing stream.
 type news struct {
 	mu     sync.Mutex
-	queue  server.Queue
+	queue  pipes.Queue
 	missed [][]byte        // those of dragoman's own that tell of a gap, before queue; each once
 	seen   []queuedNews    // the observations of some of the queue
 	on     *standingStream // nil for none

@@ -8,13 +8,13 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -110,7 +110,7 @@ func (c *Conn) inquireAs(ctx context.Context, q ownRequest, header []upstream.He
 	st, err := c.conn.Send(ctx, o)
 	var result []byte
 	if err == nil {
-		result, err = server.Answer(ctx, st, id, nil)
+		result, err = pipes.Answer(ctx, st, id, nil)
 	}
 	span.Done(err)
 	if refused, ok := errors.AsType[*mcp.ServerError](err); ok {
@@ -137,7 +137,7 @@ func (c *Conn) own(q ownRequest, header []upstream.Header) (id []byte, o *upstre
 	}
 	o = &upstream.Outgoing{Body: out, Request: true, Repeats: q.method.Reads(), Header: c.headers(header, q.method.String(), q.target)}
 	if q.method == wire.SubscriptionsListen {
-		o.FirstByte, o.Silence = 0, bridge.MaxQuiet
+		o.FirstByte, o.Silence = 0, crossing.MaxQuiet
 	}
 	return id, o, nil
 }
@@ -180,7 +180,7 @@ func (c *Conn) sendCancelled(id []byte) {
 	if c.reach != ByOwnProcess {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), server.NoticeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), pipes.NoticeTimeout)
 	defer cancel()
 	body := mcp.Cancelled(id, "")
 	if _, err := c.conn.Send(ctx, &upstream.Outgoing{Body: body}); err != nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/callctx"
-	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/callctx"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/requests"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/requests"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -212,7 +212,7 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 	c.running[b.key] = b.ctx
 	c.mu.Unlock()
 	if err = b.setHeaders(ctx); err == nil && m.Stale != nil && m.Stale() {
-		err = server.ErrRecalled // cancel has not found the call
+		err = pipes.ErrRecalled // cancel has not found the call
 	}
 	var st upstream.Stream
 	if err == nil {

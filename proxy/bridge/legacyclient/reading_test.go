@@ -13,17 +13,17 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/host"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/memo"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/requests"
-	"github.com/dragoman-proxy/dragoman/proxy/results"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/memo"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/requests"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -225,7 +225,7 @@ func TestARefusedSubscriptionIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBridge(t)
 		p := &refusing{out: make(chan string, 100)}
-		c := b.New(server.Open(p, said{out: p.out}, b.host.Config().Limits, b.host), ByOwnProcess, translate.Latest(), wire.Facts(0))
+		c := b.New(pipes.Open(p, said{out: p.out}, b.host.Config().Limits, b.host), ByOwnProcess, translate.Latest(), wire.Facts(0))
 		ctx, end := context.WithCancel(t.Context())
 		l := &listenRequest{c: c, ctx: ctx, what: `"notifications":{"toolsListChanged":true}`}
 		done := make(chan struct{})

@@ -7,17 +7,17 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/envelope"
-	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
-	"github.com/dragoman-proxy/dragoman/proxy/memo"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/envelope"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/report"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/memo"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -84,7 +84,7 @@ func (b *call) read() (out []byte, then func() error, err error) {
 		return nil, nil, nil
 	case failed != nil:
 		return nil, func() error { return b.refused(failed) }, nil
-	case len(bytes.TrimSpace(e.Data)) == 0, !server.CarriesMessages(&e):
+	case len(bytes.TrimSpace(e.Data)) == 0, !pipes.CarriesMessages(&e):
 		return nil, nil, nil
 	}
 	return b.toClient(e.Data)
@@ -92,7 +92,7 @@ func (b *call) read() (out []byte, then func() error, err error) {
 
 // refused handles the error that the server's stream has ended with. A refusal may have an answer in its body.
 func (b *call) refused(refusal error) error {
-	e, err := server.RefusalOf(refusal, b.sent)
+	e, err := pipes.RefusalOf(refusal, b.sent)
 	if (err != nil || !era.IsUnsupported(e.Data)) && b.c.bridge.eras.Changed(b.ctx, b.request.Header, true, refusal) {
 		err = era.Outlived()
 	}
@@ -129,7 +129,7 @@ func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 	}
 	if err != nil {
 		bad := c.host.Report.Malformed(err, raw, b.from)
-		if id, meant := envelope.BrokenAnswer(raw); meant && (id == nil || server.IsAnswer(id, b.sent)) {
+		if id, meant := envelope.BrokenAnswer(raw); meant && (id == nil || pipes.IsAnswer(id, b.sent)) {
 			return nil, nil, bad
 		}
 		return nil, nil, nil
@@ -140,7 +140,7 @@ func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 		b.seen.Because(observe.ToClient, observe.Why{Translator: c.down, Known: translate.Known{Facts: m.Facts}}, m.Losses)
 		return out, nil, nil
 	}
-	if id := m.ID(); len(id) > 0 && id[0] == '"' && server.IsAnswer(id, b.sent) {
+	if id := m.ID(); len(id) > 0 && id[0] == '"' && pipes.IsAnswer(id, b.sent) {
 		c.host.Quirk(mcp.TextID)
 	} else if !bytes.Equal(id, b.sent) && (m.Kind != wire.Error || id != nil && string(id) != "null") {
 		c.host.Report.Dropped("unknown_id")

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/ended"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/store/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 

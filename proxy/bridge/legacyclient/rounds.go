@@ -12,14 +12,14 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/results"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/toolindex"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -68,7 +68,7 @@ func (b *call) setHeaders(ctx context.Context) error {
 // hears makes st the stream that is read or, if err is a refusal with an answer in its body, that answer. Any other error it
 // returns.
 func (b *call) hears(st upstream.Stream, err error) error {
-	if e, as := server.RefusalOf(err, b.sent); err != nil && as == nil {
+	if e, as := pipes.RefusalOf(err, b.sent); err != nil && as == nil {
 		st, err = upstream.Answered(e.Data), nil
 	}
 	b.st = st
@@ -160,11 +160,11 @@ func (b *call) questions(result gjson.Result) error {
 	if inputs.IsObject() {
 		inputs.ForEach(func(_, _ gjson.Result) bool { // a name may occur twice
 			n++
-			return n <= bridge.MaxQuestions
+			return n <= crossing.MaxQuestions
 		})
 	}
 	switch {
-	case n > bridge.MaxQuestions:
+	case n > crossing.MaxQuestions:
 		return mcp.Saying(mcp.CodeInternal, "the server asks too many questions at once")
 	case n == 0 && b.state == "":
 		return mcp.Saying(mcp.CodeInternal, "the server asks for input and does not say which")
@@ -207,7 +207,7 @@ func (b *call) backOff() error {
 	if b.sheds++; b.sheds > maxSheds {
 		return mcp.Saying(mcp.CodeInternal, "upstream busy")
 	}
-	if err := server.Sleep(b.ctx, b.c.bridge.Waits.Shed<<(b.sheds-1)); err != nil {
+	if err := pipes.Sleep(b.ctx, b.c.bridge.Waits.Shed<<(b.sheds-1)); err != nil {
 		return err
 	}
 	return b.send(nil)

@@ -15,11 +15,11 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/ended"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/store/ended"
 )
 
 // A modern server has no sessions, so that the log level and the subscriptions of a client's session are in the Conn. If
@@ -126,7 +126,7 @@ func (c *Conn) refreshLater() {
 		ctx, cancel := context.WithCancel(c.life)
 		defer cancel()
 		defer context.AfterFunc(c.host.Draining, cancel)()
-		err := server.Sleep(ctx, pause)
+		err := pipes.Sleep(ctx, pause)
 		s.turn.Lock()
 		s.waits = false
 		s.turn.Unlock()

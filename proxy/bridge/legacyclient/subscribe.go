@@ -12,9 +12,9 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -56,7 +56,7 @@ func (c *Conn) subscribe(ctx context.Context, uri string, header []upstream.Head
 	case already || c.rejoin(uri):
 		c.mu.Unlock()
 		return nil
-	case total >= maxWatched || bytes > server.MaxSubscriptions || len(uri) > maxNamedBytes:
+	case total >= maxWatched || bytes > pipes.MaxSubscriptions || len(uri) > maxNamedBytes:
 		c.mu.Unlock()
 		return errTooMany()
 	}
@@ -102,7 +102,7 @@ func (c *Conn) unhold(uri string) {
 
 // watchedSize returns how many bytes a subscription takes: the URI is in two requests while one replaces the other, in what each has
 // granted, in the notification for a gap, and names it.
-func watchedSize(uri string) int { return 6*len(uri) + server.SubscriptionOverhead }
+func watchedSize(uri string) int { return 6*len(uri) + pipes.SubscriptionOverhead }
 
 // rejoin subscribes to a resource that a request names although nothing is subscribed to it any more. c.mu must be held.
 func (c *Conn) rejoin(uri string) bool {
@@ -152,7 +152,7 @@ func (c *Conn) unsubscribe(uri string) {
 	case !s.tidying:
 		s.tidying = true
 		c.host.Spawn(func() {
-			err := server.Sleep(w.ctx, idleNames)
+			err := pipes.Sleep(w.ctx, idleNames)
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if s.tidying = false; err == nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -32,7 +32,7 @@ const (
 	defaultPoll   = time.Second
 	shortestPoll  = 20 * time.Millisecond
 	longestPoll   = 10 * time.Minute
-	maxTaskInputs = bridge.MaxQuestions
+	maxTaskInputs = crossing.MaxQuestions
 )
 
 // hasTasks reports whether the client's tasks are tasks of the server.

@@ -17,23 +17,23 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/host"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/quota"
-	"github.com/dragoman-proxy/dragoman/proxy/report"
-	"github.com/dragoman-proxy/dragoman/proxy/results"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/toolindex"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -147,7 +147,7 @@ func (s *fakeSession) Send(_ context.Context, m *upstream.Outgoing) (upstream.St
 	return &script{messages: s.f.answer(gjson.Get(body, "id").Raw, gjson.Get(body, "method").String(), gjson.Get(body, "params"))}, nil
 }
 
-func (s *fakeSession) Begin(ctx context.Context, _ context.CancelCauseFunc, _ []upstream.Header, _ *bridge.Crossing, asked *stateless.Request) Exchange {
+func (s *fakeSession) Begin(ctx context.Context, _ context.CancelCauseFunc, _ []upstream.Header, _ *crossing.Crossing, asked *stateless.Request) Exchange {
 	return &fakeExchange{s: s, ctx: ctx}
 }
 
@@ -189,7 +189,7 @@ func (x *fakeExchange) Forward(out []byte) (upstream.Stream, error) {
 }
 func (x *fakeExchange) Read(st upstream.Stream) { x.st = st }
 
-func (x *fakeExchange) Answer(client bridge.Client) ([]byte, error) {
+func (x *fakeExchange) Answer(client crossing.Client) ([]byte, error) {
 	for e, err := range x.st.Events {
 		if err == nil {
 			err = x.m.Scan(e.Data, nil)
@@ -392,8 +392,8 @@ func TestMemoryIsUsedAgainOnlyIfNothingElseKnowsIt(t *testing.T) {
 func TestURLsOfACallAreBounded(t *testing.T) {
 	br := bridgeTo(t, &fakeServer{answer: answers})
 	d := &parkedCall{of: br.parked, first: &stateless.Request{Facts: wire.ClientElicitationURL}, b: br.pool.addLocked(poolKey{}, quota.Holder{})}
-	d.askURLs([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m","data":{"elicitations":[` + strings.Repeat(`{"mode":"url","url":"https://a.example/c"},`, bridge.MaxQuestions) + `{"mode":"url"}]}}}`))
-	if n := len(d.asked.open); n != bridge.MaxQuestions {
+	d.askURLs([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m","data":{"elicitations":[` + strings.Repeat(`{"mode":"url","url":"https://a.example/c"},`, crossing.MaxQuestions) + `{"mode":"url"}]}}}`))
+	if n := len(d.asked.open); n != crossing.MaxQuestions {
 		t.Errorf("%d questions", n)
 	}
 }

@@ -10,15 +10,15 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/callctx"
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/callctx"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -37,7 +37,7 @@ func (b *pooledSession) inquire(ctx context.Context, method wire.Method, params 
 		return nil, err
 	}
 	c := b.crossing()
-	c.Own = &bridge.OwnRequest{ID: id}
+	c.Own = &crossing.OwnRequest{ID: id}
 	x := b.s.Begin(ctx, stop, header, c, nil)
 	defer x.Done()
 	defer context.AfterFunc(ctx, func() { st.Close() })()
@@ -45,7 +45,7 @@ func (b *pooledSession) inquire(ctx context.Context, method wire.Method, params 
 	response, err := x.Answer(&asker{bystander{b, x, header}, method})
 	switch {
 	case err == nil:
-		return server.ResultIn(response)
+		return pipes.ResultIn(response)
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, io.EOF):
@@ -54,33 +54,33 @@ func (b *pooledSession) inquire(ctx context.Context, method wire.Method, params 
 	return nil, err
 }
 
-// bystander is the [bridge.Client] of an exchange that is about no request of a client.
+// bystander is the [crossing.Client] of an exchange that is about no request of a client.
 type bystander struct {
 	b    *pooledSession
 	x    Exchange
 	from []upstream.Header
 }
 
-// Send implements [bridge.Client]: subscriptions get what they have asked for.
+// Send implements [crossing.Client]: subscriptions get what they have asked for.
 func (s *bystander) Send(e sse.Event) error {
 	s.b.interested(&stateless.Request{LogLevel: mcp.NoLogLevel}, s.x.Message(), e.Data)
 	return nil
 }
 
-// Ask implements [bridge.Client].
-func (s *bystander) Ask(list []bridge.Question) { s.b.attribute(list, s.from) }
+// Ask implements [crossing.Client].
+func (s *bystander) Ask(list []crossing.Question) { s.b.attribute(list, s.from) }
 
-// MayWait implements [bridge.Client].
+// MayWait implements [crossing.Client].
 func (s *bystander) MayWait() bool { return true }
 
-// asker is the [bridge.Client] of one of dragoman's own requests.
+// asker is the [crossing.Client] of one of dragoman's own requests.
 type asker struct {
 	bystander
 	method wire.Method
 }
 
-// Ask implements [bridge.Client].
-func (s *asker) Ask(list []bridge.Question) {
+// Ask implements [crossing.Client].
+func (s *asker) Ask(list []crossing.Question) {
 	watches := s.method == wire.ResourcesSubscribe || s.method == wire.ResourcesUnsubscribe
 	for i := range list {
 		list[i].Now = watches || !waits(&list[i])
@@ -90,7 +90,7 @@ func (s *asker) Ask(list []bridge.Question) {
 
 // waits reports whether a question may have nothing to do with the requests that are under way: many servers ask for roots as soon
 // as a session is open.
-func waits(q *bridge.Question) bool { return q.Method == wire.RootsList }
+func waits(q *crossing.Question) bool { return q.Method == wire.RootsList }
 
 // ask is inquire without the result.
 func (b *pooledSession) ask(ctx context.Context, method wire.Method, params []byte, header []upstream.Header) error {
@@ -99,8 +99,8 @@ func (b *pooledSession) ask(ctx context.Context, method wire.Method, params []by
 }
 
 // crossing returns what translation needs to know of messages that are about no request of a client.
-func (b *pooledSession) crossing() *bridge.Crossing {
-	return &bridge.Crossing{Down: wire.Stamp{ServerInfo: b.said.server}, Opened: b.hasOpened, Tasks: b.taskNews, Lacks: b.lacks}
+func (b *pooledSession) crossing() *crossing.Crossing {
+	return &crossing.Crossing{Down: wire.Stamp{ServerInfo: b.said.server}, Opened: b.hasOpened, Tasks: b.taskNews, Lacks: b.lacks}
 }
 
 // limit ends one of dragoman's own requests if the server does not answer as long as a handshake
@@ -208,7 +208,7 @@ func (b *pooledSession) listen(from []upstream.Header) {
 
 // follow reads the standing stream, and opens it again when it breaks off, until the session ends.
 func (b *pooledSession) follow(st upstream.Stream, from []upstream.Header) {
-	var again server.Reopening
+	var again pipes.Reopening
 	for {
 		again.Opened()
 		if b.read(st, from) {
@@ -247,13 +247,13 @@ func (b *pooledSession) read(st upstream.Stream, from []upstream.Header) (spoke 
 	return to.spoke
 }
 
-// standing is the [bridge.Client] of a standing stream.
+// standing is the [crossing.Client] of a standing stream.
 type standing struct {
 	bystander
 	spoke bool // the server has sent something
 }
 
-// Send implements [bridge.Client]: a notification may be about a call.
+// Send implements [crossing.Client]: a notification may be about a call.
 func (s *standing) Send(e sse.Event) error {
 	m := s.x.Message()
 	if m.Kind != wire.Notification {
@@ -269,8 +269,8 @@ func (s *standing) Send(e sse.Event) error {
 	return s.bystander.Send(e)
 }
 
-// Ask implements [bridge.Client].
-func (s *standing) Ask(list []bridge.Question) {
+// Ask implements [crossing.Client].
+func (s *standing) Ask(list []crossing.Question) {
 	s.spoke = true
 	if s.b.resources.busy.Load() > 0 {
 		for i := range list {

@@ -11,13 +11,13 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/host"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/outbox"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/outbox"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -41,7 +41,7 @@ type listener struct {
 func (l *listener) hear(body []byte) { l.box.Put(outbox.Message{Body: subscribed(body, l.id)}) }
 
 // finish ends the stream without an error, after the notifications that are still in the box.
-func (l *listener) finish() { l.box.Put(outbox.Message{Body: bridge.ListenResult(l.id), Last: true}) }
+func (l *listener) finish() { l.box.Put(outbox.Message{Body: crossing.ListenResult(l.id), Last: true}) }
 
 // covers reports whether l is subscribed to the resource uri, or to one whose URI is a prefix of uri.
 func (l *listener) covers(uri string) bool {
@@ -230,7 +230,7 @@ func (s *resourceWatches) unsubscribe(uri string, from []upstream.Header) {
 		if <-w.settled; w.err != nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(s.life, server.NoticeTimeout)
+		ctx, cancel := context.WithTimeout(s.life, pipes.NoticeTimeout)
 		defer cancel()
 		s.busy.Add(1)
 		defer s.busy.Add(-1)

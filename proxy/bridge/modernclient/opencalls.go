@@ -9,17 +9,17 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // openCall is a call that the server has not answered yet. Its messages may come on the standing stream, or on the stream of
 // another request.
 type openCall interface {
-	waits() bool                                              // a request of the client waits for the response
-	accept(list []bridge.Question) (others []bridge.Question) // asks the client, and returns what is too much
-	askFirst(list []bridge.Question)                          // asks the client before anything else what was asked before the call
+	waits() bool                                                  // a request of the client waits for the response
+	accept(list []crossing.Question) (others []crossing.Question) // asks the client, and returns what is too much
+	askFirst(list []crossing.Question)                            // asks the client before anything else what was asked before the call
 	notify(m *wire.Message, body []byte)
 	lacks(required []byte)              // notes that the client lacks a capability
 	hasProgressToken(token string) bool // the server got this token for the call
@@ -30,15 +30,15 @@ type openCall interface {
 type openCalls struct {
 	mu           sync.Mutex
 	all          []openCall
-	mayAsk       []openCall        // those in which the server may ask, oldest first
-	joined       int               // how many calls have been in mayAsk
-	lent         int               // how many goroutines use calls that lend or about has returned
-	unattributed []bridge.Question // asked while no call was open that may ask; bounded
+	mayAsk       []openCall          // those in which the server may ask, oldest first
+	joined       int                 // how many calls have been in mayAsk
+	lent         int                 // how many goroutines use calls that lend or about has returned
+	unattributed []crossing.Question // asked while no call was open that may ask; bounded
 }
 
 // join adds a call, before it is sent. If the server may ask in it, the caller gives it the questions that join returns, which
 // have waited for such a call.
-func (o *openCalls) join(d openCall, mayAsk bool) (waited []bridge.Question) {
+func (o *openCalls) join(d openCall, mayAsk bool) (waited []crossing.Question) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !slices.Contains(o.all, d) {
@@ -119,7 +119,7 @@ func (o *openCalls) about(m *wire.Message, piped bool) openCall {
 
 // keep keeps questions for the next call, as many as there is room for. It keeps none, and returns false, if a call has joined
 // since lend has returned this number.
-func (o *openCalls) keep(list []bridge.Question, joined int) (kept, refused []bridge.Question, ok bool) {
+func (o *openCalls) keep(list []crossing.Question, joined int) (kept, refused []crossing.Question, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.joined != joined {
@@ -134,11 +134,11 @@ func (o *openCalls) keep(list []bridge.Question, joined int) (kept, refused []br
 const maxLoose = 16
 
 // take removes and returns those of the questions that still wait for a call.
-func (o *openCalls) take(list []bridge.Question) (taken []bridge.Question) {
+func (o *openCalls) take(list []crossing.Question) (taken []crossing.Question) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.unattributed = slices.DeleteFunc(o.unattributed, func(q bridge.Question) bool {
-		is := slices.ContainsFunc(list, func(o bridge.Question) bool { return &o.ID[0] == &q.ID[0] })
+	o.unattributed = slices.DeleteFunc(o.unattributed, func(q crossing.Question) bool {
+		is := slices.ContainsFunc(list, func(o crossing.Question) bool { return &o.ID[0] == &q.ID[0] })
 		if is {
 			taken = append(taken, q)
 		}
@@ -169,7 +169,7 @@ type callURLs struct {
 func (p *pendingURLs) expect(d openCall, list gjson.Result) {
 	u := &callURLs{ids: map[string]bool{}, all: make(chan struct{})}
 	list.ForEach(func(_, e gjson.Result) bool {
-		if id := e.Get("elicitationId"); id.Type == gjson.String && len(u.ids) < bridge.MaxQuestions {
+		if id := e.Get("elicitationId"); id.Type == gjson.String && len(u.ids) < crossing.MaxQuestions {
 			u.ids[strings.Clone(id.String())] = true
 		}
 		return true

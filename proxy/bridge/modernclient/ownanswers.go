@@ -10,17 +10,17 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/outbox"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/outbox"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -95,7 +95,7 @@ func (br *Bridge) subscribe(c caller) (*subscription, error) {
 	l.kept = br.host.Memory().Holding()
 	l.box.KeepIn(l.kept)
 	asked := gjson.GetBytes(c.q.Raw, "params.notifications")
-	if err := l.kept.Keep(2*len(asked.Raw) + server.SubscriptionOverhead); err != nil {
+	if err := l.kept.Keep(2*len(asked.Raw) + pipes.SubscriptionOverhead); err != nil {
 		l.End()
 		return nil, clienterror.Of(err).WithID(c.q.ID)
 	}
@@ -249,7 +249,7 @@ func (l *subscription) answer(client mcp.Peer) ([]byte, error) {
 			return nil, io.EOF
 		}
 		if len(l.wants) == 0 && len(l.uris) == 0 && len(l.tasks) == 0 && l.later == nil {
-			return bridge.ListenResult(l.id), nil
+			return crossing.ListenResult(l.id), nil
 		}
 		var err error
 		if m, l.cut, err = l.box.Take(l.ctx); err != nil {

@@ -8,16 +8,16 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/outbox"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -58,9 +58,9 @@ func (d *parkedCall) notify(m *wire.Message, body []byte) {
 	_ = d.held.Resize(d.size()) // it is not more
 }
 
-// Ask implements [bridge.Client]: it accepts questions of the server. The client is asked when no more of them come for a
+// Ask implements [crossing.Client]: it accepts questions of the server. The client is asked when no more of them come for a
 // short time.
-func (d *parkedCall) Ask(list []bridge.Question) {
+func (d *parkedCall) Ask(list []crossing.Question) {
 	list = d.accept(d.b.tasks.route(d.b, list))
 	d.b.refuse(list, tooManyAsked, d.headers())
 	if d.reading.here != nil {
@@ -76,7 +76,7 @@ func (d *parkedCall) headers() []upstream.Header {
 }
 
 // accept adds as many questions as there is room for, and returns the others.
-func (d *parkedCall) accept(list []bridge.Question) (others []bridge.Question) {
+func (d *parkedCall) accept(list []crossing.Question) (others []crossing.Question) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.over {
@@ -101,7 +101,7 @@ func (d *parkedCall) waits() bool {
 
 // askFirst asks the client, before anything else, the questions that the server asked before the
 // call. The server may answer the call before the client answers them.
-func (d *parkedCall) askFirst(list []bridge.Question) {
+func (d *parkedCall) askFirst(list []crossing.Question) {
 	d.mu.Lock()
 	for _, q := range list {
 		d.add(q)
@@ -139,7 +139,7 @@ func (d *parkedCall) hasAsked() bool {
 }
 
 // add adds a question. d.mu must be held.
-func (d *parkedCall) add(q bridge.Question) {
+func (d *parkedCall) add(q crossing.Question) {
 	d.asked.add(q)
 	d.b.asks(1)
 }
@@ -152,7 +152,7 @@ func (d *parkedCall) setAsked(list []pendingQuestion) {
 
 // unasked returns the questions that may belong to another call and that were not sent to the
 // client yet. d.mu must be held.
-func (d *parkedCall) unasked() (list []bridge.Question) {
+func (d *parkedCall) unasked() (list []crossing.Question) {
 	if d.box == nil {
 		return nil
 	}
@@ -249,7 +249,7 @@ func (d *parkedCall) askURLs(answer []byte) {
 			comma = true
 			body = append(append(mcp.AppendString(body, name), ':'), v.Raw...)
 		})
-		d.add(bridge.Question{Method: wire.ElicitationCreate, Body: append(body, `}}`...)})
+		d.add(crossing.Question{Method: wire.ElicitationCreate, Body: append(body, `}}`...)})
 		return d.asked.room() > 0 // the server names the others when the call is repeated
 	})
 	none := len(d.asked.open) == 0
@@ -347,7 +347,7 @@ func (d *parkedCall) cancelAtServer(why string, from []upstream.Header) {
 // stop ends a call that was not sent. Its questions go to another call.
 func (d *parkedCall) stop() {
 	d.mu.Lock()
-	var others []bridge.Question
+	var others []crossing.Question
 	for _, p := range d.asked.open {
 		others = append(others, p.Question)
 	}
@@ -416,7 +416,7 @@ func (d *parkedCall) silent() {
 	case waited && time.Since(d.began) < d.of.Host.Config().Bridge.ParkTimeout:
 		d.awaitServer(d.limit) // the server waits, or waited until now, for the answer to another call's question
 	default:
-		d.cut(server.SilentFor(d.limit, false))
+		d.cut(pipes.SilentFor(d.limit, false))
 	}
 }
 

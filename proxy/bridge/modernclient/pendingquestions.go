@@ -6,8 +6,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -20,18 +20,18 @@ type pendingQuestions struct {
 // pendingQuestion is an open question, with the key by which the client knows it.
 type pendingQuestion struct {
 	key string
-	bridge.Question
+	crossing.Question
 }
 
 // add gives a question a key and adds it.
-func (p *pendingQuestions) add(q bridge.Question) {
+func (p *pendingQuestions) add(q crossing.Question) {
 	p.count++
 	kind, _, _ := strings.Cut(q.Method.String(), "/")
 	p.open = append(p.open, pendingQuestion{fmt.Sprintf("%s-%d", kind, p.count), q})
 }
 
 // room returns how many questions may be added.
-func (p *pendingQuestions) room() int { return max(bridge.MaxQuestions-len(p.open), 0) }
+func (p *pendingQuestions) room() int { return max(crossing.MaxQuestions-len(p.open), 0) }
 
 // appendTo appends the questions to dst as the members of an inputRequests object.
 func (p *pendingQuestions) appendTo(dst []byte) []byte {

@@ -11,12 +11,12 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/quota"
-	"github.com/dragoman-proxy/dragoman/proxy/results"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )

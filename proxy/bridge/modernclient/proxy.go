@@ -5,19 +5,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/host"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/report"
-	"github.com/dragoman-proxy/dragoman/proxy/results"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/toolindex"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -89,7 +89,7 @@ type Session interface {
 	Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error)
 	// Begin returns an exchange. stop ends ctx; it is nil if the exchange does not wait for the server. asked is the
 	// client's request, or nil for a request of dragoman's own.
-	Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *bridge.Crossing, asked *stateless.Request) Exchange
+	Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *crossing.Crossing, asked *stateless.Request) Exchange
 	// Observe begins the observation of a request that dragoman answers itself, which has a header of from. It returns nil
 	// if nothing observes it.
 	Observe(asked *stateless.Request, from []upstream.Header) *observe.Call
@@ -120,7 +120,7 @@ type Exchange interface {
 	// Answer sends client what the server says about the message, and returns the response. The error is io.EOF if
 	// none is owed, and bridge.ErrURLs if the response requires that the user opens URLs. If it is
 	// sse.ErrInterrupted, Answer may be called again.
-	Answer(client bridge.Client) (response []byte, err error)
+	Answer(client crossing.Client) (response []byte, err error)
 	// Message returns what the client was sent last, or the response, as it was scanned.
 	Message() *wire.Message
 

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"io"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/outbox"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/outbox"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // start begins to read the messages about the request that x has sent. It reports whether the goroutine of the client's
@@ -87,7 +87,7 @@ func (d *parkedCall) read() (err error) {
 		d.answered(response)
 	case err == errUnread, errors.Is(err, sse.ErrInterrupted):
 		return err
-	case errors.Is(err, bridge.ErrURLs):
+	case errors.Is(err, crossing.ErrURLs):
 		x.CountLater()
 		d.countLater()
 		d.release()
@@ -129,10 +129,10 @@ func (d *parkedCall) answered(response []byte) {
 	d.finish(outbox.Message{Body: body, Status: status, For: d.first.ID})
 }
 
-// MayWait implements [bridge.Client]: the goroutine of a client's request must see what else its client is sent.
+// MayWait implements [crossing.Client]: the goroutine of a client's request must see what else its client is sent.
 func (d *parkedCall) MayWait() bool { return d.reading.here == nil }
 
-// Send implements [bridge.Client]: it sends the client a notification of the server.
+// Send implements [crossing.Client]: it sends the client a notification of the server.
 func (d *parkedCall) Send(e sse.Event) error {
 	m, r := d.x.Message(), d.reading.here
 	switch {

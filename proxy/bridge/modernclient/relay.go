@@ -7,17 +7,17 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/callctx"
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/outbox"
-	"github.com/dragoman-proxy/dragoman/proxy/results"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/outbox"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/callctx"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -316,7 +316,7 @@ func (r *relay) cross(x *asking, e *results.Enquiry) {
 	cfg, b, q, c := r.br.host.Config().Bridge, r.b, r.q, &x.crossing
 	token := append(x.id, `"p`...) // behind the id, where there is room
 	token = append(append(token, x.id...), '"')[len(x.id):]
-	*c = bridge.Crossing{
+	*c = crossing.Crossing{
 		Up: wire.Stamp{ID: x.id[:len(x.id):len(x.id)], ProgressToken: token},
 		Down: wire.Stamp{
 			ID: q.ID, ProgressToken: q.ProgressToken, ServerInfo: b.said.server,
@@ -395,7 +395,7 @@ func (r *relay) fromServer() ([]byte, error) {
 	switch {
 	case err == errUnread:
 		return nil, io.EOF
-	case errors.Is(err, bridge.ErrURLs): // there is no parked call to ask the user with
+	case errors.Is(err, crossing.ErrURLs): // there is no parked call to ask the user with
 		return r.answer(lacking(needsURLs)), nil
 	case err != nil && r.ctx.Err() != nil:
 		return r.cutShort()
@@ -412,7 +412,7 @@ func (r *relay) fromServer() ([]byte, error) {
 	return response, nil
 }
 
-// Send implements [bridge.Client].
+// Send implements [crossing.Client].
 func (r *relay) Send(e sse.Event) error {
 	if r.b.interested(r.q, r.x.Message(), e.Data) && r.client.Send(sse.Event{Data: e.Data}) != nil {
 		return errUnread
@@ -420,10 +420,10 @@ func (r *relay) Send(e sse.Event) error {
 	return nil
 }
 
-// Ask implements [bridge.Client].
-func (r *relay) Ask(list []bridge.Question) { r.b.attribute(list, r.from) }
+// Ask implements [crossing.Client].
+func (r *relay) Ask(list []crossing.Question) { r.b.attribute(list, r.from) }
 
-// MayWait implements [bridge.Client]: nothing else than the server's messages is for the client of a relayed request.
+// MayWait implements [crossing.Client]: nothing else than the server's messages is for the client of a relayed request.
 func (r *relay) MayWait() bool { return true }
 
 // cutShort ends a relay whose context has ended. If dragoman is shutting down, the client gets an error;

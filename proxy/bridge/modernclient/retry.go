@@ -11,13 +11,13 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/outbox"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/outbox"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 

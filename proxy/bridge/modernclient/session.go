@@ -9,14 +9,14 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/callctx"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/quota"
-	"github.com/dragoman-proxy/dragoman/proxy/report"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/callctx"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -75,7 +75,7 @@ type pooledSession struct {
 // sessionTasks are the tasks of all sessions.
 type sessionTasks interface {
 	// route gives the questions that name a task of b to that task, and returns the others.
-	route(b *pooledSession, list []bridge.Question) (others []bridge.Question)
+	route(b *pooledSession, list []crossing.Question) (others []crossing.Question)
 	// changed receives a notification that a task of b has changed its state.
 	changed(b *pooledSession, notification []byte)
 	// forgetSession forgets the tasks of a session that can no longer be used.
@@ -181,7 +181,7 @@ func (b *pooledSession) deliverOrLog(body []byte, from []upstream.Header) {
 }
 
 // refuse answers questions with an error that says why the client is not asked.
-func (b *pooledSession) refuse(list []bridge.Question, why string, from []upstream.Header) {
+func (b *pooledSession) refuse(list []crossing.Question, why string, from []upstream.Header) {
 	for _, q := range list {
 		b.deliverOrLog(mcp.AppendError(nil, q.ID, -32603, why, nil), from)
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/quota"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -87,7 +87,7 @@ func (k *pooledTask) inputs(ctx context.Context, from []upstream.Header) []byte 
 		}
 		select {
 		case <-changed:
-			_ = server.Sleep(ctx, k.b.Host.Config().Bridge.Coalesce) // more questions may follow
+			_ = pipes.Sleep(ctx, k.b.Host.Config().Bridge.Coalesce) // more questions may follow
 		case <-timer.C:
 			return nil
 		case <-ctx.Done():
@@ -97,12 +97,12 @@ func (k *pooledTask) inputs(ctx context.Context, from []upstream.Header) []byte 
 }
 
 // add adds questions of the server. It refuses those that are more than bridge.MaxQuestions.
-func (k *pooledTask) add(list []bridge.Question) {
+func (k *pooledTask) add(list []crossing.Question) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, q := range list {
 		if k.asked.room() == 0 || k.held.Keep(len(q.Body)) != nil {
-			k.b.Host.Spawn(func() { k.b.refuse([]bridge.Question{q}, unattached, nil) })
+			k.b.Host.Spawn(func() { k.b.refuse([]crossing.Question{q}, unattached, nil) })
 			continue
 		}
 		k.asked.add(q)
@@ -156,12 +156,12 @@ func (k *pooledTask) listen(from []upstream.Header) {
 // read reads the stream of the task's result to its end.
 func (k *pooledTask) read(ctx context.Context, stop context.CancelCauseFunc, from []upstream.Header) error {
 	id := k.b.nextID()
-	st, err := k.b.s.Send(ctx, &upstream.Outgoing{Body: mcp.Request(id, wire.TasksResult, k.params()), Request: true, Header: from, Silence: bridge.MaxQuiet})
+	st, err := k.b.s.Send(ctx, &upstream.Outgoing{Body: mcp.Request(id, wire.TasksResult, k.params()), Request: true, Header: from, Silence: crossing.MaxQuiet})
 	if err != nil {
 		return err
 	}
 	c := k.b.crossing()
-	c.Lacks, c.Own = nil, &bridge.OwnRequest{ID: id}
+	c.Lacks, c.Own = nil, &crossing.OwnRequest{ID: id}
 	x := k.b.s.Begin(ctx, stop, from, c, nil)
 	defer x.Done()
 	x.Read(st)
@@ -169,14 +169,14 @@ func (k *pooledTask) read(ctx context.Context, stop context.CancelCauseFunc, fro
 	return err
 }
 
-// taskListener is the [bridge.Client] of the request for a task's result.
+// taskListener is the [crossing.Client] of the request for a task's result.
 type taskListener struct {
 	bystander
 	k *pooledTask
 }
 
-// Ask implements [bridge.Client]: the questions are the task's.
-func (l *taskListener) Ask(list []bridge.Question) { l.k.add(list) }
+// Ask implements [crossing.Client]: the questions are the task's.
+func (l *taskListener) Ask(list []crossing.Question) { l.k.add(list) }
 
 // state returns the task's state from the server, with its result or its open questions.
 func (k *pooledTask) state(ctx context.Context, from []upstream.Header) ([]byte, error) {

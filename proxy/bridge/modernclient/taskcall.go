@@ -12,12 +12,12 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/toolindex"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -88,7 +88,7 @@ func (s *taskCreation) Events(yield func(sse.Event, error) bool) {
 // response if that is not possible.
 func (s *taskCreation) recorded(data []byte) []byte {
 	var m wire.Message
-	if m.Scan(data, nil) != nil || m.Kind != wire.Result || !server.IsAbout(&m, s.id) {
+	if m.Scan(data, nil) != nil || m.Kind != wire.Result || !pipes.IsAbout(&m, s.id) {
 		return data
 	}
 	task := gjson.Get(wire.View(m.Result()), "task")
@@ -112,7 +112,7 @@ func (t *pooledTasks) refuse(b *pooledSession, id string, from []upstream.Header
 	t.pool.retain(b)
 	t.Host.Spawn(func() {
 		defer t.pool.release(b)
-		ctx, stop := context.WithTimeout(context.Background(), server.NoticeTimeout)
+		ctx, stop := context.WithTimeout(context.Background(), pipes.NoticeTimeout)
 		defer stop()
 		if err := k.cancel(ctx, from); err != nil {
 			t.Host.Log.Debug("task not cancelled", zap.Error(err))
@@ -196,7 +196,7 @@ func (t *taskRun) read(yield func(sse.Event, error) bool) (next func() error, mo
 // request with another content, it is the one for the client.
 func (t *taskRun) isAnswer(e *sse.Event, last []byte) (created bool) {
 	var m wire.Message
-	if m.Scan(e.Data, nil) != nil || !m.Kind.Response() || !server.IsAbout(&m, last) {
+	if m.Scan(e.Data, nil) != nil || !m.Kind.Response() || !pipes.IsAbout(&m, last) {
 		return false
 	}
 	task := gjson.Get(wire.View(m.Result()), "task.taskId")
@@ -232,7 +232,7 @@ func (t *taskRun) isTask() bool {
 // again waits resultAskWait and asks for the result once more.
 func (t *taskRun) again() error {
 	t.asks++
-	if err := server.Sleep(t.ctx, resultAskWait); err != nil {
+	if err := pipes.Sleep(t.ctx, resultAskWait); err != nil {
 		return err
 	}
 	return t.askResult()
@@ -273,7 +273,7 @@ func (t *taskRun) Close() error {
 
 // cancel tells the server that no client waits for the task.
 func (t *taskRun) cancel() {
-	ctx, stop := context.WithTimeout(context.Background(), server.NoticeTimeout)
+	ctx, stop := context.WithTimeout(context.Background(), pipes.NoticeTimeout)
 	defer stop()
 	params := append(mcp.AppendString([]byte(`{"taskId":`), t.task), '}')
 	if err := t.b.ask(ctx, wire.TasksCancel, params, t.from); err != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/quota"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -164,11 +164,11 @@ func (t *pooledTasks) close() {
 }
 
 // route gives the questions that name a task of b to that task, and returns the others.
-func (t *pooledTasks) route(b *pooledSession, list []bridge.Question) (others []bridge.Question) {
+func (t *pooledTasks) route(b *pooledSession, list []crossing.Question) (others []crossing.Question) {
 	for _, q := range list {
 		if q.Task != "" {
 			if k := t.find(b.key.principal, q.Task); k != nil && k.b == b {
-				k.add([]bridge.Question{q})
+				k.add([]crossing.Question{q})
 				continue
 			}
 		}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/unixsocket"
 )
 
 // Path is where the page is; everything else is below it.

@@ -22,8 +22,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
-	"github.com/dragoman-proxy/dragoman/proxy/redact"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/redact"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 const token = "0123456789abcdef0123456789abcdef"

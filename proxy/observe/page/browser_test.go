@@ -18,8 +18,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // This file has all uses of chromedp.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe/page"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // maxSize is the size of all files of the page together, of which gzip leaves a third, and maxLines the lines of one.

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/page"
-	"github.com/dragoman-proxy/dragoman/proxy/redact"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/redact"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/proxy/lines"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/lines"
 )
 
 // MaxLine is the greatest length of a line that a Reader reads, in bytes.

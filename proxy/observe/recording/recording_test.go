@@ -18,7 +18,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/redact"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/redact"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 var ctx = context.Background()

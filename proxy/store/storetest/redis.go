@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest/testset"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // Redis is a redis-server of a test's own.

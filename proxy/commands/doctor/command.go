@@ -1,0 +1,192 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+)
+
+// command starts the server's command and waits for its first message.
+func command(ctx context.Context, e *exam) {
+	u := &e.cfg.Upstream
+	path, ok := e.program(u)
+	if !ok {
+		return
+	}
+	// The last moments of the check are left for the report.
+	patience := e.CheckTime - e.CheckTime/10
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	line := strings.Join(config.SafeCommand(u.Command), " ")
+	child := upstream.Stdio{
+		Command: u.Command, Env: origin.Env(*u, os.Environ()), Dir: u.Dir, MaxMessage: int(e.cfg.Limits.UpstreamMessage),
+		Quote: e.quote,
+		// A server that does not end by itself is not waited for.
+		CloseGrace: time.Second, TermGrace: time.Second,
+	}
+	begun, err := child.Connect(limited, e.initialize())
+	if err != nil {
+		if exit, ended := errors.AsType[*upstream.ExitError](err); ended {
+			e.ok("starts", path)
+			e.ended(exit, line)
+			return
+		}
+		do := "start it by hand: " + line
+		if errors.Is(err, fs.ErrNotExist) {
+			do = "does the program that its first line (#!) names exist? " + do
+		}
+		if errors.Is(err, syscall.ENOEXEC) { // a shell would run it as a script
+			do = "if it is a script, its first line must name its program, such as #!/bin/sh; if not, it must be a program for " + runtime.GOOS + " on " + runtime.GOARCH
+		}
+		e.fail("cannot be started: "+cause(err), line, do)
+		return
+	}
+	e.conn = newConnection(begun, time.Now())
+	e.atEnd(e.conn.close)
+	e.ok("starts", path)
+	if e.answer, err = e.conn.await(limited, nil, greetingID); err != nil {
+		e.silent(err, line, begun.Child, patience)
+		return
+	}
+	e.took = time.Since(e.conn.opened)
+	if running := begun.Child; len(running.Printed()) > 0 {
+		e.warn(fmt.Sprintf("its standard output has %s that %s not JSON-RPC: %s", plural(int(running.Noise()), "line"), isAre(int(running.Noise())), quoted(running.Printed())),
+			line, "let the server write its log to standard error; dragoman skips such lines, many clients do not")
+	}
+	if keys := likeKeys(e.withheld()); len(keys) > 0 {
+		e.info("it did not get "+strings.Join(keys, ", "), "upstream.pass_env", "--pass-env NAME if it needs one; dragoman stdio passes all variables")
+	}
+	e.ok("answers", line)
+}
+
+// program looks the command's program up.
+func (e *exam) program(u *config.Upstream) (path string, ok bool) {
+	name := u.Command[0]
+	at := name
+	if strings.ContainsRune(name, filepath.Separator) && u.Dir != "" && !filepath.IsAbs(name) {
+		at = filepath.Join(u.Dir, name)
+	}
+	path, err := exec.LookPath(at)
+	switch {
+	case err == nil:
+		return path, true
+	case errors.Is(err, fs.ErrPermission):
+		e.fail(name+" is not executable", "upstream.command", "chmod +x "+at)
+	case strings.ContainsRune(name, filepath.Separator):
+		e.fail("there is no "+at, "upstream.command", "correct the path, or install the program")
+	default:
+		e.fail(name+" is not in PATH", "upstream.command", "install it, or write its whole path; PATH is "+os.Getenv("PATH"))
+	}
+	return "", false
+}
+
+// ended reports a process that has ended before it answered.
+func (e *exam) ended(exit *upstream.ExitError, line string) {
+	e.fail(fmt.Sprintf("it ended after %s without an answer (%s)", millis(exit.Lived), exit.Status), line, "its standard error, below, says why; or start it by hand")
+	const few = 8
+	tail := exit.Tail[max(0, len(exit.Tail)-few):]
+	for _, text := range tail {
+		e.info(text, "standard error", "")
+	}
+	if len(tail) == 0 {
+		e.info("nothing", "standard error", "")
+	}
+	e.reportWithheld()
+}
+
+// silent reports a process that has not answered.
+func (e *exam) silent(err error, line string, running *upstream.Child, patience time.Duration) {
+	if exit, is := errors.AsType[*upstream.ExitError](err); is {
+		e.ended(exit, line)
+		return
+	}
+	if bad, is := errors.AsType[*notMessageError](err); is {
+		e.fail("its answer is not JSON-RPC: "+e.first(bad.text), line, failures.CommandMute.Advice())
+		return
+	}
+	if spread, is := errors.AsType[*upstream.SpreadError](err); is {
+		e.fail(spread.Error(), line, failures.CommandMute.Advice())
+		return
+	}
+	if noise, is := errors.AsType[*upstream.NoiseError](err); is {
+		e.fail(noise.Error(), line, failures.CommandMute.Advice())
+		return
+	}
+	said := running.Mute()
+	if said == nil {
+		e.fail(fmt.Sprintf("it wrote messages but answered initialize with none in %v", patience), line, "is it an MCP server? its own log says more")
+		return
+	}
+	do := ""
+	if listens().MatchString(strings.Join(append(said.Said, said.Stderr), "\n")) {
+		do = "it seems to listen for HTTP: start it without the option for that, or by itself, and give dragoman its URL"
+	}
+	if said.Lines > 0 {
+		e.fail(fmt.Sprintf("no answer in %v; its standard output has %s that %s not JSON-RPC: %s", patience, plural(said.Lines, "line"), isAre(said.Lines), quoted(said.Said)), line,
+			cmp.Or(do, failures.CommandMute.Advice()))
+	} else {
+		e.fail(fmt.Sprintf("no answer in %v; its standard output is empty", patience), line,
+			cmp.Or(do, "is it an MCP server on stdio, and not on HTTP? If it is still being downloaded (npx, uvx), start it once by hand and try again"))
+	}
+	if said.Stderr != "" {
+		e.info(said.Stderr, "standard error", "")
+	}
+	e.reportWithheld()
+}
+
+// listens matches what servers print that are reached by HTTP.
+var listens = pattern.Later(`(?i)\b(listening|https?://|port \d|streamable http)`)
+
+// withheld returns the names of the variables that the command did not get.
+func (e *exam) withheld() []string { return e.cfg.Upstream.Withheld(os.Environ()) }
+
+// reportWithheld says which variables a command that has failed did not get.
+func (e *exam) reportWithheld() {
+	names := e.withheld()
+	if len(names) == 0 {
+		return
+	}
+	keysFirst := append(likeKeys(names), slices.DeleteFunc(names, namesKey)...)
+	e.info("it did not get the variables "+few(keysFirst, 6), "upstream.pass_env", "--pass-env NAME, or --pass-env '*' for all; dragoman stdio passes all")
+}
+
+func likeKeys(names []string) (keys []string) {
+	for _, n := range names {
+		if namesKey(n) {
+			keys = append(keys, n)
+		}
+	}
+	return keys
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// quoted returns lines in quotes.
+func quoted(lines []string) string {
+	all := make([]string, len(lines))
+	for i, l := range lines {
+		all[i] = fmt.Sprintf("%q", l)
+	}
+	return strings.Join(all, ", ")
+}

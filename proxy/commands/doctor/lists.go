@@ -1,0 +1,181 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/commands/probe"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/transform/tokens"
+)
+
+// lists reads the server's lists, and says what they cost and what clients of each revision get of them.
+func lists(ctx context.Context, e *exam) {
+	var err error
+	if e.found, err = e.session.lists(ctx); err != nil {
+		e.unread = true
+		e.fail(e.quote(err.Error()), e.place(), "this is a mistake of the server: its own log says more")
+		return
+	}
+	for _, l := range e.found {
+		switch {
+		case l.refused == nil:
+			e.measure(l)
+		case l.name == "tools":
+			e.fail(e.quote(l.method+": "+l.refused.Error()), e.place(), "this is a mistake of the server: its own log says more")
+		default:
+			e.warn(e.quote(l.method+": "+l.refused.Error()), e.place(), "clients get the same answer: the server should not declare the capability, or its own log says more")
+		}
+	}
+	if e.Probe == nil {
+		return
+	}
+	c, err := e.Probe(ctx, e.cfg)
+	if err != nil {
+		e.warn("what clients of each revision get cannot be found out: "+e.quote(err.Error()), e.place(), "dragoman probe says it without a time limit of "+fmt.Sprint(e.CheckTime))
+		return
+	}
+	if c.Era == "both" {
+		e.info("the server also serves clients without a handshake: it is of both eras", e.place(), "")
+	}
+	do := "dragoman probe has the whole report; docs/revisions-and-losses.md explains the rules"
+	for _, of := range c.Clients {
+		if e.outcome(of, do) {
+			do = ""
+		}
+	}
+}
+
+// manyTokens is the size of a list of tools that is worth a warning: the model reads it in every conversation.
+const manyTokens = 20_000
+
+// measure says what a list costs.
+func (e *exam) measure(l list) {
+	bytes := 0
+	for _, item := range l.items {
+		bytes += len(item)
+	}
+	text := fmt.Sprintf("%s: %s, %s", l.name, grouped(len(l.items)), size(bytes))
+	if l.name != "tools" {
+		e.ok(text, "")
+		return
+	}
+	count, ok := tokensOf(l.items)
+	if ok {
+		text += fmt.Sprintf(", %s tokens", grouped(count))
+	}
+	if count > manyTokens {
+		e.warn(text, "", "the model reads them in every conversation: dragoman footprint says which tools cost most")
+	} else {
+		e.ok(text, "")
+	}
+	e.dialects(l)
+	e.malformed(l)
+}
+
+func tokensOf(items []string) (n int, ok bool) {
+	encoding, err := tokens.Named("o200k_base", 1)
+	if err != nil || encoding.Load() != nil {
+		return 0, false
+	}
+	for _, item := range items {
+		n += encoding.Count([]byte(item))
+	}
+	return n, true
+}
+
+// dialects says which JSON Schema dialects the tools name.
+func (e *exam) dialects(l list) {
+	count := map[string]int{}
+	for _, item := range l.items {
+		for _, schema := range []string{"inputSchema.$schema", "outputSchema.$schema"} {
+			if name := gjson.Get(item, strings.ReplaceAll(schema, "$", `\$`)); name.Type == gjson.String {
+				count[strings.TrimSuffix(name.Str, "#")]++
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		short := e.quote(strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(name, "https://"), "http://"), "json-schema.org/"), "/schema"))
+		if strings.Contains(name, "draft-07") {
+			e.info(fmt.Sprintf("%s in JSON Schema %s, which some clients of the newest revision refuse", plural(count[name], "schema"), short), "", "dragoman rewrites them, unless contract.schema_dialect is off")
+			continue
+		}
+		e.info(fmt.Sprintf("%s in JSON Schema %s", plural(count[name], "schema"), short), "", "")
+	}
+}
+
+// malformed names the tools that clients refuse.
+func (e *exam) malformed(l list) {
+	var without, twice []string
+	seen := map[string]bool{}
+	for _, item := range l.items {
+		name := e.quote(gjson.Get(item, "name").String())
+		if gjson.Get(item, "inputSchema.type").Str != "object" {
+			without = append(without, name)
+		}
+		if seen[name] {
+			twice = append(twice, name)
+		}
+		seen[name] = true
+	}
+	if len(without) > 0 {
+		e.warn(`tools whose inputSchema is not of "type": "object", which many clients refuse: `+few(without, 5), e.place(), "this is a mistake of the server")
+	}
+	if len(twice) > 0 {
+		e.warn("tools with the same name: "+few(twice, 5), e.place(), "this is a mistake of the server: a client can call only one of them")
+	}
+}
+
+// outcome says what clients of one revision get, and reports whether it gave the advice.
+func (e *exam) outcome(c probe.ClientReport, do string) bool {
+	bridged := c.Way == "bridged"
+	changes := changesOf(c.Changes)
+	lost := ""
+	if bridged && len(changes)+len(c.Missing) > 0 {
+		lost = ", bridged between the eras"
+	}
+	if len(changes) > 0 {
+		lost += "; changed or left out: " + strings.Join(changes, ", ")
+	}
+	switch {
+	case len(c.Missing) > 0:
+		e.warn(fmt.Sprintf("clients of %s do not get %s%s", c.Revision, few(c.Missing, 5), lost), "", do)
+		return true
+	case lost != "":
+		e.info(fmt.Sprintf("clients of %s get everything%s", c.Revision, lost), "", "")
+	case bridged:
+		e.info(fmt.Sprintf("clients of %s get everything, bridged between the eras", c.Revision), "", "")
+	default:
+		e.info(fmt.Sprintf("clients of %s get everything as it is", c.Revision), "", "")
+	}
+	return false
+}
+
+// changesOf returns a text for each rule: what it removes or changes, and where.
+func changesOf(all []probe.Change) (texts []string) {
+	var rules []string
+	places := map[string][]string{}
+	for _, ch := range all {
+		rule := ch.Rule + " " + ch.What
+		if places[rule] == nil {
+			rules = append(rules, rule)
+		}
+		place := ch.List
+		switch n := len(ch.Names); {
+		case n == 1:
+			place = strings.TrimSuffix(ch.List, "s") + " " + failures.Line(ch.Names[0])
+		case n > 1:
+			place = fmt.Sprintf("%d %s", n, ch.List)
+		}
+		places[rule] = append(places[rule], place)
+	}
+	for _, rule := range rules {
+		texts = append(texts, rule+" ("+strings.Join(places[rule], ", ")+")")
+	}
+	return texts
+}

@@ -1,6 +1,0 @@
-//go:build !race
-
-package proxy
-
-// effort divides the size of large tests.
-const effort = 1

@@ -1,0 +1,352 @@
+package restart
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Send sends one message, as HTTPSession does. If the server refuses it because the session is lost,
+// Send begins a new session and sends the message once more.
+func (c *HTTP) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	was := c.Remember(m.Body)
+	st, err := c.HTTPSession.Send(ctx, m)
+	if err == nil || !IsLost(err) {
+		return st, err
+	}
+	if err := c.Renew(ctx, was, m.Header); err != nil {
+		return nil, err
+	}
+	var message wire.Message
+	if message.Scan(bytes.Clone(m.Body), nil) == nil && message.Kind.Response() {
+		return nil, nil // it answers a question of the lost session
+	}
+	return c.HTTPSession.Send(ctx, m)
+}
+
+// Listen opens the standing stream, in a new session if the server has lost the old one. If o asks to
+// resume a stream and the session is lost, the error is a replacedError, since the stream belonged to
+// the lost session.
+func (c *HTTP) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+	st, _, err := c.listen(ctx, o)
+	return st, err
+}
+
+// listen is Listen. number is that of the session in which it has opened the stream.
+func (c *HTTP) listen(ctx context.Context, o upstream.ListenOptions) (_ upstream.Stream, number uint64, err error) {
+	number = c.Number()
+	st, err := c.HTTPSession.Listen(ctx, o)
+	if err != nil && (IsLost(err) || c.saysLost(ctx, err, o.Header)) {
+		if renewed := c.Renew(ctx, number, o.Header); renewed != nil {
+			return nil, 0, renewed
+		}
+		if o.LastEventID != "" {
+			return nil, 0, &replacedError{}
+		}
+		number = c.Number()
+		st, err = c.HTTPSession.Listen(ctx, o)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return st, number, nil
+}
+
+// saysLost reports whether the server answers a GET with JSON instead of a stream, and a ping with an error that says that it has
+// lost the session.
+func (c *HTTP) saysLost(ctx context.Context, err error, header []upstream.Header) bool {
+	content, other := errors.AsType[*upstream.ContentTypeError](err)
+	if !other || !strings.HasPrefix(content.Type, "application/json") {
+		return false
+	}
+	session := c.SessionID()
+	fault := ping(ctx, c.HTTPSession, header)
+	if fault == nil || !SaysLost(fault, session) {
+		return false
+	}
+	c.host.Quirk(mcp.LostAs200)
+	return true
+}
+
+// Stand opens the standing stream like Listen, but the stream is opened again whenever it breaks off,
+// until ctx ends.
+func (c *HTTP) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+	st, number, err := c.listen(ctx, o)
+	if _, replaced := errors.AsType[*replacedError](err); replaced {
+		o.LastEventID = ""
+		st, number, err = c.listen(ctx, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &stream{
+		c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, parks: o.Parks, number: number, st: st, changed: make(chan struct{}, 1),
+	}
+	out.again.Opened()
+	c.mu.Lock()
+	c.standing = append(c.standing, out)
+	outdated := c.Number() != number
+	c.mu.Unlock()
+	if outdated { // another session has replaced it meanwhile, and did not know this stream yet
+		out.interrupt()
+	}
+	return out, nil
+}
+
+// takeNews removes and returns the first message that waits for a standing stream. It returns nil if there is none. What the client
+// may have missed is found out only now: it may have waited for long, and is told once, however often that has happened.
+func (c *HTTP) takeNews() (m []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.news) > 0 {
+		m, c.news = c.news[0], c.news[1:]
+		c.memory.Kept.Drop(len(m))
+		return m
+	}
+	if c.missed {
+		c.missed, c.updates = false, c.memory.Updates()
+	}
+	if len(c.updates) > 0 {
+		m, c.updates = c.updates[0], c.updates[1:]
+	}
+	return m
+}
+
+// Events implements upstream.Stream.
+func (s *stream) Events(yield func(sse.Event, error) bool) {
+	for {
+		for m := s.c.takeNews(); m != nil; m = s.c.takeNews() {
+			if !yield(sse.Event{Data: m}, nil) {
+				return
+			}
+		}
+		s.mu.Lock()
+		st := s.st
+		s.mu.Unlock()
+		if s.isClosed() {
+			yield(sse.Event{}, upstream.ErrClosed)
+			return
+		}
+		var why error
+		for e, err := range st.Events {
+			if why = err; err != nil && !passes(err) {
+				break
+			}
+			if e.HasID {
+				s.lastID = string(e.ID)
+			}
+			if e.Retry > 0 {
+				s.retry = e.Retry
+			}
+			if s.again.Heard(); !yield(e, err) {
+				return
+			}
+		}
+		err := why
+		if s.ctx.Err() == nil && err != sse.ErrInterrupted {
+			err = s.reopen(why)
+		}
+		if err != nil {
+			yield(sse.Event{}, err)
+			return
+		}
+	}
+}
+
+// passes reports whether err is about one message that is known to be too large, behind which the stream goes on. Opened again, it
+// might begin with that message again.
+func passes(err error) bool {
+	large := pipes.Skipped(err)
+	return large != nil && (large.Asks || large.Answers != nil)
+}
+
+// reopen opens the stream again; in the same server session, after the last event received. why is
+// the error to return if the stream is not wanted any more.
+func (s *stream) reopen(why error) error {
+	for {
+		select {
+		case <-s.changed: // a new session: do not wait
+			s.lastID = ""
+		default:
+			if wait := min(max(s.again.Next(), s.retry), pipes.LastReopen); !s.pause(wait) {
+				return why
+			}
+		}
+		if s.isClosed() {
+			return upstream.ErrClosed
+		}
+		st, number, err := s.c.listen(s.ctx, upstream.ListenOptions{LastEventID: s.lastID, Header: s.header, Parks: s.parks})
+		_, replaced := errors.AsType[*replacedError](err)
+		switch {
+		case err == nil:
+			s.mu.Lock()
+			s.st.Close()
+			s.st = st
+			s.mu.Unlock()
+			s.again.Opened()
+			switch same := number == s.number; {
+			case s.isClosed(), s.isOutdated(number):
+				st.Close()
+			case same && s.lastID == "": // the server cannot send again what the client has missed
+				s.c.MayHaveMissed()
+			}
+			s.number = number
+			return nil
+		case replaced:
+			s.lastID = ""
+		case s.ctx.Err() != nil, errors.Is(err, upstream.ErrClosed), errors.Is(err, upstream.ErrNoStream), isFinal(err) && !upstream.IsConflict(err):
+			return err
+		}
+	}
+}
+
+// isOutdated reports whether another session has replaced the one with this number, in which the stream is open. If not, what
+// was signalled before is settled.
+func (s *stream) isOutdated(number uint64) bool {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.c.Number() != number {
+		return true
+	}
+	select {
+	case <-s.changed:
+		s.lastID = ""
+	default:
+	}
+	return false
+}
+
+// pause waits, and reports whether the stream is still wanted. A new session ends the wait.
+func (s *stream) pause(wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.changed:
+		s.lastID = ""
+		return !s.isClosed()
+	case <-s.ctx.Done():
+		return false
+	}
+	return true
+}
+
+func (s *stream) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// Park implements upstream.Stream.
+func (s *stream) Park(w upstream.Waker) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parks = s.parks && w != nil
+	return s.st.Park(w)
+}
+
+// Close implements upstream.Stream.
+func (s *stream) Close() error {
+	s.c.mu.Lock()
+	if i := slices.Index(s.c.standing, s); i >= 0 {
+		s.c.standing = slices.Delete(s.c.standing, i, i+1)
+	}
+	s.c.mu.Unlock()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.interrupt()
+	return nil
+}
+
+// Renew begins another session to replace the one with the number was. Concurrent callers share one
+// renewal.
+func (c *HTTP) Renew(ctx context.Context, was uint64, header []upstream.Header) error {
+	c.mu.Lock()
+	if c.Number() != was {
+		c.mu.Unlock()
+		return nil
+	}
+	r := c.renewing
+	if r == nil {
+		r = &renewal{done: make(chan struct{}), err: mcp.Fail(mcp.Panicked, "")}
+		c.renewing = r
+		header := cloneHeaders(header)
+		c.host.Spawn(func() {
+			defer func() {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.renewing = nil
+				close(r.done)
+			}()
+			r.err = c.replace(header)
+		})
+	}
+	c.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// replace begins another session, or uses the one that another replica has begun.
+func (c *HTTP) replace(header []upstream.Header) error {
+	ctx, cancel := context.WithTimeout(c.host.Serving, c.host.Config().Upstream.HandshakeTimeout)
+	defer cancel()
+	return c.share(ctx, header, func() error { return c.begin(ctx, header) })
+}
+
+// begin begins another session. An error with the cause mcp.SessionUnknown says that the server
+// refuses to.
+func (c *HTTP) begin(ctx context.Context, header []upstream.Header) error {
+	version := c.was.ServerRevision.HeaderName()
+	next := c.resume()("", "")
+	if next.Web == nil {
+		return mcp.Fail(mcp.SessionUnknown, "")
+	}
+	next.Web.ShareCookies(c.HTTPSession)
+	h := &pipes.Opening{Of: c.host, Begun: *next, Header: header, ID: []byte(`"dragoman:0"`)}
+	m, named, err := initializeAgain(ctx, h, c.was)
+	if err != nil {
+		c.host.Report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, err, header)
+		if refused, _ := era.RefusesProposal(nil, err); refused && isStatus(err) {
+			f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
+			f.Err = fmt.Errorf("%w: %w", clienterror.ErrNoNewSession, err)
+			return f
+		}
+		return err
+	}
+	if m.Kind == wire.Error || gjson.Get(wire.View(m.Result()), "protocolVersion").String() != c.was.ServerRevision.Name {
+		c.host.Spawn(func() { pipes.End(next.Conn, c.host.Log) })
+		f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
+		f.Err = fmt.Errorf("%w: %.300s", clienterror.ErrNoNewSession, m.Raw)
+		c.host.Report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, f.Err, header)
+		return f
+	}
+	next.Web.SetSession(named, version)
+	if c.restore(ctx, h) {
+		c.host.Log.Info("the session began in another process: log level and subscriptions are not restored")
+	}
+	c.continueIn(named, version, h.Early, listChanges(m.Result()))
+	c.host.Report.Restarted()
+	c.host.Report.FailedAs("server lost the session; a new one is open", upstream.ErrLost, report.At{Client: c.was.ClientRevision, Server: c.was.ServerRevision, Session: c.was.Named, Header: header})
+	return nil
+}

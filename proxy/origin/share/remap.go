@@ -1,0 +1,73 @@
+package share
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Streams is a connection to a process whose requests have streams of their own.
+type Streams interface {
+	upstream.Conn
+	Request(ctx context.Context, out *upstream.Outgoing) (*pipes.Stream, error)
+	Beneath() upstream.Conn // the connection to the process
+	Reason() error          // why the process has ended; nil while it runs
+}
+
+// Remapper is a connection to a process that serves several modern clients. Closing the stream of a request cancels the
+// request. Make it with [NewRemapper].
+type Remapper struct {
+	Streams
+	host *host.Host
+}
+
+// NewRemapper returns a Remapper around s.
+func NewRemapper(h *host.Host, s Streams) *Remapper { return &Remapper{s, h} }
+
+// Send sends one message to the process. It drops notifications/cancelled: closing the request's
+// stream cancels the request, and several clients may have open requests with the same id.
+func (a *Remapper) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
+	if !out.Request {
+		var m wire.Message
+		if err := m.Scan(out.Body, nil); err != nil {
+			return nil, err
+		}
+		if m.Kind == wire.Notification && m.Method == wire.Cancelled {
+			return nil, nil
+		}
+		return a.Streams.Send(ctx, out)
+	}
+	st, err := a.Request(ctx, out)
+	if err != nil {
+		return nil, err
+	}
+	return &remappedStream{Stream: st, of: a}, nil
+}
+
+// Recall returns nothing to send: closing the stream of a request cancels it.
+func (a *Remapper) Recall(string, string, []upstream.Header) (given string, on upstream.Conn) {
+	return "", nil
+}
+
+// remappedStream is the stream of one request.
+type remappedStream struct {
+	*pipes.Stream
+	of   *Remapper
+	once sync.Once
+}
+
+// Close closes the stream of a request. If the request has no answer yet, it sends
+// notifications/cancelled to the process. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation.
+func (st *remappedStream) Close() error {
+	st.once.Do(func() {
+		if !st.Answered() && !st.Over() { // else there is nothing to cancel
+			st.of.host.SendCancelled(st.of.Beneath(), st.Given(), nil, "", func() {})
+		}
+	})
+	return st.Stream.Close()
+}

@@ -1,0 +1,336 @@
+// Package web serves clients over Streamable HTTP: [Face] handles POST, GET and DELETE.
+//
+//   - face.go has the requests of clients with a session, and initialize;
+//   - modern.go has those of clients of 2026-07-28, which have no session;
+//   - standing.go has the streams of GETs;
+//   - batch.go answers the batches of 2025-03-26; owner.go forwards a request to the process that holds its session.
+package web
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/proxy/session/clients"
+	"github.com/dragoman-proxy/dragoman/proxy/session/exchange"
+	"github.com/dragoman-proxy/dragoman/proxy/session/handshake"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Face handles the requests of clients over Streamable HTTP.
+type Face struct {
+	*clients.Proxy
+
+	standing standingStreams
+}
+
+// Post handles one message, or a batch.
+func (f *Face) Post(req *downstream.Request, resp *downstream.Response) {
+	defer f.Rescue(req, resp)
+	if f.forwardToOwner("POST", req, resp) {
+		return
+	}
+	if err := f.post(req, resp); err != nil {
+		f.Refuse(req, resp, err)
+	}
+}
+
+// Get opens the standing stream of a session, or resumes a stream.
+func (f *Face) Get(req *downstream.Request, resp *downstream.Response) {
+	defer f.Rescue(req, resp)
+	if f.forwardToOwner("GET", req, resp) {
+		return
+	}
+	if err := f.get(req, resp); err != nil {
+		f.Refuse(req, resp, err)
+	}
+}
+
+// Delete ends a session.
+func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
+	defer f.Rescue(req, resp)
+	if f.forwardToOwner("DELETE", req, resp) {
+		return
+	}
+	s, err := f.SessionOf(req)
+	switch {
+	case err != nil || s != nil:
+	case stateless.NamesModern(req.Version):
+		err = clients.OnlyPost()
+	default:
+		err = mcp.Fail(mcp.NotInitialized, "no session to end")
+	}
+	if err != nil {
+		f.Refuse(req, resp, err)
+		return
+	}
+	defer s.Leave()
+	if !s.Local {
+		told, err := f.endUpstream(s, req)
+		if err != nil {
+			f.Refuse(req, resp, err)
+			return
+		}
+		resp.Header = exchange.AppendHeaders(resp.Header, told)
+	}
+	f.Table.DropForGood(s)
+	f.End(s, mcp.Fail(mcp.SessionUnknown, "it was ended"))
+}
+
+// endUpstream sends DELETE to a server that has given the session an id. told are the headers of its response that the client gets.
+func (face *Face) endUpstream(s *session.Session, req *downstream.Request) (told []upstream.Header, err error) {
+	if s.Bridge != nil {
+		return nil, nil // the server does not know the session
+	}
+	if s.Renewing == nil {
+		f := mcp.Fail(mcp.NotDeleted, "")
+		f.Header = []mcp.Header{{Name: "Allow", Value: "GET, POST"}}
+		return nil, f
+	}
+	err = s.Renewing.Delete(req.Ctx, face.AppendPassed(nil, req.Header), &told)
+	switch status, _ := errors.AsType[*upstream.StatusError](err); {
+	case status != nil && status.Code == fasthttp.StatusNotFound:
+		face.Table.DropForGood(s)
+		face.Retire(s, err)
+	case err == nil:
+		s.Release(mcp.Fail(mcp.SessionUnknown, "it was ended")) // so that no user is asked again
+	}
+	return told, err
+}
+
+// Rescue writes the error response for a request whose handler panicked.
+func (face *Face) Rescue(req *downstream.Request, resp *downstream.Response) {
+	if p := recover(); p != nil {
+		face.Host.Report.Panicked(p)
+		f := mcp.Fail(mcp.Panicked, "").About(exchange.IDOf(req.Body))
+		if f.ID != nil && req.Session != "" && !stateless.NamesModern(req.Version) {
+			f = f.WithinSession()
+		}
+		face.Refuse(req, resp, f)
+	}
+}
+
+// SessionOf returns the session that a request names, marked as in use. It returns nil if the
+// request names none, or if the client is modern.
+func (face *Face) SessionOf(req *downstream.Request) (*session.Session, error) {
+	if req.Twice != "" {
+		f := mcp.Fail(mcp.VersionUnknown, "").About(exchange.IDOf(req.Body))
+		f.Text = mcpheader.Repeated(req.Twice)
+		return nil, f
+	}
+	if req.Session == "" {
+		return nil, nil
+	}
+	rev := translate.Lookup(req.Version)
+	s, err := face.Table.Find(req.Session, face.OwnerOf(req), &downstream.Sender{Guest: req.Guest})
+	switch {
+	case err != nil:
+		return nil, mcp.Fail(mcp.TooManySessions, "").About(exchange.IDOf(req.Body))
+	case s == nil && stateless.NamesModern(req.Version):
+		return nil, nil // a modern server ignores the header
+	case s == nil:
+		return nil, mcp.Fail(mcp.SessionUnknown, "").About(exchange.IDOf(req.Body))
+	case req.Version != "" && rev == nil:
+		s.Leave()
+		return nil, mcp.Fail(mcp.VersionUnknown, "").About(exchange.IDOf(req.Body))
+	}
+	return s, nil
+}
+
+func (f *Face) post(req *downstream.Request, resp *downstream.Response) error {
+	if req.Session == "" || stateless.NamesModern(req.Version) {
+		m := messages.Get().(*wire.Message)
+		defer func() {
+			m.Trim()
+			messages.Put(m)
+		}()
+		if f.isModernPost(req, m) {
+			return f.postModern(req, m, resp)
+		}
+	}
+	ctx, stop := req.Ctx, req.Cancel
+	if stop == nil {
+		ctx, stop = context.WithCancelCause(ctx)
+	}
+	x := f.New(ctx, stop)
+	resp.Done = x.Release
+	s, err := f.SessionOf(req)
+	if err != nil {
+		return err
+	}
+	x.Session = s
+	x.TakeHeaders(req)
+	x.AnswerTo(req)
+	if s == nil {
+		x.Principal, x.Owner, x.RunsFor = "http "+principal.Of(req, f.Now().Config.Bridge.Principal), f.OwnerOf(req), f.RunsFor(req)
+	}
+	switch {
+	case wire.IsArray(req.Body) && s == nil && stateless.NamesModern(req.Version):
+		err = clients.NoBatches(translate.Modern())
+	case wire.IsArray(req.Body):
+		err = f.postBatch(x, req, resp)
+	case s == nil:
+		err = f.postInitialize(x, req, resp)
+	default:
+		if err = x.Post(req.Body, resp); err != nil && !x.IsInitialized() {
+			err = f.Host.Report.Failed(err, x.At()).WithinSession()
+		}
+	}
+	if !x.Streamed {
+		resp.Header = x.Clock.AppendTo(resp.Header)
+	}
+	return err
+}
+
+// postInitialize handles initialize and begins a session.
+func (f *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, resp *downstream.Response) (err error) {
+	raw := req.Body
+	if err := x.Msg.Scan(raw, nil); err != nil {
+		return err
+	}
+	m := &x.Msg
+	id := bytes.Clone(m.ID())
+	defer func() {
+		if p := recover(); p != nil {
+			f.Host.Report.Panicked(p)
+			err = mcp.Fail(mcp.Panicked, "").About(id)
+		}
+	}()
+	switch {
+	case m.Kind == wire.Request && stateless.IsModern(m):
+		return mcp.Uninitialized(mcp.ModernRefused).About(m.ID())
+	case m.Kind != wire.Request:
+		return mcp.Uninitialized(mcp.NotInitialized)
+	case m.Method != wire.Initialize:
+		return mcp.Uninitialized(mcp.NotInitialized).About(m.ID())
+	case f.Host.Draining.Err() != nil: // the session would end with the process
+		return mcp.Fail(mcp.ShuttingDown, "").About(m.ID())
+	case !f.Table.Reserve(x.Owner):
+		return mcp.Fail(mcp.TooManySessions, "").About(m.ID())
+	}
+	s, answer, early, told, err := f.begin(x, raw)
+	resp.Header = exchange.AppendHeaders(resp.Header, told)
+	if s == nil {
+		f.Table.Release(x.Owner)
+		resp.Body = answer
+		return err
+	}
+	f.Table.Add(s)
+	x.Span.InSession(session.Fingerprint(s.ID))
+	s.ObserveSession(x.Seen)
+	if l := s.Lanes; l != nil {
+		l.WhenLost(func() {
+			f.Host.Report.ServerFailed("session lost", report.CauseOfLoss(&f.Now().Config, clienterror.Of(l.Reason())), l.Reason(), nil)
+			f.Forget(s, l.Reason())
+		})
+	}
+	resp.Header = append(resp.Header, mcp.Header{Name: "Mcp-Session-Id", Value: s.ID})
+	if len(early) == 0 {
+		resp.Body = answer
+		return nil
+	}
+	s.Enter()
+	x.Session = s
+	x.StartStream()
+	for _, message := range early { // what the server sent before its answer
+		if out, ok := x.FromServer(message); ok && req.Client.Send(sse.Event{Data: out}) != nil {
+			return nil // the client has left
+		}
+	}
+	resp.Body = answer
+	return nil
+}
+
+// begin sends initialize on a new connection. If no session begins, s is nil and answer is the
+// server's response. told are its headers that the client gets.
+func (f *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, told []upstream.Header, err error) {
+	id := x.Msg.ID()
+	h := &handshake.Handshake{Opener: f.Opener, Sender: x.Sender, Principal: x.Principal, Owner: x.Owner, RunsFor: x.RunsFor, Peer: x.Peer, Bridges: true, Opening: pipes.Opening{Of: f.Host, Header: x.From}}
+	s, answer, err = h.Negotiate(x.Ctx, raw)
+	switch {
+	case s == nil && h.Conn != nil:
+		f.Host.Spawn(func() { f.EndConn(h.Conn) })
+	case s != nil && s.Piped:
+		s.OverLanes(f.OpenLanes(h.Conn, h.Standing))
+	}
+	err = h.Conclude(s, answer, err)
+	h.End(s, err)
+	x.Seen, x.Span = h.Seen, h.Span
+	switch {
+	case err != nil:
+		err = clienterror.Of(err).About(id)
+	case s == nil || s.Bridge == nil: // else the answer is dragoman's
+		told = h.Told
+	}
+	return s, answer, h.Early, told, err
+}
+
+func (face *Face) get(req *downstream.Request, resp *downstream.Response) error {
+	s, err := face.SessionOf(req)
+	if err != nil {
+		return err
+	}
+	if s == nil && stateless.NamesModern(req.Version) {
+		return clients.OnlyPost()
+	}
+	if s == nil {
+		return mcp.Uninitialized(mcp.NotInitialized)
+	}
+	ctx, stop := req.Ctx, req.Cancel
+	if stop == nil {
+		ctx, stop = context.WithCancelCause(ctx)
+	}
+	x := face.New(ctx, stop)
+	standing := face.standing.begin(x, resp, face.Host.Draining)
+	x.Session = s
+	x.TakeHeaders(req)
+	x.StartStream()
+	if s.Lanes != nil && s.Bridge == nil {
+		if err := x.ResumeStream(s.Lanes, req.LastEventID); err != nil {
+			f := face.Failed(x, err)
+			if f.Cause == mcp.UpstreamLost {
+				f = mcp.Fail(mcp.SessionUnknown, "")
+			}
+			return f
+		}
+		resp.Listen = standing.Listen
+		return nil
+	}
+	o := upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.From, Parks: true, Told: new([]upstream.Header)}
+	st, err := face.Listen(ctx, s, o)
+	switch {
+	case errors.Is(err, upstream.ErrNoStream):
+		f := mcp.Fail(mcp.NoStream, "")
+		f.Header = []mcp.Header{{Name: "Allow", Value: "POST, DELETE"}}
+		return f
+	case err != nil:
+		f := face.Failed(x, err)
+		switch {
+		case f.Cause == mcp.UpstreamLost:
+			return mcp.Fail(mcp.SessionUnknown, "")
+		case f.Status < fasthttp.StatusInternalServerError && !exchange.MayListenLater(err):
+			return f
+		}
+		standing.OpenLater(upstream.ListenOptions{LastEventID: req.LastEventID, Header: slices.Clone(x.From), Parks: true})
+		resp.Listen = standing.Listen
+		return nil
+	}
+	x.Stream = st
+	resp.Header, resp.Listen = exchange.AppendHeaders(resp.Header, *o.Told), standing.Listen
+	return nil
+}

@@ -1,0 +1,69 @@
+package web
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// forwardToOwner forwards a request to the process that its session began in, if that process has
+// state which the session id cannot hold: the server's own process, a server on the same machine,
+// or, for a modern server, the log level, the subscriptions and the open questions. It reports
+// whether the request was answered. If the process cannot be reached, a session with a modern
+// server goes on in another process, with what the store has of that state: its heir, or this one if
+// there is no store. All other such sessions have ended.
+func (f *Face) forwardToOwner(method string, req *downstream.Request, resp *downstream.Response) bool {
+	if req.Session == "" || req.Forwarded || req.Twice != "" || !f.Replicas.Configured() { // a header twice is refused here
+		return false
+	}
+	home, ok := f.Table.OwnerReplica(req.Session, f.OwnerOf(req))
+	if !ok || home == f.Instance {
+		return false
+	}
+	if method == "POST" {
+		awaitAnswer(req)
+	}
+	for range maxHeirs {
+		err := f.Forward(home, method, mcp.PeerLost, req, resp)
+		if !errors.Is(err, replicas.ErrNotTaken) && (err == nil || method != "GET" || clienterror.Of(err).Cause != mcp.PeerLost) {
+			if err != nil {
+				f.Refuse(req, resp, f.Host.Report.Failed(err, report.At{}).WithinSession())
+			}
+			return true
+		}
+		if home = f.Table.Heir(req.Ctx, req.Session, home, f.Instance); home == f.Instance {
+			break
+		}
+	}
+	return false
+}
+
+// messages has memory for messages that are read before an exchange has them.
+var messages = sync.Pool{New: func() any { return new(wire.Message) }}
+
+// awaitAnswer says that the response to a message may take long, if one is owed.
+func awaitAnswer(req *downstream.Request) {
+	if req.Await == nil {
+		return
+	}
+	m := messages.Get().(*wire.Message)
+	defer func() {
+		m.Trim()
+		messages.Put(m)
+	}()
+	switch {
+	case wire.IsArray(req.Body):
+		req.Await("null")
+	case m.Scan(req.Body, nil) == nil && m.Kind == wire.Request && m.Method != wire.Initialize && m.Method != wire.ServerDiscover:
+		req.Await(wire.View(m.ID()))
+	}
+}
+
+// maxHeirs is how many processes of a session may be gone, one after the other, before it goes on here.
+const maxHeirs = 3

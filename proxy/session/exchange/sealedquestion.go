@@ -1,0 +1,76 @@
+package exchange
+
+import (
+	"bytes"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// If translation has changed a question of the server, as rule C19 does with multiple choices, the
+// answer can be translated back only with the note that translation has made. If the answer may come
+// to another process, the id of the question that is sent to the client holds the note and the
+// server's id, sealed. All other ids are unchanged.
+
+// sealNote makes note available when the question out, which has the given id, is answered. It
+// returns the question to send to the client.
+func (x *Exchange) sealNote(out, id, note []byte) []byte {
+	if x.Session.Local { // the answer will come to this process
+		x.keepAsked(id, note)
+		return out
+	}
+	as := x.Common.Now().Sealer.SealQuestion(id, note)
+	x.key = wire.AppendIDKey(x.key[:0], id)
+	x.Session.Asked.Change(x.key, func(c *session.Call) { c.As = as })
+	asked, err := sjson.SetRawBytes(out, "id", as)
+	if err != nil {
+		x.log().Error("cannot rename a question: its answer may not be translated", zap.Error(err))
+		return out
+	}
+	return asked
+}
+
+// openSealed prepares the answer to a question with a sealed id for translation: it puts the server's id
+// back into the answer and sets the note. ok is false if the id is not sealed, and also if the question was answered before: then
+// answer is nil.
+func (x *Exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
+	m := &x.Msg
+	if !bytes.HasPrefix(m.ID(), []byte(sealed.QuestionPrefix)) {
+		return raw, false, nil
+	}
+	id, note, ok := x.Common.Now().Sealer.OpenQuestion(m.ID())
+	if !ok {
+		return raw, false, nil
+	}
+	if answer, err = sjson.SetRawBytes(raw, "id", id); err != nil {
+		return raw, false, err
+	}
+	if err := m.Scan(answer, x.Session.Up.Shape()); err != nil {
+		return raw, false, err
+	}
+	x.key = wire.AppendIDKey(x.key[:0], m.ID())
+	x.Met = x.Session.Asked.Take(x.key)
+	if x.Session.Local && x.Met == nil {
+		return nil, false, nil // the question was repeated and has been answered already
+	}
+	m.Facts, m.Method, m.Note = x.Session.Facts, wire.ElicitationCreate, note
+	return answer, true, nil
+}
+
+// renamed puts the id by which the client knows a question into the server's notifications/cancelled
+// for that question.
+func renamed(out []byte, c *session.Call) []byte {
+	if c == nil || c.As == nil || !gjson.GetBytes(out, "params.requestId").Exists() {
+		return out
+	}
+	told, err := sjson.SetRawBytes(out, "params.requestId", c.As)
+	if err != nil {
+		return out
+	}
+	return told
+}

@@ -1,0 +1,82 @@
+package setup
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/features/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/trace"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+)
+
+// Listener holds the settings of the listener: which clients may connect, and the certificate.
+type Listener struct {
+	tokens []string
+	names  map[string]string // of tokens, by downstream.Request.Guest
+	Cert   *tls.Certificate  // nil for none
+
+	PeerRoots *x509.CertPool // verify the certificates of other replicas; nil for the system's roots
+}
+
+// NewListener reads the files of the listener's settings that cfg names.
+func NewListener(cfg config.Config) (l Listener, err error) {
+	l.tokens = append(l.tokens, cfg.Auth.Tokens...)
+	l.names = map[string]string{}
+	for name, token := range cfg.Auth.NamedTokens {
+		l.tokens = append(l.tokens, token)
+		l.names[downstream.GuestOf(token)] = name
+	}
+	if file := cfg.Auth.TokenFile; file != "" {
+		text, err := config.ReadSmall(file)
+		if err != nil {
+			return l, fmt.Errorf("auth.token_file: %w", err)
+		}
+		found := strings.Fields(string(text))
+		if len(found) == 0 {
+			return l, fmt.Errorf("auth.token_file: %s holds no token", file)
+		}
+		l.tokens = append(l.tokens, found...)
+	}
+	if cfg.TLS.Cert != "" {
+		pair, err := config.KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
+		if err != nil {
+			return l, fmt.Errorf("tls: %w", err)
+		}
+		l.Cert = &pair
+	}
+	if file := cfg.Bridge.PeerCAFile; file != "" {
+		if l.PeerRoots, err = config.Certificates(file); err != nil {
+			return l, fmt.Errorf("bridge.peer_ca_file: %w", err)
+		}
+	}
+	return l, nil
+}
+
+var ErrLends = errors.New("listen: this address is not a loopback address, and any client that reaches it would use the credentials of upstream and of adapters: " +
+	"set auth.tokens, or auth.trust_network where the network keeps others out")
+
+// MayServe returns an error for an address at which others could use dragoman's credentials.
+func (s *Setup) MayServe(at net.Addr) error {
+	u := s.Config.Upstream
+	lends := len(u.Headers) > 0 || u.ClientCert != "" || u.Auth.Lends() || len(s.Config.Adapters.Sources) > 0
+	if lends && !IsLoopback(at) && len(s.Guard.tokens) == 0 && !s.Config.Auth.TrustNetwork {
+		return ErrLends
+	}
+	return nil
+}
+
+// IsLoopback reports whether an address can be reached only from this machine, as loopback and unix sockets can.
+func IsLoopback(at net.Addr) bool {
+	tcp, ok := at.(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
+}
+
+// Renewable returns the listener's settings that can change while it is open.
+func (s *Setup) Renewable() downstream.Renewable {
+	return downstream.Renewable{AllowedHosts: s.Config.AllowedHosts, Tokens: s.Guard.tokens, Pages: s.Config.CORS.Origins, PageHeaders: s.Config.Adapters.CallerHeaders(), PageReads: s.Config.Upstream.PassHeaders, Once: append(s.Config.Adapters.CallerHeaders(), shape.BudgetHeader, trace.TimingHeader), Heartbeat: s.Config.Heartbeat}
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package tests
+
+// effort divides the size of large tests.
+const effort = 8

@@ -1,0 +1,72 @@
+package tests
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
+)
+
+// newLosing returns a server that knows its sessions. Its tool says in which session it is, by number. While it is never
+// right, it knows no session but for initialize.
+func newLosing(t *testing.T) (s *peertest.Server, never *atomic.Bool) {
+	never = new(atomic.Bool)
+	s = peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		switch u.Method {
+		case "initialize":
+			u.Open()
+			u.Answer(200, result(u.ID, helloOf("2025-06-18", `{"tools":{}}`)))
+		case "tools/call":
+			if never.Load() {
+				u.Refuse(http.StatusNotFound)
+				return
+			}
+			nth := slices.Index(s.Opened(), u.Session) + 1
+			u.Answer(200, result(u.ID, fmt.Sprintf(`"content":[{"type":"text","text":"in n%d"}]`, nth)))
+		}
+	})
+	s.Sessions, s.NoGet = true, true
+	s.Unknown = func(u *peertest.Turn) { u.Refuse(http.StatusNotFound) }
+	return s, never
+}
+
+// TestModernClientsDoNotNoticeALostSession: a handshake server's 404 means that the session is lost. A
+// modern client still gets its response, from another session; this is tried once.
+func TestModernClientsDoNotNoticeALostSession(t *testing.T) {
+	for _, c := range []struct{ can, words string }{{`{}`, ""}, {`{"elicitation":{}}`, ""}, {`{}`, towerLost}, {`{"elicitation":{}}`, wikiLost}} {
+		can := c.can
+		t.Run(can+" "+c.words, func(t *testing.T) {
+			s, never := newLosing(t)
+			if c.words != "" {
+				s.Unknown = func(u *peertest.Turn) {
+					u.Answer(200, strings.NewReplacer("SESSION", u.Header.Get("Mcp-Session-Id"), `"ID"`, cmp.Or(u.ID, "null")).Replace(c.words))
+				}
+			}
+			srv := frontOfWeb(t, s.At().URL)
+			call := modernRequestOf("7", "tools/call", `"name":"x","arguments":{},`+meta(can))
+			if r := srv.modernly(call); !strings.Contains(r.body, `"in n1"`) {
+				t.Fatalf("%+v", r)
+			}
+			s.Forget()
+			if r := srv.modernly(call); r.status != 200 || !strings.Contains(r.body, `"in n2"`) || gjson.Get(r.body, "id").Raw != "7" {
+				t.Errorf("%+v", r)
+			}
+			if n := s.Count("tools/call"); n != 3 {
+				t.Errorf("%d calls, want the first, the lost one and that once more", n)
+			}
+			never.Store(true)
+			r := srv.modernly(call)
+			sameJSON(t, r.body, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"upstream endpoint not found"}}`)
+			if n := s.Count("tools/call"); r.status != 502 || n != 5 {
+				t.Errorf("status %d, %d calls", r.status, n)
+			}
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+)
+
+// TestSubscriptionsAtTheSDK: handshake clients subscribe to resources of the SDK's modern server over HTTP. Each is told of each change
+// once, over a handful of connections.
+func TestSubscriptionsAtTheSDK(t *testing.T) {
+	const all, sessions = 60, 3
+	one := sdk.NewServer(&sdk.Implementation{Name: "sdk", Version: "1"}, &sdk.ServerOptions{
+		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
+		UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
+	})
+	for n := range all {
+		one.AddResource(&sdk.Resource{Name: fmt.Sprint(n), URI: fmt.Sprintf("a:%03d", n)}, nil)
+	}
+	var conns atomic.Int64
+	web := httptest.NewUnstartedServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return one }, &sdk.StreamableHTTPOptions{Stateless: true}))
+	web.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			conns.Add(1)
+		case http.StateClosed:
+			conns.Add(-1)
+		}
+	}
+	web.Start()
+	t.Cleanup(web.Close)
+	t.Cleanup(web.CloseClientConnections)
+	proxy := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Version = web.URL, "2026-07-28" })
+	var clients []*follower
+	for range sessions {
+		c := newFollower(t, proxy.base)
+		clients = append(clients, c)
+		for n := range all {
+			if answer := c.ask("subscribe", fmt.Sprintf("a:%03d", n)); !gjson.Get(answer, "result").Exists() {
+				t.Fatal(answer)
+			}
+		}
+	}
+	if n := conns.Load(); n > 12*sessions {
+		t.Errorf("%d connections are open", n)
+	}
+	for n := range all {
+		uri := fmt.Sprintf("a:%03d", n)
+		if err := one.ResourceUpdated(t.Context(), &sdk.ResourceUpdatedNotificationParams{URI: uri}); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range clients {
+			eventually(t, "the update of "+uri, func() bool {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return c.told[uri] > 0
+			})
+		}
+	}
+	for i, c := range clients {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for uri, n := range c.told {
+			if n != 1 {
+				t.Errorf("client %d was told of %s %d times", i, uri, n)
+			}
+		}
+	}
+}

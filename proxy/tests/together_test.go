@@ -1,0 +1,36 @@
+package tests
+
+import (
+	"testing"
+	"testing/synctest"
+)
+
+// runTogether runs a subtest of t beside others of t that were run by this function: most of the time, each of them
+// waits. t fails if any goroutine is left when the last one has ended.
+func runTogether(t *testing.T, name string, do func(t *testing.T)) {
+	t.Helper()
+	leavesNothing(t)
+	t.Run(name, func(t *testing.T) {
+		goroutinesCounted.Store(t, true) // with those of the others
+		t.Cleanup(func() { goroutinesCounted.Delete(t) })
+		t.Parallel()
+		do(t)
+	})
+}
+
+// inBubble runs a subtest of t in a bubble, in which no time is spent on waiting. It must not use sockets or processes.
+func inBubble(t *testing.T, name string, do func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, do) })
+}
+
+// bubble runs do in a bubble. That waits for the goroutines in it, and leavesNothing, whose time would be over at once there, does not
+// wait for others: those of earlier tests may still run.
+func bubble(t *testing.T, do func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		goroutinesCounted.Store(t, true)
+		t.Cleanup(func() { goroutinesCounted.Delete(t) })
+		do(t)
+	})
+}
