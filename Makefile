@@ -15,7 +15,7 @@ test: ## what needs nothing but Go
 
 TEST ?= go test -timeout 20m
 
-test-race: ## the same with the race detector, but for the packages that run the built command, and those without goroutines; package proxy begins first, because it takes longest
+test-race: ## the same with the race detector, but for the packages that run the built command, and those without goroutines; package proxy/tests begins first, because it takes longest
 	CGO_ENABLED=1 $(TEST) -race $$(go list ./proxy/tests ./... | grep -vFx "$$(go list $(WITHOUT_RACE) $(ALONE))")
 
 # Packages in whose sources and tests nothing runs beside anything else: no go statement, no parallel test, no timer, no connection, no fake peer.

@@ -17,4 +17,7 @@
 //   - skipped.go: messages that were too large to be read; unreadable.go: those that are no JSON-RPC;
 //   - unreached.go: what a server asks a client that has no stream open;
 //   - queue.go: messages for a client that is slow.
+//
+// The rooms: failures has the causes of failures of the server, results caches results without any knowledge of clients, and
+// mcpheader makes the headers that repeat parts of a message.
 package pipes

@@ -1,19 +1,3 @@
-// Package session holds the sessions of clients with the server.
-//
-// A [Session] has the connection to the server, the translators of both directions, and the open requests of either
-// side. The id that an HTTP client gets is sealed and holds all that another process needs, so [Table], which makes and
-// opens ids, holds only the sessions that this process uses: one that it does not hold is resumed from its id.
-//
-//   - session.go has both types, and table.go the table's methods;
-//   - begin.go makes a session of what is known of it, at its beginning and when it is resumed; ends.go ends it, after the
-//     cancellations that notices.go counts;
-//   - calls.go has the open requests, and the batch that a request belongs to;
-//   - lanes.go is the connection to a server on a pipe, with one stream for each request;
-//   - listchanged.go adds the news of dragoman's own tools to a standing stream;
-//   - direct.go has what a session of a client of 2026-07-28 with such a server needs;
-//   - peers.go names client and server for the observer.
-//
-// How a session begins is in package handshake; what is done in it is in package exchange.
 package session
 
 import (
