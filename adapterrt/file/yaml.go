@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -172,9 +173,32 @@ func (b *treeBuilder) build(y *yaml.Node, depth int) (*node, error) {
 	return n, nil
 }
 
+// fewKeys is the number of keys up to which they are compared one by one.
+const fewKeys = 16
+
 func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 	n := &node{kind: wire.Object, line: line, fields: make([]field, 0, len(y.Content)/2)}
-	seen := make(map[string]bool, len(y.Content)/2)
+	var seen map[string]bool // of many keys; few are looked through
+	if len(y.Content)/2 > fewKeys {
+		seen = make(map[string]bool, len(y.Content)/2)
+	}
+	has := func(key string) bool {
+		if seen != nil {
+			return seen[key]
+		}
+		return slices.ContainsFunc(n.fields, func(f field) bool { return f.key == key })
+	}
+	add := func(f field) {
+		if seen == nil && len(n.fields) == fewKeys { // merged maps have many
+			seen = make(map[string]bool, 2*fewKeys)
+			for _, o := range n.fields {
+				seen[o.key] = true
+			}
+		}
+		if n.fields = append(n.fields, f); seen != nil {
+			seen[f.key] = true
+		}
+	}
 	var merged []*node
 	for i := 0; i+1 < len(y.Content); i += 2 {
 		k := y.Content[i]
@@ -196,20 +220,18 @@ func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 			}
 			continue
 		}
-		if seen[k.Value] {
+		if has(k.Value) {
 			return nil, &YAMLError{k.Line + 1, "key " + strconv.Quote(clean.FirstRunes(k.Value, 60)) + " is given twice"}
 		}
-		seen[k.Value] = true
-		n.fields = append(n.fields, field{k.Value, k.Line + 1, v})
+		add(field{k.Value, k.Line + 1, v})
 	}
 	for _, m := range merged {
 		if m.kind != wire.Object {
 			return nil, &YAMLError{m.line, "a merge key needs a map"}
 		}
 		for _, f := range m.fields {
-			if !seen[f.key] { // the map's own keys win, then those of the first merged map
-				seen[f.key] = true
-				n.fields = append(n.fields, f)
+			if !has(f.key) { // the map's own keys win, then those of the first merged map
+				add(f)
 			}
 		}
 	}
