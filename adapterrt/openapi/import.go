@@ -377,7 +377,8 @@ func (f *File) operationAt(path string) *operation {
 // write writes the front matter.
 func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *File {
 	f := &File{Name: g.name, Operations: len(ops), ops: ops, url: t.url, split: opt.Split}
-	y := &writer{}
+	y := &d.page
+	y.Reset()
 	y.line(0, "---")
 	y.line(0, "name: %s", g.name)
 	y.line(0, "type: adapter")

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -121,7 +122,7 @@ func flowOf(n *node) string {
 }
 
 // writer writes the lines of YAML with their indentation.
-type writer struct{ strings.Builder }
+type writer struct{ bytes.Buffer }
 
 func (y *writer) line(indent int, format string, args ...any) {
 	y.WriteString(strings.Repeat(" ", indent))
