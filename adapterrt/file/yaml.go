@@ -241,27 +241,30 @@ func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 // scalar resolves an unquoted value with the YAML 1.2 core schema, so that "no", "on" and
 // dates stay strings: https://yaml.org/spec/1.2.2/#103-core-schema
 func scalar(s string) *node {
-	n := &node{kind: wire.String, text: s}
+	kind, text, integer := resolved(s)
+	return &node{kind: kind, text: text, integer: integer}
+}
+
+func resolved(s string) (kind wire.ValueKind, text string, integer bool) {
 	switch s {
 	case "", "~", "null", "Null", "NULL":
-		n.kind = wire.Null
+		return wire.Null, s, false
 	case "true", "True", "TRUE":
-		n.kind, n.text = wire.Boolean, "true"
+		return wire.Boolean, "true", false
 	case "false", "False", "FALSE":
-		n.kind, n.text = wire.Boolean, "false"
-	default:
-		if t, integer, ok := yamlNumber(s); ok {
-			n.kind, n.text, n.integer = wire.Number, t, integer
-		}
+		return wire.Boolean, "false", false
 	}
-	return n
+	if t, integer, ok := yamlNumber(s); ok {
+		return wire.Number, t, integer
+	}
+	return wire.String, s, false
 }
 
 // Scalar resolves an unquoted value as adapter files do, with the YAML 1.2 core schema. The
 // text of a number is that of JSON.
 func Scalar(s string) (kind wire.ValueKind, text string) {
-	n := scalar(s)
-	return n.kind, n.text
+	kind, text, _ = resolved(s)
+	return kind, text
 }
 
 // yamlNumber returns a YAML number as a JSON number. Infinities and NaN are not JSON
