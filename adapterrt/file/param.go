@@ -342,13 +342,15 @@ func (c *checker) properties(n *node, path string, depth int, d *Definition) {
 			continue
 		}
 		c.misspelt(f.val, at, shapeKeys, &propertyBlock, &valueBlock)
-		p := Property{Name: f.key}
-		if c.definition(f.val, at, depth+1, &p.Definition) {
-			c.present(f.val, at, "required", "boolean")
-			p.Required = c.flag(f.val, at, "required", false)
-			d.Sensitive = d.Sensitive || p.Sensitive
-			list = append(list, p)
+		list = append(list, Property{Name: f.key})
+		p := &list[len(list)-1]
+		if !c.definition(f.val, at, depth+1, &p.Definition) {
+			list = list[:len(list)-1]
+			continue
 		}
+		c.present(f.val, at, "required", "boolean")
+		p.Required = c.flag(f.val, at, "required", false)
+		d.Sensitive = d.Sensitive || p.Sensitive
 	}
 	d.Properties = &list
 	d.setKeys()

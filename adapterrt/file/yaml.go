@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -172,9 +173,32 @@ func (b *treeBuilder) build(y *yaml.Node, depth int) (*node, error) {
 	return n, nil
 }
 
+// fewKeys is the number of keys up to which they are compared one by one.
+const fewKeys = 16
+
 func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 	n := &node{kind: wire.Object, line: line, fields: make([]field, 0, len(y.Content)/2)}
-	seen := make(map[string]bool, len(y.Content)/2)
+	var seen map[string]bool // of many keys; few are looked through
+	if len(y.Content)/2 > fewKeys {
+		seen = make(map[string]bool, len(y.Content)/2)
+	}
+	has := func(key string) bool {
+		if seen != nil {
+			return seen[key]
+		}
+		return slices.ContainsFunc(n.fields, func(f field) bool { return f.key == key })
+	}
+	add := func(f field) {
+		if seen == nil && len(n.fields) == fewKeys { // merged maps have many
+			seen = make(map[string]bool, 2*fewKeys)
+			for _, o := range n.fields {
+				seen[o.key] = true
+			}
+		}
+		if n.fields = append(n.fields, f); seen != nil {
+			seen[f.key] = true
+		}
+	}
 	var merged []*node
 	for i := 0; i+1 < len(y.Content); i += 2 {
 		k := y.Content[i]
@@ -196,20 +220,18 @@ func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 			}
 			continue
 		}
-		if seen[k.Value] {
+		if has(k.Value) {
 			return nil, &YAMLError{k.Line + 1, "key " + strconv.Quote(clean.FirstRunes(k.Value, 60)) + " is given twice"}
 		}
-		seen[k.Value] = true
-		n.fields = append(n.fields, field{k.Value, k.Line + 1, v})
+		add(field{k.Value, k.Line + 1, v})
 	}
 	for _, m := range merged {
 		if m.kind != wire.Object {
 			return nil, &YAMLError{m.line, "a merge key needs a map"}
 		}
 		for _, f := range m.fields {
-			if !seen[f.key] { // the map's own keys win, then those of the first merged map
-				seen[f.key] = true
-				n.fields = append(n.fields, f)
+			if !has(f.key) { // the map's own keys win, then those of the first merged map
+				add(f)
 			}
 		}
 	}
@@ -219,27 +241,30 @@ func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 // scalar resolves an unquoted value with the YAML 1.2 core schema, so that "no", "on" and
 // dates stay strings: https://yaml.org/spec/1.2.2/#103-core-schema
 func scalar(s string) *node {
-	n := &node{kind: wire.String, text: s}
+	kind, text, integer := resolved(s)
+	return &node{kind: kind, text: text, integer: integer}
+}
+
+func resolved(s string) (kind wire.ValueKind, text string, integer bool) {
 	switch s {
 	case "", "~", "null", "Null", "NULL":
-		n.kind = wire.Null
+		return wire.Null, s, false
 	case "true", "True", "TRUE":
-		n.kind, n.text = wire.Boolean, "true"
+		return wire.Boolean, "true", false
 	case "false", "False", "FALSE":
-		n.kind, n.text = wire.Boolean, "false"
-	default:
-		if t, integer, ok := yamlNumber(s); ok {
-			n.kind, n.text, n.integer = wire.Number, t, integer
-		}
+		return wire.Boolean, "false", false
 	}
-	return n
+	if t, integer, ok := yamlNumber(s); ok {
+		return wire.Number, t, integer
+	}
+	return wire.String, s, false
 }
 
 // Scalar resolves an unquoted value as adapter files do, with the YAML 1.2 core schema. The
 // text of a number is that of JSON.
 func Scalar(s string) (kind wire.ValueKind, text string) {
-	n := scalar(s)
-	return n.kind, n.text
+	kind, text, _ = resolved(s)
+	return kind, text
 }
 
 // yamlNumber returns a YAML number as a JSON number. Infinities and NaN are not JSON

@@ -2,6 +2,7 @@ package file
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 )
 
@@ -39,6 +40,45 @@ func TestTheLineOfBadYAML(t *testing.T) {
 			t.Errorf("%q: %v, want a *YAMLError", front, err)
 		} else if *got != want {
 			t.Errorf("%q: got %+v, want %+v", front, *got, want)
+		}
+	}
+}
+
+// TestKeysOfLargeMaps: a key is there once, however many there are, and a map's own keys win over merged ones.
+func TestKeysOfLargeMaps(t *testing.T) {
+	for _, count := range []int{1, fewKeys - 1, fewKeys, fewKeys + 1, 3 * fewKeys} {
+		lines, merged, own := "", "x: &x\n", "m:\n"
+		for i := range count {
+			lines += fmt.Sprintf("k%d: 1\n", i)
+			merged += fmt.Sprintf("  k%d: merged\n", i)
+			own += fmt.Sprintf("  k%d: own\n", 2*i)
+		}
+		for _, again := range []int{0, count - 1} {
+			_, _, err := parseYAML([]byte(lines + fmt.Sprintf("k%d: 2\n", again)))
+			if want := fmt.Sprintf(`key "k%d" is given twice`, again); err == nil || err.Error() != want {
+				t.Errorf("%d keys: %v, want %s", count, err, want)
+			}
+		}
+		for _, front := range []string{merged + own + "  <<: *x\n", merged + "m:\n  <<: *x\n" + own[len("m:\n"):]} {
+			_, root, err := parseYAML([]byte(front))
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := root.get("m")
+			if want := count + count/2; len(m.fields) != want {
+				t.Errorf("%d keys and as many merged ones: %d, want %d", count, len(m.fields), want)
+			}
+			for i := range 2 * count {
+				want := ""
+				if i%2 == 0 {
+					want = "own"
+				} else if i < count {
+					want = "merged"
+				}
+				if v := m.get(fmt.Sprintf("k%d", i)); want == "" && v != nil || want != "" && (v == nil || v.text != want) {
+					t.Errorf("%d keys: k%d is %+v, want %q", count, i, v, want)
+				}
+			}
 		}
 	}
 }

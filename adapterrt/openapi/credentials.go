@@ -40,8 +40,14 @@ var signatureHeaders = []string{"x-amz-content-sha256", "x-amz-date", "x-amz-alg
 // saysCredential matches descriptions of credentials.
 var saysCredential = pattern.Later(`(?i)api[ _-]?key|access[ _-]?(key|token)|api[ _-]?token|auth\w*[ _-]?(token|key|header)|bearer|credential|\bjwt\b|oauth|authenticat|your (own )?(secret|token|key)|(developer|application|app|user|secret|session|private)[ _-]?(key|token|id\b)`)
 
+// folded returns a name in lower case and without dashes, underscores and points.
 func folded(name string) string {
-	return strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(name))
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' {
+			return -1
+		}
+		return r
+	}, strings.ToLower(name))
 }
 
 // likeness returns how surely a parameter is a credential.
@@ -50,7 +56,9 @@ func (p *rawParam) likeness() likeness {
 		return unlike
 	}
 	name := folded(p.name)
-	described := saysCredential().MatchString(p.description + " " + p.schema.str("description") + " " + p.schema.str("title"))
+	described := func() bool { // of few parameters it is asked
+		return saysCredential().MatchString(p.description + " " + p.schema.str("description") + " " + p.schema.str("title"))
+	}
 	has := func(list []string) bool {
 		return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(name, s) })
 	}
@@ -62,7 +70,7 @@ func (p *rawParam) likeness() likeness {
 		case has(otherTokens):
 			return unlike
 		case slices.ContainsFunc(headerEnds, func(s string) bool { return strings.HasSuffix(name, s) }):
-			if described || strings.HasPrefix(name, "x") || name != "token" {
+			if strings.HasPrefix(name, "x") || name != "token" || described() {
 				return surely
 			}
 			return perhaps
@@ -79,7 +87,7 @@ func (p *rawParam) likeness() likeness {
 	default:
 		return unlike
 	}
-	if slices.Contains(describedNames, name) && described {
+	if slices.Contains(describedNames, name) && described() {
 		return perhaps
 	}
 	return unlike

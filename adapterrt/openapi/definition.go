@@ -27,6 +27,12 @@ const (
 // define makes the definition of a schema. depth is the number of objects around it, lists
 // the number of lists directly around it.
 func (m *mapper) define(n *node, depth, lists int) *definition {
+	d, _ := m.defined(n, depth, lists)
+	return d
+}
+
+// defined is define, and returns what the schema says, too.
+func (m *mapper) defined(n *node, depth, lists int) (*definition, *shape) {
 	mark := len(m.stack)
 	m.inside++
 	s := m.shape(n)
@@ -34,7 +40,7 @@ func (m *mapper) define(n *node, depth, lists int) *definition {
 	d := m.definition(s, depth, lists)
 	m.stack = m.stack[:mark]
 	m.inside--
-	return d
+	return d, s
 }
 
 func (m *mapper) definition(s *shape, depth, lists int) *definition {

@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -126,40 +125,53 @@ func (f *front) topLevel(key string) int {
 
 // hash returns a short hash of an operation in a file, without its name. The order of members
 // and how they are written do not change it.
-func hash(n *node) string {
-	var b bytes.Buffer
-	canonical(&b, n, true)
-	sum := sha256.Sum256(b.Bytes())
+func hash(n *node) string { return new(canonical).hash(n) }
+
+// hash is [hash]. What c has is used again.
+func (c *canonical) hash(n *node) string {
+	c.text = c.text[:0]
+	c.write(n, true)
+	sum := sha256.Sum256(c.text)
 	return hex.EncodeToString(sum[:4])
 }
 
-func canonical(b *bytes.Buffer, n *node, top bool) {
+// canonical is a text that equal values share, with their members in order.
+type canonical struct {
+	text   []byte
+	scalar []byte // the last one
+	order  []int
+}
+
+func (c *canonical) write(n *node, top bool) {
 	switch n.kind {
 	case wire.Object:
-		order := make([]int, len(n.keys))
-		for i := range order {
-			order[i] = i
+		from := len(c.order)
+		for i := range n.keys {
+			c.order = append(c.order, i)
 		}
-		slices.SortFunc(order, func(x, y int) int { return strings.Compare(n.keys[x], n.keys[y]) })
-		b.WriteByte('{')
-		for _, i := range order {
+		slices.SortFunc(c.order[from:], func(x, y int) int { return strings.Compare(n.keys[x], n.keys[y]) })
+		c.text = append(c.text, '{')
+		for at := range n.keys {
+			i := c.order[from+at]
 			if top && n.keys[i] == "name" {
 				continue
 			}
-			b.Write(wire.AppendQuoted(nil, n.keys[i]))
-			canonical(b, n.kids[i], false)
+			c.text = wire.AppendQuoted(c.text, n.keys[i])
+			c.write(n.kids[i], false)
 		}
-		b.WriteByte('}')
+		c.order = c.order[:from]
+		c.text = append(c.text, '}')
 	case wire.Array:
-		b.WriteByte('[')
+		c.text = append(c.text, '[')
 		for _, v := range n.kids {
-			canonical(b, v, false)
+			c.write(v, false)
 		}
-		b.WriteByte(']')
+		c.text = append(c.text, ']')
 	default:
-		b.Write(n.JSON(nil))
+		c.scalar = n.JSON(c.scalar[:0])
+		c.text = append(c.text, c.scalar...)
 	}
-	b.WriteByte(',')
+	c.text = append(c.text, ',')
 }
 
 // origin is the block x-source of a file.

@@ -90,7 +90,8 @@ func TestImportGrowsLinearly(t *testing.T) {
 	if ratio := float64(more) / float64(less); ratio > 4.4 {
 		t.Errorf("four times the document: %.1f times the bytes", ratio)
 	}
+	// It is 37 times without output schemas.
 	if factor := more / uint64(size); factor > 56 {
-		t.Errorf("%d times the size of the document was allocated: 49 times is enough", factor)
+		t.Errorf("%d times the size of the document was allocated: 53 times is enough", factor)
 	}
 }

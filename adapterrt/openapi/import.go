@@ -377,7 +377,8 @@ func (f *File) operationAt(path string) *operation {
 // write writes the front matter.
 func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *File {
 	f := &File{Name: g.name, Operations: len(ops), ops: ops, url: t.url, split: opt.Split}
-	y := &writer{}
+	y := &d.page
+	y.Reset()
 	y.line(0, "---")
 	y.line(0, "name: %s", g.name)
 	y.line(0, "type: adapter")
@@ -424,7 +425,8 @@ func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *F
 			y.line(0, "")
 		}
 	}
-	f.front = y.String() + "---\n"
+	y.WriteString("---\n")
+	f.front = y.String()
 	f.intro = "# " + cmp.Or(d.Title, g.name)
 	if g.tag != "" {
 		f.intro += ": " + cell(short(g.tag))
@@ -563,8 +565,9 @@ func (f *File) finish(d *Document, opt *Options, g *group, t *target, doc *yaml.
 			written[n.str("name")] = n
 		}
 	}
+	var c canonical
 	for _, op := range f.ops {
-		op.hash = hash(written[op.name])
+		op.hash = c.hash(written[op.name])
 	}
 	f.source = d.source(opt, g, t, f.ops)
 	f.front = strings.TrimSuffix(f.front, "---\n") + f.source + "---\n"

@@ -106,7 +106,7 @@ func (m *mapper) referred(n *node, via *trail, depth int) *shape {
 	case via.has(to):
 		return &shape{types: m.kindOf(to), description: to.str("description"), more: true, cut: true}
 	}
-	s := *m.merged(to, &trail{to, via}, depth+1)
+	s := m.merged(to, &trail{to, via}, depth+1)
 	if slices.Contains(m.stack, to) && m.doc.circular(to) {
 		m.said(n, "a schema contains itself: what is in it again is not described", "")
 		types := s.types
@@ -116,7 +116,7 @@ func (m *mapper) referred(n *node, via *trail, depth int) *shape {
 		return &shape{types: types, null: s.null, description: s.description, more: true, cut: true}
 	}
 	s.refs = append(slices.Clip(s.refs), to)
-	return &s
+	return s
 }
 
 // besides are members of schemas that do not say which values are valid.

@@ -45,6 +45,7 @@ type param struct {
 	needed   bool   // by examples
 	fixed    *node  // the value that is sent; nil if calls set it
 	choice   string // NAME=VALUE, as messages show it
+	line     string // what is written of it, if it describes no members: see share
 	*definition
 }
 
@@ -173,6 +174,7 @@ type definition struct {
 	fallback    string      // the default; only in the description
 	values      *definition // object: of members that are not described
 	closed      bool        // object: it has no other members
+	line        string      // of an outline that is complete: what flow writes
 }
 
 // may reports whether values may be of a type.

@@ -47,6 +47,9 @@ func (d *Document) outline(op *operation, known map[*node]*definition) {
 	if op.paging != nil {
 		out = out.orPage(items, op.paging.total != "")
 	}
+	if out.line == "" {
+		out.line = out.flow(false)
+	}
 	op.response.schema = out
 }
 
@@ -226,7 +229,7 @@ func (f *File) crowded() bool {
 			findings = append(findings, op.findings...)
 		}
 		if s := op.response.schema; s != nil {
-			outlines += len(s.flow(false)) + 40
+			outlines += len(s.line) + 40
 		}
 	}
 	for _, x := range findings {
@@ -289,7 +292,7 @@ func (d *definition) orPage(path []string, total bool) *definition {
 		return &definition{typ: types[0], also: types[1:], minLen: -1, maxLen: -1}
 	}
 	page := *d
-	page.props = slices.Clone(d.props)
+	page.line, page.props = "", slices.Clone(d.props)
 	if !slices.Contains(append([]string{d.typ}, d.also...), "object") {
 		page.also = append(slices.Clip(d.also), "object")
 	}

@@ -133,9 +133,8 @@ func (m *mapper) pathParameter(name string) *rawParam {
 
 // parameterDefinition makes the definition of a parameter outside of the body.
 func (m *mapper) parameterDefinition(raw *rawParam) *definition {
-	d := m.define(raw.schema, 0, 0)
+	d, s := m.defined(raw.schema, 0, 0)
 	if t := m.doc.prose(raw.description, paramText); t != "" {
-		s := m.shape(raw.schema)
 		s.description = raw.description
 		d.description = m.describe(s, paramText)
 	}

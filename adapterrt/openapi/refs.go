@@ -171,7 +171,7 @@ func (d *Document) lookup(n *node, ref string) (*node, error) {
 	}
 	at := s.root
 	for _, step := range strings.Split(pointer, "/") {
-		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
 		if at.get(step) == nil && at.get("$ref").is(wire.String) { // components: {$ref: components.yaml}
 			if at, err = d.follow(at); err != nil {
 				return nil, err

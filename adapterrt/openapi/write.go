@@ -84,15 +84,19 @@ func (d *definition) hasProps() bool {
 // definition writes a definition behind its key: on one line if it is short, otherwise as a
 // block.
 func (y *writer) definition(indent int, key string, d *definition, required bool, more ...pair) {
-	line := key + ": "
 	if !d.hasProps() || len(d.props) < 3 {
-		if flow := d.flow(required, more...); indent+len(line)+len(flow) <= lineWidth || !d.hasProps() && d.enum == nil {
-			y.line(indent, "%s%s", line, flow)
+		if flow := d.flow(required, more...); d.fits(indent+len(key)+2, flow) {
+			y.line(indent, "%s: %s", key, flow)
 			return
 		}
 	}
 	y.line(indent, "%s:", key)
 	y.block(indent+2, d, required, more...)
+}
+
+// fits reports whether a definition is written on one line, as flow, behind its key.
+func (d *definition) fits(behind int, flow string) bool {
+	return behind+len(flow) <= lineWidth || !d.hasProps() && d.enum == nil
 }
 
 func (y *writer) block(indent int, d *definition, required bool, more ...pair) {
@@ -141,7 +145,8 @@ func share(ops []*operation) *shared {
 			if p.hasProps() {
 				continue
 			}
-			text := p.flow(p.required, p.extra(op)...)
+			p.line = p.flow(p.required, p.extra(op)...)
+			text := p.line
 			u := uses[p.name+text]
 			if u == nil {
 				u = &use{text: text, param: p.name, nodes: 2 + strings.Count(text, ": ") + strings.Count(text, ", "), at: len(all)}
@@ -215,14 +220,17 @@ func (y *writer) operation(op *operation, s *shared) {
 	if len(op.params) > 0 {
 		y.line(6, "params:")
 		for _, p := range op.params {
-			extra := p.extra(op)
 			if !p.hasProps() {
-				if name := s.names[p.name+p.flow(p.required, extra...)]; name != "" {
+				if name := s.names[p.name+p.line]; name != "" {
 					y.line(8, "%s: *%s", p.name, name)
 					continue
 				}
+				if p.fits(8+len(p.name)+2, p.line) {
+					y.line(8, "%s: %s", p.name, p.line)
+					continue
+				}
 			}
-			y.definition(8, p.name, p.definition, p.required, extra...)
+			y.definition(8, p.name, p.definition, p.required, p.extra(op)...)
 		}
 	}
 	if r := op.request.pairs(); r != nil {
@@ -236,7 +244,7 @@ func (y *writer) operation(op *operation, s *shared) {
 		for _, p := range r {
 			y.line(8, "%s: %s", p.key, p.value)
 		}
-		y.folded(8, "schema: "+s.flow(false))
+		y.folded(8, "schema: "+s.line)
 	} else if r != nil {
 		y.line(6, "response: %s", flowMap(r))
 	}

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,11 +79,23 @@ func (p *pairs) words(key string, values map[string]string) {
 }
 
 func flowMap(all []pair) string {
-	parts := make([]string, len(all))
-	for i, p := range all {
-		parts[i] = p.key + ": " + p.value
+	size := 2
+	for _, p := range all {
+		size += len(p.key) + len(p.value) + 4
 	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	var b strings.Builder
+	b.Grow(size)
+	b.WriteByte('{')
+	for i, p := range all {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(p.key)
+		b.WriteString(": ")
+		b.WriteString(p.value)
+	}
+	b.WriteByte('}')
+	return b.String()
 }
 
 func flowList[T any](list []T, write func(T) string) string {
@@ -109,7 +122,7 @@ func flowOf(n *node) string {
 }
 
 // writer writes the lines of YAML with their indentation.
-type writer struct{ strings.Builder }
+type writer struct{ bytes.Buffer }
 
 func (y *writer) line(indent int, format string, args ...any) {
 	y.WriteString(strings.Repeat(" ", indent))

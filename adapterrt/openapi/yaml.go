@@ -124,6 +124,9 @@ func (y *yamlTree) mapping(v *yaml.Node, depth int) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if size := len(v.Content) / 2; size > 0 {
+		n.keys, n.kids = make([]string, 0, size), make([]*node, 0, size)
+	}
 	var seen map[string]int
 	var merged []*node
 	for i := 0; i+1 < len(v.Content); i += 2 {

@@ -3,12 +3,21 @@
 package plaintext
 
 import (
+	"bytes"
+	"slices"
+
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 )
 
+// marks are the byte order marks of UTF-8 and UTF-16.
+var marks = [...][]byte{{0xef, 0xbb, 0xbf}, {0xff, 0xfe}, {0xfe, 0xff}}
+
 // Of returns a file's text without a byte order mark, in UTF-8 if the mark is that of UTF-16. Text without a mark is returned as it is.
 func Of(file []byte) []byte {
+	if !slices.ContainsFunc(marks[:], func(mark []byte) bool { return bytes.HasPrefix(file, mark) }) {
+		return file
+	}
 	text, _, err := transform.Bytes(unicode.BOMOverride(transform.Nop), file)
 	if err != nil {
 		return file // cannot happen: what is no UTF-16 becomes U+FFFD
