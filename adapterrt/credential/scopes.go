@@ -168,19 +168,21 @@ func (s *Signer) stepUp(ctx context.Context, scopes []string, t token, known sec
 	return t, known, f
 }
 
-// widen requests a token with further scopes, for a grant that needs no person. If the server refuses, t stays in use, and
+// widen requests a token with further scopes, for a grant that needs no person. If that fails, t stays in use; if the server refuses,
 // these scopes are not asked for again.
 func (s *Signer) widen(ctx context.Context, lacking []string, t token, known secrets) (token, secrets, *failure.Failure) {
 	on := s.session
 	on.mu.Lock()
-	before := on.further
 	on.further = union(on.further, lacking)
 	on.mu.Unlock()
 	now, more, f := s.token(ctx, t.text)
 	if f != nil {
 		on.mu.Lock()
-		on.further, on.refused = before, union(on.refused, lacking)
-		on.mu.Unlock()
+		defer on.mu.Unlock()
+		on.further = slices.DeleteFunc(slices.Clone(on.further), func(scope string) bool { return slices.Contains(lacking, scope) })
+		if codeOf(f) != "" { // a server that cannot be reached, or a call that ends early, refuses nothing
+			on.refused = union(on.refused, lacking)
+		}
 		return t, known, nil
 	}
 	return now, more, nil
@@ -193,16 +195,22 @@ func (s *Signer) forget() {
 	s.session.mu.Unlock()
 }
 
-// furtherScopes returns the scopes beside those of the file that the next login asks for: those of the last login, and those that calls
-// have wanted since.
+// furtherScopes returns the scopes beside those of the file that a login which begins now asks for: those of the last login, and those that
+// calls have wanted since. These are forgotten: of one that the server does not know, many servers show an error page, from which no browser
+// comes back, and the next login must be possible. A call that needs them wants them again.
 func (s *Signer) furtherScopes(ctx context.Context) (scopes []string) {
 	c, err := s.oauthClient()
 	if err != nil {
 		return nil
 	}
 	_ = s.keeper.Store.Locked(ctx, s.account(c.ID), func(e Entry) { // without the store, it is a login as the file says
-		if r, err := readRecord(e); err == nil {
-			scopes = union(r.Further, r.Wanted)
+		r, err := readRecord(e)
+		if err != nil {
+			return
+		}
+		if scopes = union(r.Further, r.Wanted); r.Wanted != nil {
+			r.Wanted = nil
+			r.put(e)
 		}
 	})
 	return slices.DeleteFunc(scopes, func(scope string) bool { return slices.Contains(s.adapter.Auth.OAuth.Scopes, scope) })
