@@ -112,13 +112,13 @@ func movedTo(ops []*operation, name string, seen map[string]bool, recorded map[s
 	return nil
 }
 
-// again imports a document as a file was imported. It returns the operations that are in the
-// document, those that are deprecated included, and the adapter that they make.
+// again imports a document as a file was imported. It returns the operations that are in the document, those included that the file has
+// and that are deprecated now, and the adapter that they make.
 func (d *Document) again(a *file.Adapter, o origin, insecure []string) (*File, *file.Adapter, error) {
 	opt := o.options
-	opt.Name, opt.InsecureHosts, opt.Deprecated, opt.again = a.Name, insecure, true, true
+	opt.Name, opt.InsecureHosts, opt.again, opt.has = a.Name, insecure, true, o.known()
 	if !o.there {
-		opt.Server, opt.NoOutputSchema = a.Target.BaseURL, true
+		opt.Server, opt.NoOutputSchema, opt.Deprecated = a.Target.BaseURL, true, true
 	}
 	in, err := d.Import(opt)
 	if err != nil && opt.Server == "" { // the document has another server now

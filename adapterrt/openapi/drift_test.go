@@ -306,3 +306,37 @@ func TestUpdateKeepsChanges(t *testing.T) {
 		})
 	}
 }
+
+// TestDeprecatedOperationsDecideNothing: what was left out of a file, because it is deprecated, has no say in what an update and a
+// comparison make of the rest.
+func TestDeprecatedOperationsDecideNothing(t *testing.T) {
+	const old = `openapi: 3.0.0
+info: {title: Shop, version: "1"}
+servers: [{url: https://shop.example.com/v1}]
+paths:
+  /items:
+    get: {operationId: listItems, summary: List, security: [{key: []}], parameters: [{name: token, in: query, description: The access token, schema: {type: string}}], responses: {"200": {description: x}}}
+  /old/{id}:
+    parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+    get: {operationId: getOld, deprecated: true, summary: Old, security: [{other: []}], responses: {"200": {description: x}}}
+    put: {operationId: putOld, deprecated: true, summary: Old, security: [{other: []}], responses: {"200": {description: x}}}
+    delete: {operationId: deleteOld, deprecated: true, summary: Old, security: [{other: []}], responses: {"204": {description: x}}}
+components:
+  securitySchemes: {key: {type: http, scheme: bearer}, other: {type: apiKey, in: header, name: X-Key}}
+`
+	data := imported(t, old, openapi.Options{})
+	if diff := cmp.Diff(string(data), string(updated(t, data, old, "").Data)); diff != "" {
+		t.Error(diff)
+	}
+	if got := differences(t, data, old); got != "" {
+		t.Error(got)
+	}
+	// What the file has stays when it is deprecated, even if all of it is.
+	now := strings.Replace(old, "operationId: listItems,", "operationId: listItems, deprecated: true,", 1)
+	if got := differences(t, data, now); !strings.Contains(got, "is deprecated") || strings.Contains(got, "gone") {
+		t.Error(got)
+	}
+	if got := string(updated(t, data, now, "").Data); !strings.Contains(got, "deprecated: {}") || strings.Contains(got, "get_old") {
+		t.Error(got)
+	}
+}
