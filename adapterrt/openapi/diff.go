@@ -68,7 +68,7 @@ func Diff(data []byte, a *file.Adapter, d *Document, insecure []string) ([]Chang
 			switch {
 			case moved != nil && known:
 				seen[all.at(moved)] = true
-				c.add("moved", true, "is now %s", moved.mapsTo)
+				c.add("moved", true, "is now %s", whereNow(moved, was))
 				c.compare(was, now.Index[moved.name])
 			case o.there && !known: // a person has added it
 			default:
@@ -94,10 +94,18 @@ func Diff(data []byte, a *file.Adapter, d *Document, insecure []string) ([]Chang
 		if _, known := recorded[at]; known || seen[at] || !o.there || op.deprecated && !o.options.Deprecated {
 			continue
 		}
-		c.operation, c.mapping = op.name, op.mapsTo
+		c.operation, c.mapping = op.name, op.spot().plain
 		c.add("new", false, "is new: %s", op.description)
 	}
 	return c.changes, nil
+}
+
+// whereNow returns the method and the path of an operation that was elsewhere in the file, with the server if that is another one.
+func whereNow(op *operation, was *file.Operation) string {
+	if op.baseURL == "" && was.Target != &was.Adapter.Target {
+		return op.mapsTo + " at target.base_url"
+	}
+	return op.spot().plain
 }
 
 // movedTo returns the operation of the document that had the name before, if it is at a place

@@ -340,3 +340,27 @@ components:
 		t.Error(got)
 	}
 }
+
+// TestAnotherHostIsSaid: a document that sends an operation, and so the credential, to another host does it in no silence.
+func TestAnotherHostIsSaid(t *testing.T) {
+	data := imported(t, shop, openapi.Options{})
+	moved := strings.Replace(shop, "  /items/{id}:\n", "  /items/{id}:\n    servers: [{url: https://other.example.net}]\n", 1)
+	u := updated(t, data, moved, "")
+	for _, said := range []string{
+		"changed get_item (GET https://other.example.net/items/{id})", "note: get_item is now sent to https://other.example.net, and so is the credential: check it",
+	} {
+		if !strings.Contains(strings.Join(u.Lines, "\n"), said) {
+			t.Errorf("%q is not in %q", said, u.Lines)
+		}
+	}
+	if got, want := differences(t, data, moved), "is now GET https://other.example.net/items/{id}"; !strings.Contains(got, want) {
+		t.Errorf("%q is not in %s", want, got)
+	}
+	if got, want := differences(t, u.Data, shop), "is now GET /items/{id} at target.base_url"; !strings.Contains(got, want) {
+		t.Errorf("%q is not in %s", want, got)
+	}
+	again := updated(t, u.Data, strings.Replace(moved, "summary: Get an item", "summary: Get it", 1), "")
+	if got := strings.Join(again.Lines, "\n"); !strings.Contains(got, "changed get_item") || strings.Contains(got, "note") {
+		t.Error(got)
+	}
+}

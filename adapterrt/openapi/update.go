@@ -176,7 +176,8 @@ func (m *merge) run() {
 		m.added[op.category] = append(m.added[op.category], rendered(&named))
 		m.out.Changed = append(m.out.Changed, named.name)
 		m.draft(op, named.name)
-		m.out.Lines = append(m.out.Lines, "added "+named.name+" ("+op.mapsTo+")")
+		m.out.Lines = append(m.out.Lines, "added "+named.name+" ("+op.spot().plain+")")
+		m.elsewhere(op, named.name, "")
 	}
 }
 
@@ -247,7 +248,15 @@ func (m *merge) change(e *entry, op *operation, at string, changed bool) {
 	m.edits = append(m.edits, edit{e.from, e.to, text})
 	m.out.Changed = append(m.out.Changed, e.name)
 	m.draft(op, e.name)
-	m.out.Lines = append(m.out.Lines, "changed "+e.name+" ("+op.mapsTo+")")
+	m.out.Lines = append(m.out.Lines, "changed "+e.name+" ("+op.spot().plain+")")
+	m.elsewhere(op, e.name, e.node.str("base_url"))
+}
+
+// elsewhere says that the credential now goes to another host, which the document has chosen.
+func (m *merge) elsewhere(op *operation, name, before string) {
+	if op.elsewhere && op.baseURL != before {
+		m.out.Lines = append(m.out.Lines, "note: "+name+" is now sent to "+short(op.baseURL)+", and so is the credential: check it")
+	}
 }
 
 // three merges two changes of a value. Maps are merged member by member, everything else as a
