@@ -18,8 +18,8 @@ import (
 // because servers write scopes in several ways and one scope may include another. So no scope is asked for twice with one login,
 // and a call asks a person at most once.
 
-// maxFurther is the largest number of scopes beside those of the file, and maxScope of bytes of one.
-const maxFurther, maxScope = 100, 200
+// maxFurther is the largest number of scopes beside those of the file.
+const maxFurther = 100
 
 // parameter matches a parameter of a challenge: https://www.rfc-editor.org/rfc/rfc9110#section-11.2
 var parameter = pattern.Later(`(?i)\b(error|scope)\s*=\s*(?:"([^"]*)"|([^\s",]+))`)
@@ -46,21 +46,11 @@ func Insufficient(r *httpcall.Reply) (scopes []string, says bool) {
 		}
 	}
 	for _, s := range strings.Fields(scope) {
-		if isScope(s) && len(scopes) < maxFurther {
+		if file.IsScope(s) && len(scopes) < maxFurther {
 			scopes = append(scopes, s)
 		}
 	}
 	return scopes, said == "insufficient_scope"
-}
-
-// isScope reports whether s is a scope: https://www.rfc-editor.org/rfc/rfc6749#section-3.3
-func isScope(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c == '"' || c == '\\' || c >= 0x7f {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxScope
 }
 
 // union returns a followed by what is only in b, at most maxFurther in all.
