@@ -26,6 +26,7 @@ type scopeServer struct {
 	calls   []string          // of the API, with their status
 	never   string            // a scope that is not given
 	refuse  string            // a scope with which the token endpoint answers invalid_scope
+	down    bool              // the token endpoint answers 503
 	silent  bool              // the API does not say why
 	answers string            // the field of a refusal; "" for the usual one
 }
@@ -57,6 +58,10 @@ func (s *scopeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			scope = s.scopes[r.Form.Get("code")]
 		} else {
 			s.asked = append(s.asked, r.Form.Get("grant_type")+" "+scope)
+		}
+		if s.down {
+			w.WriteHeader(503)
+			return
 		}
 		if s.refuse != "" && slices.Contains(strings.Fields(scope), s.refuse) {
 			w.WriteHeader(400)
@@ -246,6 +251,66 @@ func TestALoginElsewhereIsFound(t *testing.T) {
 		return false, errors.New("nobody is asked")
 	}})
 	if got := string(r.JSON()); got != fine || s.seen() != "/w 200" {
+		t.Error(got)
+	}
+}
+
+// TestAScopeThatSpoilsLogins: servers show an error page for a scope that they do not know, and the browser does not come back. The next
+// login does not ask for it again, unless a call has wanted it since.
+func TestAScopeThatSpoilsLogins(t *testing.T) {
+	s := newScopeServer(t)
+	opt := fromEnv("ID", "id", "SECRET", "client-secret-1")
+	rt := start(t, opt, scopedFile(s, "scopes: [r], grant: authorization_code, authorization_url: '"+s.URL+"/authorize', device_authorization_url: '"+s.URL+"/device'"))
+	l, err := rt.Login("test-api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	visit := func() *credential.Visit {
+		v, err := l.Visit(t.Context(), "http://127.0.0.1:1/callback")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	asks := func() string {
+		u, _ := url.Parse(visit().URL)
+		return u.Query().Get("scope")
+	}
+	back := func(v *credential.Visit) {
+		res, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Get(v.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to, _ := url.Parse(res.Header.Get("Location"))
+		if err := v.Finish(t.Context(), to.Query()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	back(visit())
+	for i := range 2 {
+		if got := ask(rt, Endpoint{}, `{"operation":"write"}`); !strings.Contains(got, "for the scopes w") {
+			t.Fatal(got)
+		}
+		if first, next := asks(), asks(); first != "r w" || next != "r" {
+			t.Errorf("%d: the login asks for %q, and the next one for %q", i, first, next)
+		}
+	}
+}
+
+// TestStepUpAfterAnOutage: a token endpoint that is down has not refused the scopes that a call needs.
+func TestStepUpAfterAnOutage(t *testing.T) {
+	s := newScopeServer(t)
+	rt := start(t, fromEnv("ID", "id", "SECRET", "client-secret-1"), scopedFile(s, "scopes: [r]"))
+	down := func(is bool) { s.mu.Lock(); defer s.mu.Unlock(); s.down = is }
+	if got := ask(rt, Endpoint{}, `{"operation":"read"}`); got != fine {
+		t.Fatal(got)
+	}
+	down(true)
+	if got := ask(rt, Endpoint{}, `{"operation":"write"}`); !strings.Contains(got, "PERMISSION_DENIED") {
+		t.Error(got)
+	}
+	down(false)
+	if got := ask(rt, Endpoint{}, `{"operation":"write"}`); got != fine {
 		t.Error(got)
 	}
 }

@@ -18,8 +18,8 @@ import (
 // because servers write scopes in several ways and one scope may include another. So no scope is asked for twice with one login,
 // and a call asks a person at most once.
 
-// maxFurther is the largest number of scopes beside those of the file, and maxScope of bytes of one.
-const maxFurther, maxScope = 100, 200
+// maxFurther is the largest number of scopes beside those of the file.
+const maxFurther = 100
 
 // parameter matches a parameter of a challenge: https://www.rfc-editor.org/rfc/rfc9110#section-11.2
 var parameter = pattern.Later(`(?i)\b(error|scope)\s*=\s*(?:"([^"]*)"|([^\s",]+))`)
@@ -46,21 +46,11 @@ func Insufficient(r *httpcall.Reply) (scopes []string, says bool) {
 		}
 	}
 	for _, s := range strings.Fields(scope) {
-		if isScope(s) && len(scopes) < maxFurther {
+		if file.IsScope(s) && len(scopes) < maxFurther {
 			scopes = append(scopes, s)
 		}
 	}
 	return scopes, said == "insufficient_scope"
-}
-
-// isScope reports whether s is a scope: https://www.rfc-editor.org/rfc/rfc6749#section-3.3
-func isScope(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c == '"' || c == '\\' || c >= 0x7f {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxScope
 }
 
 // union returns a followed by what is only in b, at most maxFurther in all.
@@ -168,19 +158,21 @@ func (s *Signer) stepUp(ctx context.Context, scopes []string, t token, known sec
 	return t, known, f
 }
 
-// widen requests a token with further scopes, for a grant that needs no person. If the server refuses, t stays in use, and
+// widen requests a token with further scopes, for a grant that needs no person. If that fails, t stays in use; if the server refuses,
 // these scopes are not asked for again.
 func (s *Signer) widen(ctx context.Context, lacking []string, t token, known secrets) (token, secrets, *failure.Failure) {
 	on := s.session
 	on.mu.Lock()
-	before := on.further
 	on.further = union(on.further, lacking)
 	on.mu.Unlock()
 	now, more, f := s.token(ctx, t.text)
 	if f != nil {
 		on.mu.Lock()
-		on.further, on.refused = before, union(on.refused, lacking)
-		on.mu.Unlock()
+		defer on.mu.Unlock()
+		on.further = slices.DeleteFunc(slices.Clone(on.further), func(scope string) bool { return slices.Contains(lacking, scope) })
+		if codeOf(f) != "" { // a server that cannot be reached, or a call that ends early, refuses nothing
+			on.refused = union(on.refused, lacking)
+		}
 		return t, known, nil
 	}
 	return now, more, nil
@@ -193,16 +185,22 @@ func (s *Signer) forget() {
 	s.session.mu.Unlock()
 }
 
-// furtherScopes returns the scopes beside those of the file that the next login asks for: those of the last login, and those that calls
-// have wanted since.
+// furtherScopes returns the scopes beside those of the file that a login which begins now asks for: those of the last login, and those that
+// calls have wanted since. These are forgotten: of one that the server does not know, many servers show an error page, from which no browser
+// comes back, and the next login must be possible. A call that needs them wants them again.
 func (s *Signer) furtherScopes(ctx context.Context) (scopes []string) {
 	c, err := s.oauthClient()
 	if err != nil {
 		return nil
 	}
 	_ = s.keeper.Store.Locked(ctx, s.account(c.ID), func(e Entry) { // without the store, it is a login as the file says
-		if r, err := readRecord(e); err == nil {
-			scopes = union(r.Further, r.Wanted)
+		r, err := readRecord(e)
+		if err != nil {
+			return
+		}
+		if scopes = union(r.Further, r.Wanted); r.Wanted != nil {
+			r.Wanted = nil
+			r.put(e)
 		}
 	})
 	return slices.DeleteFunc(scopes, func(scope string) bool { return slices.Contains(s.adapter.Auth.OAuth.Scopes, scope) })

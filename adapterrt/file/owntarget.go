@@ -33,19 +33,24 @@ func (c *checker) ownTarget(n *node, path string, op *Operation) {
 	}
 }
 
-// maxScopes is the largest number of scopes of an operation, and maxScope of bytes of one.
-const maxScopes, maxScope = 50, 200
+// MaxScopes is the largest number of scopes of an operation.
+const MaxScopes = 50
+
+// IsScope reports whether s is a scope of at most 200 bytes: https://www.rfc-editor.org/rfc/rfc6749#section-3.3
+func IsScope(s string) bool {
+	return s != "" && len(s) <= 200 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' })
+}
 
 // scopes reads the scopes that an operation needs.
 func (c *checker) scopes(n *node, path string) []string {
 	list := c.strs(n, path, "scopes")
-	if len(list) > maxScopes {
-		c.wrong(SchemaInvalidValue, path+".scopes", "too many scopes", "up to "+strconv.Itoa(maxScopes), n.get("scopes"), 0)
+	if len(list) > MaxScopes {
+		c.wrong(SchemaInvalidValue, path+".scopes", "too many scopes", "up to "+strconv.Itoa(MaxScopes), n.get("scopes"), 0)
 		return nil
 	}
 	for i, s := range list {
-		if s == "" || len(s) > maxScope || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }) {
-			c.wrong(SchemaInvalidValue, index(path+".scopes", i), "scope is not valid", "printable ASCII without blanks, quotes and backslashes", n.get("scopes").list[i], 0)
+		if !IsScope(s) {
+			c.wrong(SchemaInvalidValue, index(path+".scopes", i), "scope is not valid", "printable ASCII without blanks, quotes and backslashes, at most 200 bytes", n.get("scopes").list[i], 0)
 		}
 	}
 	return list

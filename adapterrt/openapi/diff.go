@@ -68,7 +68,7 @@ func Diff(data []byte, a *file.Adapter, d *Document, insecure []string) ([]Chang
 			switch {
 			case moved != nil && known:
 				seen[all.at(moved)] = true
-				c.add("moved", true, "is now %s", moved.mapsTo)
+				c.add("moved", true, "is now %s", whereNow(moved, was))
 				c.compare(was, now.Index[moved.name])
 			case o.there && !known: // a person has added it
 			default:
@@ -94,10 +94,18 @@ func Diff(data []byte, a *file.Adapter, d *Document, insecure []string) ([]Chang
 		if _, known := recorded[at]; known || seen[at] || !o.there || op.deprecated && !o.options.Deprecated {
 			continue
 		}
-		c.operation, c.mapping = op.name, op.mapsTo
+		c.operation, c.mapping = op.name, op.spot().plain
 		c.add("new", false, "is new: %s", op.description)
 	}
 	return c.changes, nil
+}
+
+// whereNow returns the method and the path of an operation that was elsewhere in the file, with the server if that is another one.
+func whereNow(op *operation, was *file.Operation) string {
+	if op.baseURL == "" && was.Target != &was.Adapter.Target {
+		return op.mapsTo + " at target.base_url"
+	}
+	return op.spot().plain
 }
 
 // movedTo returns the operation of the document that had the name before, if it is at a place
@@ -112,13 +120,13 @@ func movedTo(ops []*operation, name string, seen map[string]bool, recorded map[s
 	return nil
 }
 
-// again imports a document as a file was imported. It returns the operations that are in the
-// document, those that are deprecated included, and the adapter that they make.
+// again imports a document as a file was imported. It returns the operations that are in the document, those included that the file has
+// and that are deprecated now, and the adapter that they make.
 func (d *Document) again(a *file.Adapter, o origin, insecure []string) (*File, *file.Adapter, error) {
 	opt := o.options
-	opt.Name, opt.InsecureHosts, opt.Deprecated, opt.again = a.Name, insecure, true, true
+	opt.Name, opt.InsecureHosts, opt.again, opt.has = a.Name, insecure, true, o.known()
 	if !o.there {
-		opt.Server, opt.NoOutputSchema = a.Target.BaseURL, true
+		opt.Server, opt.NoOutputSchema, opt.Deprecated = a.Target.BaseURL, true, true
 	}
 	in, err := d.Import(opt)
 	if err != nil && opt.Server == "" { // the document has another server now

@@ -44,6 +44,7 @@ type family struct {
 	names    map[*node]string
 	children map[*node][]*node
 	parents  map[*node][]*node
+	lines    map[*node][]*node // what above has found
 }
 
 // rawOperation is an operation as a document describes it, in either format.

@@ -306,3 +306,61 @@ func TestUpdateKeepsChanges(t *testing.T) {
 		})
 	}
 }
+
+// TestDeprecatedOperationsDecideNothing: what was left out of a file, because it is deprecated, has no say in what an update and a
+// comparison make of the rest.
+func TestDeprecatedOperationsDecideNothing(t *testing.T) {
+	const old = `openapi: 3.0.0
+info: {title: Shop, version: "1"}
+servers: [{url: https://shop.example.com/v1}]
+paths:
+  /items:
+    get: {operationId: listItems, summary: List, security: [{key: []}], parameters: [{name: token, in: query, description: The access token, schema: {type: string}}], responses: {"200": {description: x}}}
+  /old/{id}:
+    parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+    get: {operationId: getOld, deprecated: true, summary: Old, security: [{other: []}], responses: {"200": {description: x}}}
+    put: {operationId: putOld, deprecated: true, summary: Old, security: [{other: []}], responses: {"200": {description: x}}}
+    delete: {operationId: deleteOld, deprecated: true, summary: Old, security: [{other: []}], responses: {"204": {description: x}}}
+components:
+  securitySchemes: {key: {type: http, scheme: bearer}, other: {type: apiKey, in: header, name: X-Key}}
+`
+	data := imported(t, old, openapi.Options{})
+	if diff := cmp.Diff(string(data), string(updated(t, data, old, "").Data)); diff != "" {
+		t.Error(diff)
+	}
+	if got := differences(t, data, old); got != "" {
+		t.Error(got)
+	}
+	// What the file has stays when it is deprecated, even if all of it is.
+	now := strings.Replace(old, "operationId: listItems,", "operationId: listItems, deprecated: true,", 1)
+	if got := differences(t, data, now); !strings.Contains(got, "is deprecated") || strings.Contains(got, "gone") {
+		t.Error(got)
+	}
+	if got := string(updated(t, data, now, "").Data); !strings.Contains(got, "deprecated: {}") || strings.Contains(got, "get_old") {
+		t.Error(got)
+	}
+}
+
+// TestAnotherHostIsSaid: a document that sends an operation, and so the credential, to another host does it in no silence.
+func TestAnotherHostIsSaid(t *testing.T) {
+	data := imported(t, shop, openapi.Options{})
+	moved := strings.Replace(shop, "  /items/{id}:\n", "  /items/{id}:\n    servers: [{url: https://other.example.net}]\n", 1)
+	u := updated(t, data, moved, "")
+	for _, said := range []string{
+		"changed get_item (GET https://other.example.net/items/{id})", "note: get_item is now sent to https://other.example.net, and so is the credential: check it",
+	} {
+		if !strings.Contains(strings.Join(u.Lines, "\n"), said) {
+			t.Errorf("%q is not in %q", said, u.Lines)
+		}
+	}
+	if got, want := differences(t, data, moved), "is now GET https://other.example.net/items/{id}"; !strings.Contains(got, want) {
+		t.Errorf("%q is not in %s", want, got)
+	}
+	if got, want := differences(t, u.Data, shop), "is now GET /items/{id} at target.base_url"; !strings.Contains(got, want) {
+		t.Errorf("%q is not in %s", want, got)
+	}
+	again := updated(t, u.Data, strings.Replace(moved, "summary: Get an item", "summary: Get it", 1), "")
+	if got := strings.Join(again.Lines, "\n"); !strings.Contains(got, "changed get_item") || strings.Contains(got, "note") {
+		t.Error(got)
+	}
+}

@@ -11,10 +11,13 @@ import (
 // maxBases is how many schemas are looked at for what one extends.
 const maxBases = 200
 
+// maxLines is of how many schemas the family keeps what they extend.
+const maxLines = 20_000
+
 // family returns the family of the document, which is read when it is first needed: when a schema has a discriminator.
 func (d *Document) family() *family {
 	if d.kin == nil {
-		d.kin = &family{map[*node]string{}, map[*node][]*node{}, map[*node][]*node{}}
+		d.kin = &family{map[*node]string{}, map[*node][]*node{}, map[*node][]*node{}, map[*node][]*node{}}
 		for i := 0; i < len(d.sources); i++ { // more may come
 			root := d.sources[i].root
 			for _, all := range [...]*node{root.get("components").get("schemas"), root.get("definitions")} {
@@ -37,7 +40,7 @@ func (f *family) add(d *Document, name string, n *node) {
 	}
 	f.names[to] = name
 	for _, part := range to.list("allOf") {
-		if !part.get("$ref").is(wire.String) {
+		if !part.get("$ref").is(wire.String) || len(f.parents[to]) == maxBases {
 			continue
 		}
 		if base := d.near(part); base != nil && base != to && !slices.Contains(f.parents[to], base) {
@@ -52,7 +55,7 @@ func (f *family) add(d *Document, name string, n *node) {
 func (d *Document) near(n *node) *node {
 	where, _, _ := strings.Cut(n.str("$ref"), "#")
 	if _, known := d.targets[refKey{n.file, n.str("$ref")}]; !known && where != "" {
-		if strings.Contains(where, ":") || strings.HasPrefix(d.sources[n.file].path, "https://") || len(d.sources) >= d.most/2 {
+		if strings.Contains(where, ":") || isURL(d.sources[n.file].path) || len(d.sources) >= d.most/2 {
 			return nil
 		}
 	}
@@ -91,6 +94,9 @@ func (f *family) below(n *node, most int) (out []*node) {
 
 // above returns n and the schemas that it extends, directly or not, at most maxBases.
 func (f *family) above(n *node) []*node {
+	if line := f.lines[n]; line != nil {
+		return line
+	}
 	line := []*node{n}
 	for i := 0; i < len(line); i++ {
 		for _, p := range f.parents[line[i]] {
@@ -98,6 +104,9 @@ func (f *family) above(n *node) []*node {
 				line = append(line, p)
 			}
 		}
+	}
+	if len(line) > 2 && len(f.lines) < maxLines { // else it is found as fast again
+		f.lines[n] = line
 	}
 	return line
 }

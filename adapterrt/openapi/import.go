@@ -126,12 +126,16 @@ func (d *Document) Import(o Options) (*Import, error) {
 	left := maps.Clone(d.left)
 	if !opt.Deprecated {
 		ops = slices.DeleteFunc(ops, func(op *rawOperation) bool {
-			if op.deprecated {
-				left["deprecated operation"]++
+			if !op.deprecated || opt.has != nil && opt.has(op) {
+				return false
 			}
-			return op.deprecated
+			left["deprecated operation"]++
+			return true
 		})
-		if len(ops) == 0 {
+		switch {
+		case len(ops) == 0 && opt.again:
+			return nil, errors.New("all operations that were selected are deprecated, and the file has none of them")
+		case len(ops) == 0:
 			return nil, errors.New("all operations that are selected are deprecated: import them with --deprecated")
 		}
 	}

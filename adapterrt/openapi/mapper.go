@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 // mapOperation maps an operation of the document. If its objects have too many members, it
@@ -57,7 +59,7 @@ func (m *mapper) all() {
 		m.find(Guessed, "it needs another credential than this file has: "+short(ways), "import it into a file of its own with --include, if calls are refused")
 	}
 	if of := m.base.auth.scopesOf; of != nil && !op.anonymous {
-		op.scopes = slices.DeleteFunc(of(raw), func(s string) bool { return !isPrintable(s) })
+		op.scopes = slices.DeleteFunc(of(raw), func(s string) bool { return !file.IsScope(s) })
 	}
 	if len(raw.servers) > 0 && !m.server() {
 		return

@@ -15,6 +15,7 @@ type operation struct {
 	category    string
 	mapsTo      string
 	baseURL     string // if it is not that of the file
+	elsewhere   bool   // the credential is sent to baseURL, which has another origin than the target
 	anonymous   bool   // no credential is sent
 	tags        []string
 	scopes      []string // of OAuth, that it needs

@@ -147,3 +147,23 @@ func (o *origin) spots() (out []spot) {
 	}
 	return out
 }
+
+// known returns a function that reports whether an operation may be one of those that were imported: what its server adds to its path is
+// not known yet.
+func (o *origin) known() func(*rawOperation) bool {
+	known := map[string]bool{}
+	for full, r := range o.operations {
+		known[r.name] = true
+		method, path, _ := strings.Cut(recordedSpot(full).near, " ")
+		for i := range len(path) {
+			if path[i] == '/' {
+				known[method+" "+path[i:]] = true
+			}
+		}
+	}
+	return func(op *rawOperation) bool {
+		path, _, _ := strings.Cut(op.path, "#")
+		path, _, _ = strings.Cut(path, "?")
+		return known[op.named()] || known[spotOf(op.method+" "+path, "", nil, nil).near]
+	}
+}

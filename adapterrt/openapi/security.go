@@ -22,14 +22,6 @@ func (op *rawOperation) anonymous() bool {
 	return true
 }
 
-// mostScopes is the largest number of scopes that the format of adapters has for an operation.
-const mostScopes = 50
-
-// isPrintable reports whether a scope is one that the format of adapters has.
-func isPrintable(s string) bool {
-	return s != "" && len(s) <= 200 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' })
-}
-
 // awsRegion finds a region in a host.
 var awsRegion = pattern.Later(`[./]((?:[a-z]+-){2,3}[0-9])\.(?:[a-z0-9-]+\.)?(?:amazonaws|api\.aws)`)
 

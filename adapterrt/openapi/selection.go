@@ -50,7 +50,8 @@ type Options struct {
 	Auth  string            // "" for what the document says; otherwise see chosenAuth
 	Names Names             // "" for NamesSnake
 
-	recorded bool // x-source has them
+	recorded bool                     // x-source has them
+	has      func(*rawOperation) bool // the file may have an operation; nil for a new file
 
 	group         string   // only the operations of this group of Split, in one file
 	InsecureHosts []string // host names that may be called over http

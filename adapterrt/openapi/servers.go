@@ -244,6 +244,7 @@ func (m *mapper) server() bool {
 	default:
 		m.op.baseURL = u
 		if to, err := url.Parse(u); err == nil && m.base.auth.kind != "none" && !m.base.isAt(to) && !m.op.anonymous {
+			m.op.elsewhere = true
 			m.find(Guessed, "its server is "+short(u)+", to which the credential is sent, too", "check it")
 		}
 	}

@@ -124,7 +124,7 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 		if !op.security.is(wire.Array) || len(op.security.kids) == 0 {
 			continue
 		}
-		if anonymous(op.security) && len(op.security.kids) == 1 {
+		if op.anonymous() {
 			continue
 		}
 		var ways []string // not which scopes, which only add up
@@ -223,10 +223,6 @@ func scopesOf(op *rawOperation, alternative *node, scheme string, all []string) 
 		}
 	}
 	return least
-}
-
-func anonymous(security *node) bool {
-	return slices.ContainsFunc(security.kids, func(n *node) bool { return len(n.keys) == 0 })
 }
 
 func isOAuth(a auth) int {

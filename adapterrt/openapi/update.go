@@ -176,7 +176,8 @@ func (m *merge) run() {
 		m.added[op.category] = append(m.added[op.category], rendered(&named))
 		m.out.Changed = append(m.out.Changed, named.name)
 		m.draft(op, named.name)
-		m.out.Lines = append(m.out.Lines, "added "+named.name+" ("+op.mapsTo+")")
+		m.out.Lines = append(m.out.Lines, "added "+named.name+" ("+op.spot().plain+")")
+		m.elsewhere(op, named.name, "")
 	}
 }
 
@@ -247,7 +248,15 @@ func (m *merge) change(e *entry, op *operation, at string, changed bool) {
 	m.edits = append(m.edits, edit{e.from, e.to, text})
 	m.out.Changed = append(m.out.Changed, e.name)
 	m.draft(op, e.name)
-	m.out.Lines = append(m.out.Lines, "changed "+e.name+" ("+op.mapsTo+")")
+	m.out.Lines = append(m.out.Lines, "changed "+e.name+" ("+op.spot().plain+")")
+	m.elsewhere(op, e.name, e.node.str("base_url"))
+}
+
+// elsewhere says that the credential now goes to another host, which the document has chosen.
+func (m *merge) elsewhere(op *operation, name, before string) {
+	if op.elsewhere && op.baseURL != before {
+		m.out.Lines = append(m.out.Lines, "note: "+name+" is now sent to "+short(op.baseURL)+", and so is the credential: check it")
+	}
 }
 
 // three merges two changes of a value. Maps are merged member by member, everything else as a
@@ -311,9 +320,11 @@ func (y *writer) tree(indent int, lead string, n *node) {
 // write makes the new text of the file.
 func (m *merge) write(d *Document) {
 	f := m.front
+	moved := false
 	server := f.root.get("target").get("base_url")
 	if old := m.origin.baseURL; old != "" && m.fresh.url != old && server.is(wire.String) {
 		if server.text == old {
+			moved = true
 			line := int(server.line) - 1
 			m.edits = append(m.edits, edit{line, line + 1, strings.Replace(f.lines[line], old, m.fresh.url, 1)})
 			m.out.Lines = append(m.out.Lines, "changed target.base_url to "+m.fresh.url)
@@ -350,7 +361,24 @@ func (m *merge) write(d *Document) {
 		at = e.to
 	}
 	b.WriteString(strings.Join(f.lines[at:], ""))
-	m.out.Data = []byte(m.documentation(b.String()))
+	text := m.documentation(b.String())
+	if moved {
+		text = sentTo(text, m.origin.baseURL, m.fresh.url)
+	}
+	m.out.Data = []byte(text)
+}
+
+// sentTo returns the text of a file whose examples are sent to another base URL.
+func sentTo(text, old, now string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		method, url, _ := strings.Cut(line, " ")
+		if rest, ok := strings.CutPrefix(url, old); ok && verbs[method] != nil && strings.ContainsAny(rest[:min(len(rest), 1)], "/?\r\n") {
+			line = method + " " + now + rest
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 // documentation replaces the list of what did not fit, if the file still has it.

@@ -329,3 +329,21 @@ func TestHostileDiscriminators(t *testing.T) {
 		})
 	}
 }
+
+// TestFamilyOfAFetchedDocument: for what schemas extend, no further file at a URL is read.
+func TestFamilyOfAFetchedDocument(t *testing.T) {
+	for _, at := range []string{"https://h.example.com/api.yaml", "http://localhost:8080/api.yaml"} {
+		text := documentFor("3.0.3", "https://h.example.com", "{$ref: '#/components/schemas/Pet'}",
+			`Pet: {discriminator: {propertyName: kind}, type: object, properties: {kind: {type: string}}}, Cat: {allOf: [{$ref: 'other.yaml#/Animal'}]}`)
+		d, err := openapi.Read(at, []byte(text), func(path string) ([]byte, error) {
+			t.Errorf("%s: %s is read", at, path)
+			return []byte("Animal: {type: object}"), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Import(openapi.Options{Name: "shop"}); err != nil {
+			t.Error(err)
+		}
+	}
+}

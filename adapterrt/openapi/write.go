@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 // keys returns the members of a definition but its items and properties.
@@ -213,7 +214,7 @@ func (y *writer) operation(op *operation, s *shared) {
 	if op.anonymous {
 		y.line(6, "auth: none")
 	}
-	if len(op.scopes) > 0 && len(op.scopes) <= mostScopes {
+	if len(op.scopes) > 0 && len(op.scopes) <= file.MaxScopes {
 		y.line(6, "scopes: %s", flowList(op.scopes, scalar))
 	}
 	y.line(6, "description: %s", quote(op.description))

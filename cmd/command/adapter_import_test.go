@@ -272,6 +272,23 @@ func TestAdapterDiffAndUpdate(t *testing.T) {
 	}
 }
 
+// TestUpdateAfterTheServerMoved: a document with another server updates the file, and its examples with it.
+func TestUpdateAfterTheServerMoved(t *testing.T) {
+	dir := documentIn(t, "https://pets.example.com/v1")
+	if _, errOut, code := importing(t, dir, "import DIR/api.yaml -o DIR --include tag:pets"); code != 0 {
+		t.Fatal(errOut)
+	}
+	old, _ := os.ReadFile(filepath.Join(dir, "api.yaml"))
+	write(t, filepath.Join(dir, "new.yaml"), strings.ReplaceAll(string(old), "https://pets.example.com/v1", "https://new.example.com"))
+	out, errOut, code := importing(t, dir, "import DIR/new.yaml --update DIR/pet-shop-adapter.md")
+	if out != "changed target.base_url to https://new.example.com\nDIR/pet-shop-adapter.md: updated\n" || errOut != "" || code != 0 {
+		t.Errorf("%d\n%s%s", code, out, errOut)
+	}
+	if out, errOut, code := importing(t, dir, "test DIR/pet-shop-adapter.md"); !strings.Contains(out, "all passed") || code != 0 {
+		t.Error(code, out, errOut)
+	}
+}
+
 // TestAdapterImportedCall imports a document and calls the API that it describes.
 func TestAdapterImportedCall(t *testing.T) {
 	t.Setenv("PET_SHOP_KEY", "k1")
