@@ -116,7 +116,7 @@ func movedTo(ops []*operation, name string, seen map[string]bool, recorded map[s
 // document, those that are deprecated included, and the adapter that they make.
 func (d *Document) again(a *file.Adapter, o origin, insecure []string) (*File, *file.Adapter, error) {
 	opt := o.options
-	opt.Name, opt.InsecureHosts, opt.Deprecated, opt.again = a.Name, insecure, true, true
+	opt.Name, opt.InsecureHosts, opt.Deprecated, opt.again, opt.mine = a.Name, insecure, true, true, a
 	if !o.there {
 		opt.Server, opt.NoOutputSchema = a.Target.BaseURL, true
 	}
