@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Read turns a reply into the data of a success or into a failure. If the answer is JSON, the
+// Read turns a reply into the data of a success or into a failure. If the answer is JSON in UTF-8, the
 // data is an unchanged part of the reply's body.
 func (c *Call) Read(r *Reply, how Reading) ([]byte, *failure.Failure) {
 	data, f := c.interpret(r, how)
@@ -62,6 +62,9 @@ func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 			return c.nothing(r), nil
 		}
 		bad := wire.Check(body, wire.Limits{})
+		if bad != nil {
+			body, bad = recoded(r, body, bad)
+		}
 		if bad != nil && c.isNot(r, body) {
 			return nil, unreadable(r, body, bad, z, secrets)
 		}
@@ -69,16 +72,36 @@ func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 			return c.content(r, r.Body, z, how)
 		}
 	}
-	if bad := wire.Check(body, wire.Limits{}); bad != nil {
-		if other {
-			return nil, c.refusedInText(r, body, z, how)
-		}
+	bad := wire.Check(body, wire.Limits{})
+	if bad != nil {
+		body, bad = recoded(r, body, bad)
+	}
+	switch {
+	case bad != nil && other:
+		return nil, c.refusedInText(r, body, z, how)
+	case bad != nil:
 		return nil, unreadable(r, body, bad, z, secrets)
 	}
 	if good && (op.Errors == nil || c.mapped(r.Status, body) < 0) {
 		return body, nil
 	}
 	return nil, c.refused(r, wire.Trim(body), z, how)
+}
+
+// recoded returns the JSON of a reply in UTF-8, if its Content-Type names another charset in which it is valid. Otherwise it
+// returns body and bad, which is what is wrong with it.
+func recoded(r *Reply, body []byte, bad *wire.Fault) ([]byte, *wire.Fault) {
+	kind, params := mediaType(r.ContentType)
+	d := &answerReader{kind: kind, set: strings.ToLower(params["charset"]), body: r.Body}
+	if !isJSON(kind) || !otherCharset(d.set) {
+		return body, bad
+	}
+	if text, problem := d.text(false); problem == "" {
+		if out := wire.Trim(wire.Bytes(text)); wire.Check(out, wire.Limits{}) == nil {
+			return out, nil
+		}
+	}
+	return body, bad
 }
 
 // nothing returns the data of a success without a body: the Location of a 201, 202 or 303, which

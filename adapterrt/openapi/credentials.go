@@ -184,9 +184,38 @@ func (f *found) isToken() bool {
 	return strings.Contains(n, "token") || strings.HasSuffix(n, "authorization") || n == "jwt" || n == "auth"
 }
 
-// withParameters returns what a file's auth is when the parameters of its operations that are credentials are a part of it.
-func (d *Document) withParameters(name string, ops []*rawOperation, a auth) auth {
+// isKeptBy reports whether a file that is updated has the credential as a parameter of its operations, and not in its auth, which is the
+// person's: left out, nothing would send it any more.
+func (f *found) isKeptBy(mine *file.Adapter) bool {
+	if mine == nil {
+		return false
+	}
+	place, there := map[string]file.Place{"header": file.InHeader, "query": file.InQuery}[f.in]
+	if !there || slices.ContainsFunc(mine.Auth.Schemes(), func(s file.Scheme) bool {
+		return f.in == "header" && strings.EqualFold(s.Header, f.name) || f.in == "query" && s.Query == f.name
+	}) {
+		return false
+	}
+	n := 0
+	for _, op := range mine.Operations {
+		if slices.ContainsFunc(op.Params, func(p *file.Param) bool { return p.Place == place && slotOf(f.in, p.Wire) == slotOf(f.in, f.name) }) {
+			n++
+		}
+	}
+	return 2*n >= f.count
+}
+
+// withParameters returns what a file's auth is when the parameters of its operations that are credentials are a part of it. mine is the
+// file, if it is updated.
+func (d *Document) withParameters(name string, ops []*rawOperation, a auth, mine *file.Adapter) auth {
 	all := d.credentials(ops)
+	all = slices.DeleteFunc(all, func(f *found) bool {
+		kept := f.isKeptBy(mine)
+		if kept {
+			a.note("models are asked for a credential: the "+f.in+" parameter "+short(f.name), "add it to auth of the file, and update it again")
+		}
+		return kept
+	})
 	all = slices.DeleteFunc(all, func(f *found) bool { return slices.Contains(signatureHeaders, strings.ToLower(f.name)) })
 	if len(all) == 0 {
 		return a

@@ -124,7 +124,7 @@ func movedTo(ops []*operation, name string, seen map[string]bool, recorded map[s
 // and that are deprecated now, and the adapter that they make.
 func (d *Document) again(a *file.Adapter, o origin, insecure []string) (*File, *file.Adapter, error) {
 	opt := o.options
-	opt.Name, opt.InsecureHosts, opt.again, opt.has = a.Name, insecure, true, o.known()
+	opt.Name, opt.InsecureHosts, opt.again, opt.has, opt.mine = a.Name, insecure, true, o.known(), a
 	if !o.there {
 		opt.Server, opt.NoOutputSchema, opt.Deprecated = a.Target.BaseURL, true, true
 	}

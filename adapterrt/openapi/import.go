@@ -167,7 +167,7 @@ func (d *Document) Import(o Options) (*Import, error) {
 			return nil, err
 		}
 		if opt.Auth == "" {
-			at.auth = d.withParameters(opt.Name, g.ops, at.auth)
+			at.auth = d.withParameters(opt.Name, g.ops, at.auth, opt.mine)
 		}
 		at.sign()
 		f, dropped, err := d.file(opt, g, &at)

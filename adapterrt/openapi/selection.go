@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 )
 
@@ -42,8 +43,9 @@ type Options struct {
 	Deprecated bool // include what is deprecated
 	Fields     bool // propose default_fields
 
-	again          bool // the options are those of an earlier import, of another version of the document
-	NoOutputSchema bool // do not describe the answers
+	again          bool          // the options are those of an earlier import, of another version of the document
+	mine           *file.Adapter // the file of that import
+	NoOutputSchema bool          // do not describe the answers
 
 	Omit  []string          // parameters that are left out: NAME, or OPERATION.NAME
 	Set   map[string]string // parameters that are hidden, and sent with this value

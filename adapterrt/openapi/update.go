@@ -51,9 +51,14 @@ func Update(data []byte, a *file.Adapter, d, base *Document, insecure []string) 
 	if base != nil && base.Digest != o.digest {
 		return nil, fmt.Errorf("--base is not the document of which the file was made: its SHA-256 is %.12s…, the file has %.12s…", base.Digest, o.digest)
 	}
-	fresh, _, err := d.again(a, o, insecure)
+	fresh, now, err := d.again(a, o, insecure)
 	if err != nil {
 		return nil, err
+	}
+	without := ""
+	if a.Auth.Kind == file.AuthNone && a.Auth.Mutual == nil && now.Auth.Kind != file.AuthNone {
+		without = "the file has no auth, and the document has: " + fresh.auth()
+		fresh.Findings = append(fresh.Findings, Finding{Place: d.place(d.root), Class: Guessed, What: without, Do: "add it to the file, if the API needs it"})
 	}
 	m := &merge{front: f, origin: o, fresh: fresh, out: &Updated{}, added: map[string][]string{}, places: placesIn(spots(fresh.ops), o.spots())}
 	if m.theirs, err = m.nodes(fresh); err != nil {
@@ -73,7 +78,21 @@ func Update(data []byte, a *file.Adapter, d, base *Document, insecure []string) 
 		return m.out, nil
 	}
 	m.write(d)
+	if without != "" && len(m.out.Lines) > 0 {
+		m.out.Lines = append(m.out.Lines, "note: "+without)
+	}
 	return m.out, nil
+}
+
+// auth returns the block auth of a file in one line.
+func (f *File) auth() string {
+	_, block, _ := strings.Cut(f.front, "\nauth:\n")
+	block, _, _ = strings.Cut(block, "\n\n")
+	lines := strings.Split(block, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.ReplaceAll(strings.Join(lines, ", "), "also:, ", "also: ")
 }
 
 // merge is a merge of one file.
