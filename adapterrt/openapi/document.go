@@ -27,7 +27,7 @@ type Document struct {
 	kin      *family
 	mappings map[*node]map[*node][]string // of discriminators
 	said     map[saying]bool
-	page     writer   // of the file that is written; the next one is written there again
+	page     []byte   // of the file that was written last; the next one is written there
 	notes    []string // what is odd in the document as a whole
 	left     map[string]int
 	lost     []Finding // paths that cannot be read

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -381,8 +382,7 @@ func (f *File) operationAt(path string) *operation {
 // write writes the front matter.
 func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *File {
 	f := &File{Name: g.name, Operations: len(ops), ops: ops, url: t.url, split: opt.Split}
-	y := &d.page
-	y.Reset()
+	y := &writer{*bytes.NewBuffer(d.page[:0])}
 	y.line(0, "---")
 	y.line(0, "name: %s", g.name)
 	y.line(0, "type: adapter")
@@ -430,7 +430,7 @@ func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *F
 		}
 	}
 	y.WriteString("---\n")
-	f.front = y.String()
+	f.front, d.page = y.String(), y.Bytes()
 	f.intro = "# " + cmp.Or(d.Title, g.name)
 	if g.tag != "" {
 		f.intro += ": " + cell(short(g.tag))
