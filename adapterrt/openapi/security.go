@@ -8,20 +8,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// anonymous reports whether the document says that an operation needs no credential: security is an empty list, or one that has
-// only the empty alternative. An operation of which nothing is said is not anonymous, because many documents forget to say it.
-func (op *rawOperation) anonymous() bool {
-	if !op.security.is(wire.Array) {
-		return false
-	}
-	for _, a := range op.security.kids {
-		if !a.is(wire.Object) || len(a.keys) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // awsRegion finds a region in a host.
 var awsRegion = pattern.Later(`[./]((?:[a-z]+-){2,3}[0-9])\.(?:[a-z0-9-]+\.)?(?:amazonaws|api\.aws)`)
 

@@ -225,6 +225,20 @@ func scopesOf(op *rawOperation, alternative *node, scheme string, all []string) 
 	return least
 }
 
+// anonymous reports whether the document says that an operation needs no credential: security is an empty list, or one that has
+// only the empty alternative. An operation of which nothing is said is not anonymous, because many documents forget to say it.
+func (op *rawOperation) anonymous() bool {
+	if !op.security.is(wire.Array) {
+		return false
+	}
+	for _, a := range op.security.kids {
+		if !a.is(wire.Object) || len(a.keys) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 func isOAuth(a auth) int {
 	if a.kind == "oauth" {
 		return 1
