@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
@@ -78,11 +77,4 @@ func (n *node) truth() (value, ok bool) {
 		}
 	}
 	return false, false
-}
-
-// disables reports whether the document has an operation at a place, and x-mcp leaves it out.
-func (d *Document) disables(at spot) bool {
-	return slices.ContainsFunc(d.ops, func(op *rawOperation) bool {
-		return op.advice.disabled && spotOf(op.method+" "+op.path, "", nil, nil).near == at.near
-	})
 }

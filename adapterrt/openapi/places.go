@@ -162,3 +162,10 @@ func (o *origin) spots() (out []spot) {
 	}
 	return out
 }
+
+// disables reports whether the document has an operation at a place, and x-mcp leaves it out.
+func (d *Document) disables(at spot) bool {
+	return slices.ContainsFunc(d.ops, func(op *rawOperation) bool {
+		return op.advice.disabled && spotOf(op.method+" "+op.path, "", nil, nil).near == at.near
+	})
+}
