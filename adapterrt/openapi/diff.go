@@ -71,6 +71,8 @@ func Diff(data []byte, a *file.Adapter, d *Document, insecure []string) ([]Chang
 				c.add("moved", true, "is now %s", whereNow(moved, was))
 				c.compare(was, now.Index[moved.name])
 			case o.there && !known: // a person has added it
+			case d.disables(spotIn(was)):
+				c.add("gone", true, "x-mcp in the document leaves it out")
 			default:
 				c.add("gone", true, "the document does not have it")
 			}

@@ -88,26 +88,41 @@ func withoutType(headers []string) []string {
 	return slices.DeleteFunc(headers, func(h string) bool { return strings.HasPrefix(strings.ToLower(h), "content-type:") })
 }
 
-// places are the keys by which operations of a file and of documents are compared: near, but full where several have the same near.
-type places struct{ crowded map[string]bool }
+// places are the keys by which operations of a file and of documents are compared: near, but plain where several have the same near, and
+// full where they have the same plain, too.
+type places struct{ crowded map[string]crowd }
+
+// crowd says what operations have in common.
+type crowd uint8
+
+const (
+	sameNear crowd = iota + 1
+	samePlain
+)
 
 // placesIn returns the places for files and documents that have these operations.
 func placesIn(sets ...[]spot) places {
-	p := places{map[string]bool{}}
+	p := places{map[string]crowd{}}
 	for _, set := range sets {
-		first := map[string]string{}
+		near, plain := map[string]string{}, map[string]string{}
 		for _, s := range set {
-			if full, there := first[s.near]; there && full != s.full {
-				p.crowded[s.near] = true
+			if full, there := near[s.near]; there && full != s.full {
+				p.crowded[s.near] = max(p.crowded[s.near], sameNear)
 			}
-			first[s.near] = s.full
+			if full, there := plain[s.plain]; there && full != s.full {
+				p.crowded[s.near] = samePlain
+			}
+			near[s.near], plain[s.plain] = s.full, s.full
 		}
 	}
 	return p
 }
 
 func (p places) of(s spot) string {
-	if p.crowded[s.near] {
+	switch p.crowded[s.near] {
+	case sameNear:
+		return s.plain
+	case samePlain:
 		return s.full
 	}
 	return s.near
@@ -116,7 +131,7 @@ func (p places) of(s spot) string {
 // key returns what x-source has for an operation.
 func (p places) key(op *operation) string {
 	s := op.spot()
-	if p.crowded[s.near] {
+	if p.crowded[s.near] == samePlain {
 		return s.full
 	}
 	return s.plain
@@ -166,4 +181,11 @@ func (o *origin) known() func(*rawOperation) bool {
 		path, _, _ = strings.Cut(path, "?")
 		return known[op.named()] || known[spotOf(op.method+" "+path, "", nil, nil).near]
 	}
+}
+
+// disables reports whether the document has an operation at a place, and x-mcp leaves it out.
+func (d *Document) disables(at spot) bool {
+	return slices.ContainsFunc(d.ops, func(op *rawOperation) bool {
+		return op.advice.disabled && spotOf(op.method+" "+op.path, "", nil, nil).near == at.near
+	})
 }

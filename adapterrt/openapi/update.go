@@ -60,7 +60,7 @@ func Update(data []byte, a *file.Adapter, d, base *Document, insecure []string) 
 		without = "the file has no auth, and the document has: " + fresh.auth()
 		fresh.Findings = append(fresh.Findings, Finding{Place: d.place(d.root), Class: Guessed, What: without, Do: "add it to the file, if the API needs it"})
 	}
-	m := &merge{front: f, origin: o, fresh: fresh, out: &Updated{}, added: map[string][]string{}, places: placesIn(spots(fresh.ops), o.spots())}
+	m := &merge{document: d, front: f, origin: o, fresh: fresh, out: &Updated{}, added: map[string][]string{}, places: placesIn(spots(fresh.ops), o.spots())}
 	if m.theirs, err = m.nodes(fresh); err != nil {
 		return nil, err
 	}
@@ -97,15 +97,16 @@ func (f *File) auth() string {
 
 // merge is a merge of one file.
 type merge struct {
-	front  *front
-	origin origin
-	fresh  *File
-	theirs map[string]*entry // operations of the document now, by place
-	base   map[string]*entry // operations of the document at the import; nil if it is not known
-	out    *Updated
-	edits  []edit
-	added  map[string][]string // texts of new operations, by category
-	kept   []*operation        // what x-source lists
+	document *Document
+	front    *front
+	origin   origin
+	fresh    *File
+	theirs   map[string]*entry // operations of the document now, by place
+	base     map[string]*entry // operations of the document at the import; nil if it is not known
+	out      *Updated
+	edits    []edit
+	added    map[string][]string // texts of new operations, by category
+	kept     []*operation        // what x-source lists
 
 	places  places
 	byPlace map[string]*operation // of fresh
@@ -218,7 +219,11 @@ func (m *merge) remove(e *entry) {
 	}
 	m.edits = append(m.edits, edit{e.from, to, ""})
 	m.out.Removed = append(m.out.Removed, e.name)
-	m.out.Lines = append(m.out.Lines, "removed "+e.name+" ("+e.mapsTo+"), which the document does not have any more")
+	why := "the document does not have any more"
+	if m.document.disables(e.spot()) {
+		why = "x-mcp in the document leaves out"
+	}
+	m.out.Lines = append(m.out.Lines, "removed "+e.name+" ("+e.mapsTo+"), which "+why)
 }
 
 func (m *merge) draft(op *operation, name string) {
