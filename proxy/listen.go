@@ -59,7 +59,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 	if setup.IsLoopback(at) {
 		cfg.Routes = srv.routes()
 	}
-	return downstream.NewHTTP(srv.handler, cfg)
+	return downstream.NewHTTP(srv.Handler(), cfg)
 }
 
 func (srv *Server) logHTTP(what string, err error) {
