@@ -50,7 +50,7 @@ func (c *checker) scopes(n *node, path string) []string {
 	}
 	for i, s := range list {
 		if !IsScope(s) {
-			c.wrong(SchemaInvalidValue, index(path+".scopes", i), "scope is not valid", "printable ASCII without blanks, quotes and backslashes, at most 200 bytes", n.get("scopes").list[i], 0)
+			c.wrong(SchemaInvalidValue, index(path+".scopes", i), "scope is not valid", "printable ASCII without blanks, quotes and backslashes, up to 200 bytes", n.get("scopes").list[i], 0)
 		}
 	}
 	return list
