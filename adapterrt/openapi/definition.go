@@ -68,6 +68,9 @@ func (m *mapper) definition(s *shape, depth, lists int) *definition {
 	if s.joined || len(types) > 1 && s.types != nil {
 		m.weak("values that fit no single variant are accepted")
 	}
+	if s.nothing { // adapter files have no such type
+		m.weak("values that can only be null may be any")
+	}
 	for _, key := range s.unchecked {
 		m.weak(key + " is not checked")
 	}

@@ -1,12 +1,14 @@
 package openapi_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/openapi"
 )
 
 // TestNullInUpdates: an update takes null where its document allows it, at any depth, and nowhere else. Elsewhere null means the same as
@@ -53,5 +55,32 @@ func TestNullInUpdates(t *testing.T) {
 	front := string(importOf(t, swagger).Files[0].Front())
 	if !strings.Contains(front, "a: {type: string}") || !strings.Contains(front, `b: {type: string, types: ["null"]}`) {
 		t.Error(front)
+	}
+}
+
+// TestOnlyNull: adapter files cannot say that a value is null and nothing else, which is told. What may be null beside other values is none.
+func TestOnlyNull(t *testing.T) {
+	for schema, want := range map[string]bool{
+		"{type: 'null'}":   true,
+		"{type: ['null']}": true,
+		"{enum: [null]}":   true,
+		"{const: null}":    true,
+		"{oneOf: [{type: 'null'}, {enum: [null]}]}":   true,
+		"{allOf: [{type: 'null'}, {description: x}]}": true,
+		"{type: array, items: {type: 'null'}}":        true,
+		"{$ref: '#/components/schemas/N'}":            true,
+		"{}":                                          false,
+		"{nullable: true}":                            false,
+		"{type: [string, 'null']}":                    false,
+		"{enum: [x, null]}":                           false,
+		"{anyOf: [{type: 'null'}, {type: string}]}":   false,
+		"{oneOf: [{type: 'null'}, {}]}":               false,
+		"{allOf: [{type: 'null'}, {type: string}]}":   false,
+	} {
+		text := strings.Replace(document(post("{type: object, properties: {a: "+schema+"}}"), "N: {type: 'null'}"), "3.0.0", "3.1.0", 1)
+		in := importOf(t, text)
+		if got := slices.ContainsFunc(in.Findings, func(f openapi.Finding) bool { return f.What == "values that can only be null may be any" }); got != want {
+			t.Errorf("%s: told %v, want %v: %v", schema, got, want, in.Findings)
+		}
 	}
 }

@@ -14,6 +14,7 @@ type shape struct {
 	types       []string // without null; nil for any
 	implied     bool     // by keywords that only values of these types have; other values are valid, too
 	null        bool
+	nothing     bool // there is no value but null
 	description string
 	format      string
 	pattern     string
@@ -104,6 +105,7 @@ func (m *mapper) keywords(n *node) *shape {
 			s.enum = append(s.enum, v)
 		}
 	}
+	s.nothing = s.types == nil && s.enum == nil && (slices.Contains(types, "null") || len(values) > 0)
 	if items := n.get("items"); items.is(wire.Object) {
 		s.items = items
 	} else if list := n.list("prefixItems"); list != nil {
@@ -187,6 +189,7 @@ func both(a, b *shape) *shape {
 	s := *a
 	s.contrary, s.disjoint = false, false
 	s.null = (a.null || a.untyped()) && (b.null || b.untyped()) && (a.null || b.null)
+	s.nothing = a.nothing && b.untyped() || b.nothing && a.untyped()
 	switch {
 	case a.types == nil:
 		s.types, s.implied = b.types, b.implied
@@ -276,6 +279,7 @@ func either(branches []*shape) *shape {
 	}
 	if len(full) == 0 {
 		s.more = true
+		s.nothing = !slices.ContainsFunc(branches, func(b *shape) bool { return !b.nothing })
 		return s
 	}
 	if len(full) == 1 {
