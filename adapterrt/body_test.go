@@ -304,7 +304,7 @@ var requestMistakes = []struct{ op, path, code, says string }{
 	{`params: {b: {type: object, properties: {a: 5}}}`, "params.b.properties.a", file.SchemaInvalidType, ""},
 	{`params: {b: {type: object, properties: {a: {type: text}}}}`, "params.b.properties.a.type", file.SchemaInvalidValue, ""},
 	{`params: {b: {type: object, properties: {a: {type: object, proprties: {}}}}}`, "params.b.properties.a.proprties", file.SchemaUnknownField, "did you mean properties?"},
-	{`params: {b: {type: object, properties: {a: {type: object, properties: {a: {type: object, properties: {a: {type: object, properties: {a: {type: object, properties: {a: {type: string}}}}}}}}}}}}`, "params.b.properties.a.properties.a.properties.a.properties.a.properties", file.SchemaInvalidValue, "too deep"},
+	{`params: {b: {type: object, properties: {a: {type: object, properties: {a: {type: object, properties: {a: {type: object, properties: {a: {type: object, properties: {a: {type: object, properties: {a: {type: object, properties: {a: {type: string}}}}}}}}}}}}}}}}`, "params.b.properties.a.properties.a.properties.a.properties.a.properties.a.properties.a.properties", file.SchemaInvalidValue, "too deep"},
 	{`params: {b: {type: string, file: {text: true}}}`, "params.b.file", file.SchemaInvalidValue, "multipart"},
 	{`request: {as: multipart}, params: {b: {type: object, file: {text: true}}}`, "params.b.file", file.SchemaInvalidValue, "comes from a string"},
 	{`request: {as: multipart}, params: {b: {type: string, file: {nam: x}}}`, "params.b.file.nam", file.SchemaUnknownField, "did you mean name?"},

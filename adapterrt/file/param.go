@@ -102,7 +102,7 @@ var valueBlock = block{"operations.CATEGORY[].params.NAME", "", []key{
 	{"maxItems", "integer 1–1000000", "", "The greatest number of elements of an array."},
 	{"uniqueItems", "boolean", "false", "No two elements of an array are equal. dragoman checks scalars, the API all elements."},
 	{"items", "map", "", "The elements of an array."},
-	{"properties", "map", "", "The members of an object by name, up to four levels deep. Members that are not described are sent unchanged."},
+	{"properties", "map", "", "The members of an object by name, up to six levels deep. Members that are not described are sent unchanged."},
 	{"additionalProperties", "map", "", "The members of an object that `properties` does not describe: the keys of a value."},
 	{"sensitive", "boolean", "false", "The value is a secret: no error, preview or question shows it."},
 	{"one_of", "list of maps", "", "The forms that an object may have, up to 200. Each has the members that not all forms have: true if an object of that form must have it, false if it may, or the text that it has then: `[{kind: cat, claws: true}, {kind: dog, pack: false}]`. The model reads it; it is not checked."},
@@ -126,7 +126,7 @@ const (
 	maxParams     = 200  // of an operation, and properties of an object
 	maxEnum       = 1000 // elements
 	maxPattern    = 1000 // bytes
-	maxProperties = 4    // levels of nested properties
+	maxProperties = 6    // levels of nested properties
 	maxWirePath   = 8    // names
 )
 

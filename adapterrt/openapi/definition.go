@@ -13,9 +13,12 @@ import (
 )
 
 // The limits of definitions: those of adapter files, and maxMembers, above which the members
-// of an operation's objects are described to a smaller depth.
+// of an operation's objects are described to a smaller depth. What an object must have is described
+// up to maxNeeded objects deep, whatever the depth of other members, until there are maxDeep of these.
 const (
 	maxLevels  = 4
+	maxNeeded  = 6
+	maxDeep    = 100
 	maxItems   = 4 // lists in lists
 	maxEnum    = 1000
 	maxProps   = 200
@@ -44,7 +47,7 @@ func (m *mapper) defined(n *node, depth, lists int) (*definition, *shape) {
 }
 
 func (m *mapper) definition(s *shape, depth, lists int) *definition {
-	m.members++
+	*m.counter(depth)++
 	d := &definition{minLen: -1, maxLen: -1, examples: s.examples}
 	if s.fallback != nil && s.fallback.kind != wire.Null {
 		d.examples = append(slices.Clone(s.examples), s.fallback)
@@ -93,6 +96,14 @@ func (m *mapper) definition(s *shape, depth, lists int) *definition {
 		m.objectMembers(d, s, depth)
 	}
 	return d
+}
+
+// counter returns what counts the definitions at a depth.
+func (m *mapper) counter(depth int) *int {
+	if depth > maxLevels || m.beyond > 0 {
+		return &m.deep
+	}
+	return &m.members
 }
 
 func (m *mapper) textLimits(d *definition, s *shape) {
@@ -201,7 +212,7 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 		if m.levels == maxLevels {
 			m.weak("members of objects are described to four levels only")
 		}
-		if depth >= maxLevels || len(s.required) == 0 {
+		if depth >= maxNeeded || len(s.required) == 0 || m.deep > maxDeep {
 			return
 		}
 		// Without these the API refuses the object.
@@ -212,7 +223,7 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 		if m.members > maxMembers+surplus && m.levels > 1 { // it will be described less deep: what is done now is in vain
 			return
 		}
-		if len(d.props) == maxProps || m.members > 20*maxMembers {
+		if len(d.props) == maxProps || m.members+m.deep > 20*maxMembers {
 			left++
 			continue
 		}
@@ -222,7 +233,7 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 		}
 		e := m.define(p.schema, depth+1, 0)
 		if m.isReadOnly(p.schema) {
-			m.members--
+			*m.counter(depth + 1)--
 			continue
 		}
 		if !required[p.name] && !m.clears() {
@@ -349,11 +360,16 @@ func (m *mapper) furtherMembers(d *definition, s *shape, depth int) {
 	if e := m.shape(s.extra); e.untyped() && len(e.props) == 0 {
 		return
 	}
-	if depth >= m.levels || m.members > maxMembers+surplus && m.levels > 1 {
-		if m.levels == maxLevels {
-			m.weak("members of objects are described to four levels only")
-		}
+	if m.members > maxMembers+surplus && m.levels > 1 {
 		return
+	}
+	if depth >= m.levels { // the API refuses members of another type, and the object with them
+		if m.deep > maxDeep || depth >= maxNeeded {
+			m.weak("members of objects are described to four levels only")
+			return
+		}
+		m.beyond++
+		defer func() { m.beyond-- }()
 	}
 	d.values = m.define(s.extra, depth+1, 0)
 	d.values.also = withoutNull(d.values.also) // null passes for a member that is not described

@@ -236,17 +236,17 @@ func (m *mapper) chosen(n *node, s *shape, branches []branch, via *trail, depth 
 	m.tell(n, s, tag, list, false, via, depth)
 }
 
-// apart keeps which members the branches of a oneOf have that nothing but their members tells apart.
+// apart keeps which members the branches of a oneOf have, or require of the object around them, that nothing but these tells apart.
 func (m *mapper) apart(n *node, s *shape, branches []branch) {
 	if n.list("oneOf") == nil || n.list("anyOf") != nil || len(branches) > maxForms || s.variants != nil {
 		return
 	}
 	var list []variant
 	for _, b := range branches {
-		if b.plainType() != "object" || len(b.props) == 0 {
+		if b.plainType() != "object" || len(b.props)+len(b.required) == 0 {
 			return
 		}
-		list = append(list, variant{members: names(b.props), required: b.required})
+		list = append(list, variant{members: union(names(b.props), b.required), required: b.required})
 	}
 	m.note(s, list)
 }

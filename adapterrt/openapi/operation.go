@@ -74,6 +74,8 @@ type mapper struct {
 	steps      int
 	limit      int // of steps
 	members    int // definitions
+	deep       int // definitions that are not among members: they are deeper than others, but needed
+	beyond     int // how many maps that are deeper than others the value at hand is in
 	levels     int // depth to which members of objects are described
 	describing int // characters of a description
 	stack      []*node

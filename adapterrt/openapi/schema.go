@@ -317,7 +317,7 @@ func either(branches []*shape) *shape {
 				}
 			}
 		}
-		if s.description == "" && i == 0 {
+		if i == 0 && (len(b.props) > 0 || !b.implied || len(b.required) == 0) { // otherwise it is about what this branch requires
 			s.description = b.description
 		}
 		if b.format != same.format {

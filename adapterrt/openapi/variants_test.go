@@ -233,6 +233,25 @@ func TestFormsInSchemas(t *testing.T) {
 	}
 }
 
+// TestFormsByWhatTheyRequire: branches of a oneOf that only require members of the object around them are forms of it, and the title
+// of one of them does not describe the object.
+func TestFormsByWhatTheyRequire(t *testing.T) {
+	const all = "type: object, properties: {title: {type: string}, id: {type: string}, slug: {type: string}}"
+	const shown = `{"anyOf":[{"properties":{"id":{"type":"string"}},"required":["id"]},{"properties":{"slug":{"type":"string"}},"required":["slug"]}],` +
+		`"description":"The whole body","properties":{"title":{"type":"string"}},"required":["title"],"type":"object"}`
+	schema, call, sent := zoo(t, func(server string) string {
+		return documentFor("3.0.3", server, "{"+all+", oneOf: [{title: 'By its id', required: [title, id]}, {title: 'By its slug', required: [title, slug]}]}", "")
+	})
+	if got, _ := json.Marshal(at(schema, "properties", "body")); string(got) != shown {
+		t.Errorf("got  %s\nwant %s", got, shown)
+	}
+	for _, args := range []string{`{"title":"a","slug":"b"}`, `{"title":"a","id":"c"}`} {
+		if got := call(`{"body":` + args + `}`); !strings.Contains(got, `"success":true`) || !sameJSON(*sent, args) {
+			t.Errorf("sent %s: %s", *sent, got)
+		}
+	}
+}
+
 // TestMembersBesideTheBody: a model that writes the members of the body beside each other is understood.
 func TestMembersBesideTheBody(t *testing.T) {
 	c := polymorphic[0]
