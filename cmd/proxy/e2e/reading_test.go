@@ -174,48 +174,79 @@ func followNotices(t *testing.T, r *mcp.CallToolResult, encoding *tokens.Encodin
 }
 
 var (
-	gapLines = regexp.MustCompile(`^…(?:\d+–)?(\d+)$`)
+	gapLines = regexp.MustCompile(`^…(\d*)$`) // with the number of the first line that is left out, or without one
 	gapChars = regexp.MustCompile(` … (\d+) characters …(?: |$)`)
 )
 
-// putTogether puts each part that was read at the position that its answer names, without using the original text.
+// putTogether makes the text of what was read, without using the original. The first answer has parts of it, between gaps that name
+// the line at which they begin. Those that follow fill the gaps; where they have one themselves, at the line that it names, the next
+// part of the first answer stands.
 func putTogether(t *testing.T, answers []readAnswer) string {
 	t.Helper()
 	lines := map[int][]rune{}
-	for _, a := range answers {
-		line, from := 0, 0
-		if a.arguments != nil {
-			line = int(a.arguments["from"].(float64))
-			path, _ := a.arguments["path"].(string)
-			if n, err := strconv.Atoi(path[strings.LastIndexByte(path, '.')+1:]); err == nil { // the pieces of that line
-				line, from = n, len(lines[n])
-				if hole := slices.Index(lines[n], 0); hole >= 0 { // the end of the line was shown before
-					from = hole
-				}
+	put := func(line, from int, part string) {
+		for part != "" {
+			gap := gapChars.FindStringSubmatchIndex(part)
+			if gap == nil {
+				gap = []int{len(part), len(part), 0, 0}
+			}
+			text := []rune(part[:gap[0]])
+			if missing := from + len(text) - len(lines[line]); missing > 0 {
+				lines[line] = append(lines[line], make([]rune, missing)...)
+			}
+			copy(lines[line][from:], text)
+			n, _ := strconv.Atoi(part[gap[2]:gap[3]])
+			from += len(text) + n
+			part = part[gap[1]:]
+		}
+	}
+	parts := [][]string{nil} // of the first answer
+	for line := range strings.SplitSeq(strings.Join(answers[0].texts, "\n"), "\n") {
+		if gapLines.MatchString(line) {
+			parts = append(parts, nil)
+			continue
+		}
+		parts[len(parts)-1] = append(parts[len(parts)-1], line)
+	}
+	place := func(line int) int { // the next of them, and returns the line after it
+		if len(parts) == 0 {
+			t.Fatalf("the first answer has nothing for line %d", line)
+		}
+		for _, part := range parts[0] {
+			put(line, 0, part)
+			line++
+		}
+		parts = parts[1:]
+		return line
+	}
+	line := place(0)
+	for _, a := range answers[1:] {
+		from := 0
+		line = int(a.arguments["from"].(float64))
+		path, _ := a.arguments["path"].(string)
+		if n, err := strconv.Atoi(path[strings.LastIndexByte(path, '.')+1:]); err == nil { // the pieces of that line
+			line, from = n, len(lines[n])
+			if hole := slices.Index(lines[n], 0); hole >= 0 { // the end of the line was shown before
+				from = hole
 			}
 		}
 		for part := range strings.SplitSeq(strings.Join(a.texts, "\n"), "\n") {
 			if gap := gapLines.FindStringSubmatch(part); gap != nil {
-				last, _ := strconv.Atoi(gap[1])
-				line = last + 1
+				if n, err := strconv.Atoi(gap[1]); err == nil && n != line {
+					t.Errorf("a gap says that it begins at line %d, and begins at line %d", n, line)
+				}
+				line = place(line)
 				continue
 			}
-			for part != "" {
-				gap := gapChars.FindStringSubmatchIndex(part)
-				if gap == nil {
-					gap = []int{len(part), len(part), 0, 0}
-				}
-				text := []rune(part[:gap[0]])
-				if missing := from + len(text) - len(lines[line]); missing > 0 {
-					lines[line] = append(lines[line], make([]rune, missing)...)
-				}
-				copy(lines[line][from:], text)
-				n, _ := strconv.Atoi(part[gap[2]:gap[3]])
-				from += len(text) + n
-				part = part[gap[1]:]
+			if begin := gapChars.FindStringIndex(part); begin != nil && begin[0] == 0 && lines[line] == nil {
+				place(line) // the line's beginning was shown before
 			}
+			put(line, from, part)
 			line, from = line+1, 0
 		}
+	}
+	for len(parts) > 0 {
+		line = place(line)
 	}
 	var b strings.Builder
 	for i := range slices.Max(slices.Collect(maps.Keys(lines))) + 1 {
