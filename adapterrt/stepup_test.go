@@ -248,7 +248,7 @@ func TestALoginElsewhereIsFound(t *testing.T) {
 	login()
 	s.seen()
 	r := rt.Dispatch(t.Context(), Endpoint{}, &Request{Body: []byte(`{"operation":"write"}`), Send: func(context.Context, string, string) (bool, error) {
-		return false, errors.New("nobody is asked")
+		return false, errors.New("no person is asked")
 	}})
 	if got := string(r.JSON()); got != fine || s.seen() != "/w 200" {
 		t.Error(got)

@@ -25,7 +25,7 @@ func plain(t testing.TB, api string) (c corpus) {
 }
 
 // TestPlainQuestions counts how many questions in plain words find their answer first, and among the
-// first five. testdata/plain/README.md says who wrote them, and when. half says which of them the
+// first five. testdata/plain/README.md says how they were written, and when. half says which of them the
 // ranking was tuned with.
 func TestPlainQuestions(t *testing.T) {
 	type count struct{ of, first, five int }

@@ -314,7 +314,7 @@ func TestDiffOfFixedParameters(t *testing.T) {
 			}
 		})
 	}
-	// A recorded value that the document does not allow any more cannot be imported: the person who chose it must say what is sent.
+	// A recorded value that the document does not allow any more cannot be imported: a person must choose again what is sent.
 	a, _ := adapterrt.Parse("shop-adapter.md", byFlag, &adapterrt.Options{})
 	next := parse(t, "shop.yaml", []byte(strings.Replace(pets, "maximum: 100", "maximum: 40", 1)), "")
 	const want = "set_params in x-source: limit=50: limit of list_pets: must be <= 40"

@@ -101,7 +101,7 @@ func authOf(front string) string {
 	return strings.Join(parts, ", ") + further
 }
 
-// TestOnlySomeNeedTheKey: where fewer than half of the operations have the key, and no scheme says who needs it, the others are sent without.
+// TestOnlySomeNeedTheKey: where fewer than half of the operations have the key, and no scheme names those that need it, the others are sent without.
 func TestOnlySomeNeedTheKey(t *testing.T) {
 	in := importOf(t, document(`/a: {get: {parameters: [{name: X-API-Key, in: header, required: true, schema: {type: string}}]}}, /b: {get: {}}, /c: {get: {}}`, ""))
 	want := []string{"GET https://h.example.com/a", "GET https://h.example.com/b without credentials", "GET https://h.example.com/c without credentials"}

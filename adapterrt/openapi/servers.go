@@ -104,7 +104,7 @@ func baseURL(s string) (string, error) {
 	return s, nil
 }
 
-// onHost returns a URL with the path of a relative server, for a person who knows the host.
+// onHost returns a URL with the path of a relative server, to which a person adds the host.
 func onHost(server *url.URL) string {
 	if first, _, _ := strings.Cut(server.Path, "/"); strings.Contains(strings.Trim(first, "."), ".") {
 		return "https://" + server.Path // a host without a scheme
