@@ -10,7 +10,8 @@
 //
 //   - node.go is the tree: what the children of a node are, and the order of the units;
 //   - rank.go is the table of what ranks before what, line.go finds the lines that stand out: by their words
-//     (word.go), in stack traces (trace.go) and in tables (column.go); markup.go finds what a browser does not show;
+//     (word.go), in stack traces (trace.go) and in tables (column.go), state.go the items that say that something went wrong;
+//     markup.go finds what a browser does not show;
 //   - terminal.go makes of what was written to a terminal what is left on it;
 //   - fit.go searches how many units fit, write.go writes what is kept,
 //     table.go writes lists as columns and rows where the options ask for that;
