@@ -236,9 +236,10 @@ func TestNumbersInGapsAreValuesOfFrom(t *testing.T) {
 }
 
 // checkBareGaps reads the lines of gaps without a number: they are among the 17 lines from the last number on.
+// A gap is a line of its own: a mark at the end of a line says that the line itself is cut.
 func checkBareGaps(t *testing.T, e *Engine, cursor, path, text string) {
 	t.Helper()
-	shown := regexp.MustCompile(`the line with the number (\d+)|…(\d*)`).FindAllStringSubmatch(text, -1)
+	shown := regexp.MustCompile(`the line with the number (\d+)|\\n…(\d*)`).FindAllStringSubmatch(text, -1)
 	bare, number := 0, ""
 	for i, m := range shown {
 		switch {
