@@ -1,4 +1,4 @@
-package tests
+package sources
 
 import (
 	"go/ast"
@@ -13,7 +13,7 @@ import (
 // TestArchitectureNamesFunctionsThatExist: each `folder.(*Type).Method` and `folder.function` in
 // docs/architecture.md exists in that folder.
 func TestArchitectureNamesFunctionsThatExist(t *testing.T) {
-	page, err := os.ReadFile("../../docs/architecture.md")
+	page, err := os.ReadFile("../../../docs/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestArchitectureNamesFunctionsThatExist(t *testing.T) {
 
 // functionsOf returns the functions of a package, as "Type.method" or ".function".
 func functionsOf(t *testing.T, folder string) map[string]bool {
-	files, err := filepath.Glob(filepath.Join("../..", folder, "*.go"))
+	files, err := filepath.Glob(filepath.Join("../../..", folder, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

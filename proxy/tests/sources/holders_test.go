@@ -1,4 +1,4 @@
-package tests
+package sources
 
 import (
 	"go/ast"
@@ -38,7 +38,7 @@ func TestEveryHolderIsBounded(t *testing.T) {
 		said[name] = how
 	}
 	found := map[string]bool{}
-	for _, root := range []string{"..", "../../adapterrt", "../../transform"} {
+	for _, root := range []string{"../..", "../../../adapterrt", "../../../transform"} {
 		for _, name := range holdersIn(t, root) {
 			found[name] = true
 			switch how := said[name]; {

@@ -1,4 +1,4 @@
-package tests
+package sources
 
 import (
 	"go/ast"
@@ -28,7 +28,7 @@ func TestDocCommentsBeginWithTheirName(t *testing.T) {
 			t.Errorf("%s: the comment of %s begins with %q", fset.Position(doc.Pos()), names[0].Name, words[0])
 		}
 	}
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err

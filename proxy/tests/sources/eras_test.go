@@ -1,4 +1,4 @@
-package tests
+package sources
 
 import (
 	"go/types"

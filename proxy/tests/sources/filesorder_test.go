@@ -1,4 +1,4 @@
-package tests
+package sources
 
 import (
 	"encoding/json"
@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -59,16 +60,25 @@ type use struct {
 	name string
 }
 
-// checkedFolders type-checks the packages of the product. What they import comes from the build cache.
+// checkedFolders type-checks the packages of the product.
 func checkedFolders(t *testing.T) []*folder {
 	t.Helper()
+	folders, err := checked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folders
+}
+
+// checked is done once for all tests. What the packages import comes from the build cache.
+var checked = sync.OnceValues(func() ([]*folder, error) {
 	const module = "github.com/dragoman-proxy/dragoman/"
 	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,GoFiles,Export", "./adapterrt/...", "./cmd/command",
 		"./cmd/dragoman", "./cmd/proxy", "./deploy", "./proxy/...", "./transform/...", "./translate/...")
-	list.Dir, list.Stderr = "../..", os.Stderr
+	list.Dir, list.Stderr = "../../..", os.Stderr
 	out, err := list.Output()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
+		return nil, fmt.Errorf("go list: %w", err)
 	}
 	type pkg struct {
 		ImportPath, Dir, Export string
@@ -81,7 +91,7 @@ func checkedFolders(t *testing.T) []*folder {
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		exports[p.ImportPath] = p.Export
 		if strings.HasPrefix(p.ImportPath, module) {
@@ -96,14 +106,14 @@ func checkedFolders(t *testing.T) []*folder {
 		for _, name := range p.GoFiles {
 			file, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
 			if err != nil {
-				t.Fatal(err)
+				return nil, err
 			}
 			parsed = append(parsed, file)
 		}
 		info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
 		in, err := config.Check(p.ImportPath, files, parsed, info)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		f := &folder{name: strings.TrimPrefix(p.ImportPath, module), uses: map[arrow][]use{}}
 		for id, used := range info.Uses {
@@ -117,8 +127,8 @@ func checkedFolders(t *testing.T) []*folder {
 		folders = append(folders, f)
 	}
 	slices.SortFunc(folders, func(a, b *folder) int { return strings.Compare(a.name, b.name) })
-	return folders
-}
+	return folders, nil
+})
 
 // addUses adds what file uses of others.
 func (f *folder) addUses(files *token.FileSet, file *ast.File, in *types.Package, info *types.Info) {
