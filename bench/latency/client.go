@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os/exec"
+	"slices"
 	"strconv"
 	"time"
 
@@ -38,9 +39,12 @@ type session struct {
 	carrier
 	speaks *translate.Revision
 	number int
+	pid    int // of the command, for a client on stdio
 }
 
-// open greets the server, if the client's revision has a handshake.
+// open greets the server, if the client's revision has a handshake. The client knows its revision and older ones: as the specification
+// asks of it, it leaves if the server names a newer one
+// (https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation).
 func open(c carrier, speaks *translate.Revision) (*session, error) {
 	s := &session{carrier: c, speaks: speaks, number: 10_000_000}
 	if speaks.Modern {
@@ -50,6 +54,9 @@ func open(c carrier, speaks *translate.Revision) (*session, error) {
 	body, err := c.exchange(hello, false)
 	if err == nil && !gjson.GetBytes(body, "result").IsObject() {
 		err = fmt.Errorf("not a result: %.300q", body)
+	}
+	if named := gjson.GetBytes(body, "result.protocolVersion").Str; err == nil && !slices.Contains(translate.Handshake()[slices.Index(translate.Handshake(), speaks):], translate.Lookup(named)) {
+		err = fmt.Errorf("the server names revision %q", named)
 	}
 	if err == nil {
 		_, err = c.exchange([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), true)

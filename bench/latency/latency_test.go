@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/bench/compare/process"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -151,3 +152,34 @@ type always string
 
 func (a always) exchange([]byte, bool) ([]byte, error) { return []byte(a), nil }
 func (always) close()                                  {}
+
+// TestDragomanBesideOthers plays the worlds of the README's table with dragoman alone.
+func TestDragomanBesideOthers(t *testing.T) {
+	testset.Need(t, testset.Measurements)
+	if runtime.GOOS != "linux" {
+		t.Skip("needs the process clocks of Linux")
+	}
+	dir := t.TempDir()
+	t.Chdir("../..")
+	binary, err := process.Build(t.Context(), dir, "./cmd/dragoman")
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := launcher{dir: dir, self: self, dragoman: binary}
+	r := l.rivals(&installed{})[0]
+	for want, play := range map[string]func(context.Context, *rival) (string, error){"9": l.transports, "answered": l.serverRestarts, "second answered": l.commandDies} {
+		if got, err := play(t.Context(), r); err != nil || got != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+	table := besideTable(time.Now(), []string{"dragoman", "mcp-remote"}, []besideRow{{"calls", []string{"9", ""}}}, []string{"mcp-proxy (no node here)"})
+	for _, want := range []string{"| | dragoman | mcp-remote 0.15.1 |\n|---|---|---|\n| calls | 9 | – |\n", "Not measured: mcp-proxy (no node here)."} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+}

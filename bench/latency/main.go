@@ -3,6 +3,7 @@
 //
 //	go run ./bench/latency -write docs/performance.md
 //	go run ./bench/latency -growth -write docs/performance.md
+//	go run ./bench/latency -beside -write README.md
 //
 // bench/README.md says what is measured. Run it from the root of the module.
 package main
@@ -30,6 +31,7 @@ type plan struct {
 	write    string // file whose marked part is replaced; "" for stdout
 	quick    bool
 	growth   bool
+	others   bool
 	packages string // folder in which the packages of other proxies are kept; "" for a temporary one, "none" for none
 	binary   string
 }
@@ -42,8 +44,9 @@ func main() {
 	flag.StringVar(&p.write, "write", "", "file in which the table replaces what is between the markers (default: stdout)")
 	flag.BoolVar(&p.quick, "quick", false, "try everything that needs no network in a few seconds; the numbers mean nothing")
 	flag.BoolVar(&p.growth, "growth", false, "measure how the cost grows with tools, bytes, connections and adapters instead")
+	flag.BoolVar(&p.others, "beside", false, "play the same small worlds with other proxies instead, for the table in the README: about five minutes")
 	flag.StringVar(&p.packages, "packages", "", "folder for the npm packages of other proxies, kept for the next run; none to leave them out (default: a temporary one)")
-	role := flag.String("serve", "", "be one of the other processes: stdio, http, sse, fasthttp; arguments: the server's URL")
+	role := flag.String("serve", "", "be one of the other processes: stdio, http, sse, sessions, fasthttp; argument: the address of sessions, or the URL of the server behind fasthttp")
 	revision := flag.String("revision", translate.Latest().Name, "with -serve: the revision of the server")
 	tools := flag.Int("tools", 50, "with -serve: how many tools the server has: 1, 50, 500 or 5000")
 	flag.Parse()
@@ -85,6 +88,9 @@ func (p plan) run(ctx context.Context) error {
 	}
 	if l.self, err = os.Executable(); err != nil {
 		return err
+	}
+	if p.others {
+		return p.beside(ctx, l)
 	}
 	if p.growth {
 		rows, err := l.measureGrowth(ctx, growthPlan(p.quick, p.slice))

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -125,7 +126,11 @@ func serveRole(ctx context.Context, role, revision string, tools int, upstream s
 		}
 		return s.serveStdio(os.Stdin, os.Stdout)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addr := "127.0.0.1:0"
+	if role == "sessions" {
+		addr = upstream
+	}
+	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
@@ -139,15 +144,18 @@ func serveRole(ctx context.Context, role, revision string, tools int, upstream s
 		return err
 	}
 	switch role {
+	case "sessions":
+		process.Announce(url)
+		return s.serveHTTP(ctx, ln, true)
 	case "http":
 		s.bytes = strings.Repeat("sunny, with a breeze from the west. ", largest/36+1)[:largest]
 		process.Announce(url)
-		return s.serveHTTP(ctx, ln)
+		return s.serveHTTP(ctx, ln, false)
 	case "sse":
 		process.Announce(strings.TrimSuffix(url, "/mcp") + "/sse")
 		return s.serveSSE(ctx, ln)
 	}
-	return fmt.Errorf("-serve: %q is none of stdio, http, sse, fasthttp", role)
+	return fmt.Errorf("-serve: %q is none of stdio, http, sse, sessions, fasthttp", role)
 }
 
 func (s *responder) serveStdio(r io.Reader, w io.Writer) error {
@@ -168,8 +176,10 @@ func (s *responder) serveStdio(r io.Reader, w io.Writer) error {
 	}
 }
 
-func (s *responder) serveHTTP(ctx context.Context, ln net.Listener) error {
+// serveHTTP serves Streamable HTTP. A strict server answers 404 to a session that it has not begun: the process before it began those.
+func (s *responder) serveHTTP(ctx context.Context, ln net.Listener, strict bool) error {
 	var sessions atomic.Int64
+	process := rand.Text()
 	return proxies.ServeHTTP(ctx, ln, func(c *fasthttp.RequestCtx) {
 		if c.IsDelete() {
 			return
@@ -179,6 +189,10 @@ func (s *responder) serveHTTP(ctx context.Context, ln net.Listener) error {
 			return
 		}
 		body := c.PostBody()
+		if id := c.Request.Header.Peek("Mcp-Session-Id"); strict && len(id) > 0 && !bytes.HasPrefix(id, []byte(process)) {
+			c.SetStatusCode(fasthttp.StatusNotFound)
+			return
+		}
 		reply := s.answer(body)
 		if reply == nil {
 			c.SetStatusCode(fasthttp.StatusAccepted)
@@ -188,7 +202,7 @@ func (s *responder) serveHTTP(ctx context.Context, ln net.Listener) error {
 			c.SetStatusCode(fasthttp.StatusBadRequest)
 		}
 		if !s.speaks.Modern && bytes.Contains(body, []byte(`"initialize"`)) {
-			c.Response.Header.Set("Mcp-Session-Id", "5f2c7a90-3d1e-4b7a-9b60-"+fmt.Sprintf("%012x", sessions.Add(1)))
+			c.Response.Header.Set("Mcp-Session-Id", process+fmt.Sprintf("%012x", sessions.Add(1)))
 		}
 		c.SetContentType("application/json")
 		c.Response.SetBodyRaw(reply)
