@@ -10,21 +10,18 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestPagesShowTheCommandsOutput checks that the output in the README, and that in docs/transform.md with the result, is the
-// output of the command above it.
-func TestPagesShowTheCommandsOutput(t *testing.T) {
+// TestPageShowsTheCommandsOutput checks that what docs/transform.md shows of a command, with the result, is what it prints.
+func TestPageShowsTheCommandsOutput(t *testing.T) {
 	said := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	const settings = "transform: {default_max_tokens: 500}"
-	shown := func(page string) string {
-		text, err := os.ReadFile("../../" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, shown, found := strings.Cut(string(text), "\n    $ dragoman transform --config dragoman.yaml --tool run_tests < transform/testdata/failed_tests.json\n")
-		if !found || !strings.Contains(string(text), "\n    "+settings+"\n") {
-			t.Fatalf("%s: the command is not there", page)
-		}
-		return said(shown)
+	const page = "docs/transform.md"
+	text, err := os.ReadFile("../../" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, found := strings.Cut(string(text), "\n    $ dragoman transform --config dragoman.yaml --tool run_tests < transform/testdata/failed_tests.json\n")
+	if !found || !strings.Contains(string(text), "\n    "+settings+"\n") {
+		t.Fatalf("%s: the command is not there", page)
 	}
 	recorded, err := os.ReadFile("../../transform/testdata/failed_tests.json")
 	if err != nil {
@@ -36,14 +33,9 @@ func TestPagesShowTheCommandsOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for page, all := range map[string][]string{
-		"README.md":         {told},
-		"docs/transform.md": {told, gjson.Get(out, "content.0.text").Str, gjson.Get(out, "content.1.text").Str},
-	} {
-		for _, want := range all {
-			if !strings.Contains(shown(page), said(want)) {
-				t.Errorf("%s lacks\n%s", page, want)
-			}
+	for _, want := range []string{told, gjson.Get(out, "content.0.text").Str, gjson.Get(out, "content.1.text").Str} {
+		if !strings.Contains(said(shown), said(want)) {
+			t.Errorf("%s lacks\n%s", page, want)
 		}
 	}
 }
@@ -75,45 +67,58 @@ func TestLinksInDocumentsAreNotBroken(t *testing.T) {
 	}
 }
 
-// TestSnippetsForClients checks that dragoman accepts the command lines in the entries for clients'
-// configurations.
-func TestSnippetsForClients(t *testing.T) {
-	page, err := os.ReadFile("../../docs/getting-started.md")
+// TestTheReadmeIsShort: it says what dragoman is, when one needs it and how to begin. All else is in docs.
+func TestTheReadmeIsShort(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken := func(args []string) {
+	if len(text) > 8<<10 {
+		t.Errorf("%d bytes, more than 8 KiB: move into docs what a reader does not need to begin", len(text))
+	}
+}
+
+// TestSnippetsForClients checks that dragoman accepts the command lines, and those in the entries for clients' configurations.
+func TestSnippetsForClients(t *testing.T) {
+	taken := func(page string, args []string) {
 		cmd, flags, err := command().Find(args)
 		if err != nil || cmd.Parent() == nil {
-			t.Errorf("dragoman %q: no such command (%v)", args, err)
+			t.Errorf("%s: dragoman %q: no such command (%v)", page, args, err)
 			return
 		}
 		if err := cmd.ParseFlags(flags); err != nil {
-			t.Errorf("dragoman %q: %v", args, err)
+			t.Errorf("%s: dragoman %q: %v", page, args, err)
 		}
 	}
-	snippets := regexp.MustCompile("(?s)```(json|toml)\n(.*?)\n```").FindAllStringSubmatch(string(page), -1)
-	commands := 0
-	for _, s := range snippets {
-		list := regexp.MustCompile(`(?:"args":|args =) (\[.*?\])`).FindStringSubmatch(s[2])
-		if s[1] == "json" && !gjson.Valid(s[2]) {
-			t.Errorf("not JSON: %s", s[2])
+	for _, page := range []string{"README.md", "docs/getting-started.md"} {
+		text, err := os.ReadFile("../../" + page)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if list == nil {
-			continue
+		snippets := regexp.MustCompile("(?s)```(json|toml)\n(.*?)\n```").FindAllStringSubmatch(string(text), -1)
+		snippets = append(snippets, regexp.MustCompile(`(?m)^    ()(\{".*\})$`).FindAllStringSubmatch(string(text), -1)...)
+		entries := 0
+		for _, s := range snippets {
+			list := regexp.MustCompile(`(?:"args":|args =) (\[.*?\])`).FindStringSubmatch(s[2])
+			if s[1] != "toml" && !gjson.Valid(s[2]) {
+				t.Errorf("%s: not JSON: %s", page, s[2])
+			}
+			if list == nil {
+				continue
+			}
+			entries++
+			var args []string
+			for _, a := range gjson.Parse(list[1]).Array() {
+				args = append(args, a.Str)
+			}
+			taken(page, args)
 		}
-		commands++
-		var args []string
-		for _, a := range gjson.Parse(list[1]).Array() {
-			args = append(args, a.Str)
+		lines := regexp.MustCompile(`(?m)^    (?:\S+ mcp add \S+ -- |[A-Z_]+=\S+ )?dragoman (.*)$`).FindAllStringSubmatch(string(text), -1)
+		for _, line := range lines {
+			taken(page, strings.Fields(strings.ReplaceAll(line[1], "'Authorization: Bearer ${TOKEN}'", "A:b")))
 		}
-		taken(args)
-	}
-	for _, line := range regexp.MustCompile(`(?m)^    (?:\S+ mcp add \S+ -- )?dragoman (.*)$`).FindAllStringSubmatch(string(page), -1) {
-		commands++
-		taken(strings.Fields(strings.ReplaceAll(line[1], "'Authorization: Bearer ${TOKEN}'", "A:b")))
-	}
-	if commands == 0 {
-		t.Error("no command line found")
+		if entries < 2 || len(lines) < 4 {
+			t.Errorf("%s: found %d entries and %d lines", page, entries, len(lines))
+		}
 	}
 }
