@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -171,9 +172,16 @@ func TestDragomanBesideOthers(t *testing.T) {
 	}
 	l := launcher{dir: dir, self: self, dragoman: binary}
 	r := l.rivals(&installed{})[0]
-	for want, play := range map[string]func(context.Context, *rival) (string, error){"9": l.transports, "answered": l.serverRestarts, "second answered": l.commandDies} {
-		if got, err := play(t.Context(), r); err != nil || got != want {
-			t.Errorf("%q, %v; want %q", got, err, want)
+	for _, world := range []struct {
+		play func(context.Context, *rival) (string, error)
+		want []string
+	}{
+		{l.transports, []string{"9"}},
+		{l.serverRestarts, []string{"answered"}},
+		{l.commandDies, []string{"answered", "second answered"}}, // a call that was on its way to the command fails: it may have been carried out
+	} {
+		if got, err := world.play(t.Context(), r); err != nil || !slices.Contains(world.want, got) {
+			t.Errorf("%q, %v; want one of %q", got, err, world.want)
 		}
 	}
 	table := besideTable(time.Now(), []string{"dragoman", "mcp-remote"}, []besideRow{{"calls", []string{"9", ""}}}, []string{"mcp-proxy (no node here)"})
