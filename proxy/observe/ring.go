@@ -244,6 +244,9 @@ func (r *Ring) Gap(dropped uint64) {
 
 func (r *Ring) lost(c *Call, l wire.Loss) {
 	r.sessions.changed(c.peers(), l.Rule)
+	if l.Level == wire.Assumed {
+		return
+	}
 	key := Loss{Rule: l.Rule, What: l.What}
 	t := r.losses[key]
 	if t == nil {
@@ -253,8 +256,11 @@ func (r *Ring) lost(c *Call, l wire.Loss) {
 		t = new(lossTally)
 		r.losses[key] = t
 	}
-	t.count += l.Count
-	t.example = c.N
+	t.lost += l.Lost
+	t.changed += l.Changed()
+	if l.Lost > 0 || t.lost == 0 {
+		t.example = c.N
+	}
 }
 
 // Watch is one reader of the ring's rows.
