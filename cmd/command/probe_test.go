@@ -80,7 +80,7 @@ func TestProbe(t *testing.T) {
 		{plain + "," + titled, nil, []string{"tools         2", "clients of 2025-06-18 get everything as it is",
 			"clients of 2025-03-26 get everything, with changes:", "  C01  title  changed  tools (1: b)"}},
 		{plain + "," + titled + "," + task, errMissing, []string{"tools         3", "clients of 2024-11-05 do not get:", "  tools: c",
-			"and the rest with changes:", "  C01  title           warn  tools (1: b)", "  C07  task-only tool  warn  tools (1: c)"}},
+			"and the rest with changes:", "  C01  title           lost  tools (1: b)", "  C07  task-only tool  lost  tools (1: c)"}},
 	} {
 		url := probed(t, c.tools)
 		out, _, err := run(t.Context(), "", "probe", url)
