@@ -14,7 +14,7 @@ func TestWhatIsAddedIsChangedAndNotLost(t *testing.T) {
 	r := observed(t, func(o *Observer) {
 		for range 2 {
 			raw := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-			c := o.Begin(&Peers{Session: "s"}, o.Keep(raw), false)
+			c := o.Begin(&Peers{Session: "s", ClientRevision: "2026-07-28", ServerRevision: "2024-11-05"}, o.Keep(raw), false)
 			c.Came(Message{Edge: ClientEdge, Direction: ToServer, Copy: o.Keep(raw)})
 			c.Went(ClientEdge, ToClient, []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`),
 				wire.Loss{Rule: "C05", What: "icons", Level: wire.Warn, Count: 3, Lost: 2},
@@ -39,6 +39,9 @@ func TestWhatIsAddedIsChangedAndNotLost(t *testing.T) {
 	said := ""
 	for _, l := range r.Losses() {
 		said += fmt.Sprintln(l.Rule, l.What, l.Count, l.Changed, l.Example, l.Does != "")
+		if l.Rule == "C29" && l.Does != "adds `resultType: complete`" { // and not what the rule does the other way round
+			t.Errorf("C29 %s", l.Does)
+		}
 	}
 	if want := "C05 icons 4 2 2 true\nC19 oneOf 0 2 2 true\nC29 resultType 0 2 2 true\n"; said != want {
 		t.Errorf("%s", said)

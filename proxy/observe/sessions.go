@@ -242,13 +242,14 @@ func (r *Ring) Totals() Totals {
 func (r *Ring) Losses() []LossRow {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	does := whatRulesDo()
+	does := map[translate.Direction]map[Loss]string{}
+	for _, d := range []translate.Direction{translate.Up, translate.Down, translate.Both} {
+		does[d] = whatRulesDo(d)
+	}
 	list := []LossRow{}
 	for what, t := range r.losses {
-		said := does[what]
-		if said == "" { // it is about a part of what the rule is about
-			said = does[Loss{Rule: what.Rule}]
-		}
+		rule := Loss{Rule: what.Rule} // what may be a part of what the rule is about
+		said := cmp.Or(does[t.to][what], does[t.to][rule], does[translate.Both][rule])
 		list = append(list, LossRow{Loss{what.Rule, what.What, t.lost}, t.changed, t.example, said})
 	}
 	slices.SortFunc(list, func(a, b LossRow) int {
@@ -257,10 +258,14 @@ func (r *Ring) Losses() []LossRow {
 	return list
 }
 
-// whatRulesDo returns what rules do, in words, by their number and what they are about, and by their number alone.
-func whatRulesDo() map[Loss]string {
+// whatRulesDo returns what rules do to messages of a direction, in words, by their number and what they are about, and by their
+// number alone.
+func whatRulesDo(d translate.Direction) map[Loss]string {
 	does := map[Loss]string{}
 	for _, rule := range translate.Rules() {
+		if rule.Direction != d && d != translate.Both && rule.Direction != translate.Both {
+			continue
+		}
 		for _, of := range []Loss{{Rule: rule.ID, What: rule.What}, {Rule: rule.ID}} {
 			switch said := does[of]; {
 			case said == "":
@@ -277,6 +282,30 @@ func whatRulesDo() map[Loss]string {
 type lossTally struct {
 	lost, changed int
 	example       uint64
+	to            translate.Direction // of the messages; Both also if it is not known
+}
+
+// toward notes that a message to this side was changed.
+func (t *lossTally) toward(p *Peers, side Direction) {
+	if t.to == translate.Both {
+		return
+	}
+	from, to := translate.Lookup(p.ClientRevision), translate.Lookup(p.ServerRevision)
+	if side == ToClient {
+		from, to = to, from
+	}
+	is := translate.Both
+	switch {
+	case side == 0 || from == nil || to == nil:
+	case to.Newer(from):
+		is = translate.Up
+	case from.Newer(to):
+		is = translate.Down
+	}
+	if t.to != "" && t.to != is {
+		is = translate.Both
+	}
+	t.to = is
 }
 
 // maxLosses bounds the kinds of losses that are counted. There are fewer rules.
