@@ -35,7 +35,7 @@ const PANELS = {
 	replicas: ['Replicas', 'A request about a session or question of another replica is forwarded to that one.', 'This dragoman is the only one.',
 		['Address', 'State', 'Forwarded'],
 		(s) => s.replicas.map((x) => [h('code', x.address), x.reachable == null ? status('not asked yet') : x.reachable ? status('reachable', '', 'good') : status('not reachable', '', 'bad'), count(x.forwarded)])],
-	losses: ['Losses by rule', 'The receiver misses only what is lost.', 'Nothing was changed.',
+	losses: ['Lost and changed', 'The receiver misses only what is lost.', 'Nothing was changed.',
 		['Rule', 'What', 'Lost', 'Changed', 'Why', 'Example'],
 		(s) => s.losses.map((x) => [link(x.rule, { 'data-q': 'rule:' + x.rule }), h('b', x.what), count(x.count), count(x.changed), h('span.does', prose(x.does)), call(x.example)])],
 };
