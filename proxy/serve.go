@@ -215,7 +215,7 @@ func (srv *Server) Close() {
 	srv.tokens.Close()
 	srv.SignIns.Close()
 	srv.Host.Store.Close()
-	srv.Host.Flush()
+	srv.Host.FlushAll()
 }
 
 // tend does the periodic work, such as ending idle sessions, until ctx ends.
@@ -241,7 +241,7 @@ func (srv *Server) tend(ctx context.Context) {
 			})
 			if now.Sub(flushed) >= time.Minute {
 				flushed = now
-				srv.Host.Flush()
+				srv.Host.Flush(now)
 			}
 		}
 	}

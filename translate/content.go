@@ -165,7 +165,11 @@ func stripLastModified(x *pass, annotations wire.Node) {
 // structuredToText removes structured content and adds it as a text block, without what the blocks say already
 // (C04, S1).
 func structuredToText(x *pass, structured wire.Node) {
-	x.lost(structured, stripLevel(structured))
+	if structured.Kind() == 'n' {
+		x.lost(structured, wire.Info)
+	} else {
+		x.moved(structured, stripLevel(structured)) // the text says the same
+	}
 	result := structured.Parent()
 	structured.Remove()
 	value := structured.Raw()

@@ -83,7 +83,7 @@ func flattenForm(x *pass, schema wire.Node) {
 // flattenProperty rewrites a property that keeps its name.
 func (x *pass) flattenProperty(p wire.Node) {
 	if options := p.Get(wire.OneOf); options.OK() && options.Kind() == '[' {
-		x.lostAs("oneOf", options, wire.Warn).Standin = true
+		x.movedAs("oneOf", options, wire.Warn)
 		w := append(x.m.Writer(), `"enum":[`...)
 		w = appendOptions(w, options, func(dst []byte, o wire.Node) []byte { return append(dst, o.Get(wire.Const).Raw()...) })
 		w = append(w, `],"enumNames":[`...)
@@ -153,11 +153,15 @@ func appendMultiSelect(list []option, p wire.Node) []option {
 // flattenMultiSelect replaces a multi-select with one boolean property for each option, and appends the
 // multi-select to note.
 func (x *pass) flattenMultiSelect(schema, properties, p wire.Node, note []byte) []byte {
-	x.lost(p, wire.Warn)
 	name := p.Key()
 	required := removeRequired(schema, name)
 	var room [16]option
 	options := appendMultiSelect(room[:0], p)
+	if len(options) > 0 {
+		x.moved(p, wire.Warn)
+	} else {
+		x.lost(p, wire.Warn)
+	}
 	if note == nil {
 		note = append(make([]byte, 0, 512), '[')
 	} else {

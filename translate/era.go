@@ -389,10 +389,10 @@ func toolResultUnlessObject(x *pass, structured wire.Node) {
 func booleanToSchema(x *pass, schema wire.Node) {
 	switch schema.Kind() {
 	case 't':
-		x.lost(schema, wire.Info).Standin = true
+		x.moved(schema, wire.Info)
 		schema.Put(append(x.m.Writer(), "{}"...))
 	case 'f':
-		x.lost(schema, wire.Info).Standin = true
+		x.moved(schema, wire.Info)
 		schema.Put(append(x.m.Writer(), `{"not":{}}`...))
 	}
 }

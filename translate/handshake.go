@@ -29,12 +29,26 @@ func formOnly(x *pass, elicitation wire.Node) {
 	if elicitation.Kind() != '{' || !elicitation.First().OK() {
 		return
 	}
-	x.lost(elicitation, wire.Warn)
+	if onlyForms(elicitation) {
+		x.moved(elicitation, wire.Warn) // an empty object means forms, too
+	} else {
+		x.lost(elicitation, wire.Warn)
+	}
 	if elicitation.Get(wire.URL).OK() && !elicitation.Get(wire.Form).OK() {
 		elicitation.Remove()
 		return
 	}
 	elicitation.Put(append(x.m.Writer(), "{}"...))
+}
+
+// onlyForms reports whether a capability `elicitation` says nothing but that the client shows forms.
+func onlyForms(elicitation wire.Node) bool {
+	for c := elicitation.First(); c.OK(); c = c.Next() {
+		if c.Name() != wire.Form || !c.Hollow() {
+			return false
+		}
+	}
+	return true
 }
 
 // addCompletions declares the capability `completions`, which servers of 2024-11-05 have without declaring it

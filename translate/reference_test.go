@@ -26,9 +26,13 @@ const (
 const referenceIntro = `
 A revision is a list of rules: what it changed in the one before. A message between two revisions meets the rules of all
 steps between them, in one pass. The rule's number is in its log lines and in the label ` + "`rule`" + ` of
-` + "`dragoman_losses_total`" + `. The level is the highest at which the rule reports a change: WARN where something is lost,
+` + "`dragoman_losses_total` and `dragoman_changes_total`" + `. The level is the highest at which the rule reports a change: WARN where something is lost,
 INFO where nothing is missed that held anything, ASSUMED where the receiver assumes the value anyway, such as a tool's ` + "`execution`" + ` that
 forbids tasks, DEBUG where only the form changes. What is ASSUMED is logged for debugging, and neither counted nor reported.
+
+The receiver misses what is *lost*: a value goes and nothing takes its place. The rest is *changed*: dragoman adds something that
+the receiver's revision wants, moves a value to where that revision has it, such as structured content into a text, or
+removes what holds nothing. A rule that may lose a value is listed as one that loses; what became of a message is counted place by place.
 `
 
 // TestReferenceOfRules compares the page's list of rules with the rules, the comments of their actions, and the losses
@@ -42,7 +46,7 @@ func TestReferenceOfRules(t *testing.T) {
 	if !found {
 		t.Fatalf("%s has no %q", referencePage, referenceStart)
 	}
-	w := ruleWriter{t: t, comments: actionComments(t), does: map[string]string{}, levels: reportedLevels(t)}
+	w := ruleWriter{t: t, comments: actionComments(t), does: map[string]string{}, reported: reports(t)}
 	w.out.WriteString(referenceIntro)
 	older := slices.MinFunc(translate.All(), func(a, b *translate.Revision) int { return strings.Compare(a.Name, b.Name) })
 	for _, s := range translate.Steps {
@@ -94,7 +98,7 @@ type ruleWriter struct {
 	t        *testing.T
 	comments map[string]string // by the action's name
 	does     map[string]string // the comments of the actions that rules have
-	levels   map[lossKey]wire.Level
+	reported map[lossKey]wire.Loss
 	out      strings.Builder
 }
 
@@ -108,22 +112,25 @@ func (w *ruleWriter) table(title string, d translate.Direction, rules []translat
 	if len(rules) == 0 {
 		return
 	}
-	fmt.Fprintf(&w.out, "\n### %s\n\n| rule | about | in | does | level |\n|---|---|---|---|---|\n", title)
+	fmt.Fprintf(&w.out, "\n### %s\n\n| rule | about | in | does | is | level |\n|---|---|---|---|---|---|\n", title)
 	for _, r := range rules {
 		does := w.comments[r.Action()]
 		if does == "" {
 			w.t.Errorf("rule %s %s: its action %s has no comment that begins with its name", r.ID, r.What, r.Action())
 		}
 		w.does[r.Action()] = does
-		level, found := w.levels[lossKey{r.ID, r.What, d}]
+		loss, found := w.reported[lossKey{r.ID, r.What, d}]
 		if !found {
-			level, found = w.levels[lossKey{r.ID, "", d}]
+			loss, found = w.reported[lossKey{r.ID, "", d}]
 		}
-		said := "none"
+		is, said := "changed", "none"
 		if found {
-			said = level.String()
+			said = loss.Level.String()
 		}
-		fmt.Fprintf(&w.out, "| %s | `%s` | %s | %s | %s |\n", r.ID, r.What, places(r.At), strings.ReplaceAll(does, "|", `\|`), said)
+		if loss.Lost > 0 {
+			is = "lost"
+		}
+		fmt.Fprintf(&w.out, "| %s | `%s` | %s | %s | %s | %s |\n", r.ID, r.What, places(r.At), strings.ReplaceAll(does, "|", `\|`), is, said)
 	}
 }
 
@@ -180,10 +187,10 @@ func actionComments(t *testing.T) map[string]string {
 	return all
 }
 
-// reportedLevels returns the highest level of each loss that the golden cases report.
-func reportedLevels(t *testing.T) map[lossKey]wire.Level {
+// reports returns the losses that the golden cases report, each with the highest level and with the places of all.
+func reports(t *testing.T) map[lossKey]wire.Loss {
 	cases := goldens(t)
-	all, levels, about := byName(cases), map[lossKey]wire.Level{}, map[string]bool{}
+	all, reported, about := byName(cases), map[lossKey]wire.Loss{}, map[string]bool{}
 	for _, r := range translate.Rules() {
 		about[r.ID+" "+r.What] = true
 	}
@@ -198,9 +205,11 @@ func reportedLevels(t *testing.T) map[lossKey]wire.Level {
 				what = "" // it is about a part of the rule's What
 			}
 			for _, key := range []lossKey{{l.Rule, what, d}, {l.Rule, what, translate.Both}} {
-				levels[key] = max(levels[key], l.Level)
+				sum := reported[key]
+				sum.Level, sum.Lost = max(sum.Level, l.Level), sum.Lost+l.Lost
+				reported[key] = sum
 			}
 		}
 	}
-	return levels
+	return reported
 }

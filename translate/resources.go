@@ -8,7 +8,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// nameContents adds `name`, derived from the last part of the URI (C41).
+// nameContents adds `name`, the last part of the URI, to the contents of a resource, for clients that show it. No revision has
+// this member; the setting `contract.resource_contents_name: off` leaves it out (C41).
 func nameContents(x *pass, contents wire.Node) {
 	if contents.Kind() != '{' || contents.Get(wire.NameKey).OK() {
 		return
@@ -20,13 +21,17 @@ func nameContents(x *pass, contents wire.Node) {
 			x.fail(contents, &MissingRequiredField{Field: "name", Type: "ResourceContents"})
 			return
 		}
-		x.lost(contents, wire.Warn)
+		x.lostAs("no name", contents, wire.Assumed) // nothing was there, and clients do without it
 		return
 	}
-	x.lostAs("name added", contents, wire.Debug)
+	x.lost(contents, wire.Debug)
 	w := append(x.m.Writer(), `"name":"`...)
 	contents.Add(append(wire.AppendQuotedInner(w, name), '"'))
 }
+
+// stripName removes `name` from the contents of a resource, which no revision has, as clients before 2025-06-18 do not expect
+// it; with the setting `contract.resource_contents_name: off` it stays (C41).
+func stripName(x *pass, name wire.Node) { strip(x, name) }
 
 // nameFromURI returns the last part of the path that is not empty, percent-decoded. If the path has no such part,
 // it returns the host. It returns "" if there is neither. In a URI without "//", everything behind the scheme is
@@ -113,20 +118,21 @@ func titleToAnnotations(x *pass, tool wire.Node) {
 		if c.Name() != wire.Title {
 			continue
 		}
-		loss := x.lost(c, stripLevel(c))
+		annotations, level := tool.Get(wire.Annotations), stripLevel(c)
 		c.Remove()
-		if _, ok := nonEmpty(c); !ok || !x.t.to.toolAnnotations {
-			continue
-		}
-		switch annotations := tool.Get(wire.Annotations); {
+		_, holds := nonEmpty(c)
+		switch {
+		case !holds || !x.t.to.toolAnnotations:
+			x.lost(c, level)
 		case !annotations.OK():
+			x.moved(c, level)
 			c.Swap(append(append(append(x.m.Writer(), `"annotations":{"title":`...), c.Raw()...), '}'))
 		case annotations.Kind() != '{' || annotations.Get(wire.Title).OK():
-			continue
+			x.lost(c, level)
 		default:
+			x.moved(c, level)
 			annotations.Add(append(append(x.m.Writer(), `"title":`...), c.Raw()...))
 		}
-		loss.Standin = true
 	}
 }
 

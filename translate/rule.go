@@ -154,38 +154,62 @@ func (x *pass) visitMember(c wire.Node) {
 	x.rule = rule
 }
 
-// lost reports what the rule does to n.
-func (x *pass) lost(n wire.Node, level wire.Level) *wire.Loss {
+// lost reports what the rule does to n. Of the level Warn, the receiver misses it.
+func (x *pass) lost(n wire.Node, level wire.Level) {
+	x.report(n, level)
+}
+
+// moved is lost for a rule that puts a replacement with the same meaning into the message: the receiver misses nothing.
+func (x *pass) moved(n wire.Node, level wire.Level) {
+	x.replaced(x.report(n, level), level)
+}
+
+// lostAs is lost for a rule that reports several things; what replaces Rule.What.
+func (x *pass) lostAs(what string, n wire.Node, level wire.Level) {
+	x.lossAt(what, n, level)
+}
+
+// movedAs is moved, and what replaces Rule.What.
+func (x *pass) movedAs(what string, n wire.Node, level wire.Level) {
+	x.replaced(x.lossAt(what, n, level), level)
+}
+
+// replaced notes that the newest place of the loss with this index has a replacement.
+func (x *pass) replaced(i int, level wire.Level) {
+	l := &x.m.Losses[i]
+	l.Standin = true
+	if level == wire.Warn {
+		l.Lost--
+	}
 	if x.m.Trace {
-		return x.lostAs(x.rule.What, n, level)
+		x.m.Places[len(x.m.Places)-1].Standin = true
+	}
+}
+
+// report returns the index of the rule's loss, to which it adds n.
+func (x *pass) report(n wire.Node, level wire.Level) int {
+	if x.m.Trace {
+		return x.lossAt(x.rule.What, n, level)
 	}
 	for i := range x.lossOf {
 		if at := &x.lossOf[i]; at.rule == x.rule {
-			l := &x.m.Losses[at.loss]
-			l.Count++
-			l.Level = max(l.Level, level)
-			return l
+			x.m.Losses[at.loss].Add(level)
+			return at.loss
 		}
 	}
 	i := x.lossAt(x.rule.What, n, level)
 	x.lossOf = append(x.lossOf, ruleLoss{x.rule, i})
-	return &x.m.Losses[i]
+	return i
 }
 
-// lostAs is lost for a rule that reports several things; what replaces Rule.What.
-func (x *pass) lostAs(what string, n wire.Node, level wire.Level) *wire.Loss {
-	return &x.m.Losses[x.lossAt(what, n, level)]
-}
-
-// lossAt is lostAs. It returns the index of the loss.
+// lossAt is report for what. It returns the index of the loss.
 func (x *pass) lossAt(what string, n wire.Node, level wire.Level) int {
 	if x.m.Trace {
 		x.m.Places = append(x.m.Places, wire.Place{Rule: x.rule.ID, What: what, Level: level, Path: string(n.AppendPath(nil))})
 	}
 	for i := range x.m.Losses {
 		if l := &x.m.Losses[i]; l.What == what && l.Rule == x.rule.ID {
-			l.Count++
-			l.Level = max(l.Level, level)
+			l.Add(level)
 			return i
 		}
 	}

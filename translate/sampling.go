@@ -57,7 +57,7 @@ func splitMessage(x *pass, msg wire.Node) {
 	if !content.OK() || content.Kind() != '[' {
 		return
 	}
-	x.lost(content, wire.Warn)
+	x.moved(content, wire.Warn) // each block has its own message
 	first := content.First()
 	if !first.OK() {
 		content.Put(append(x.m.Writer(), `{"type":"text","text":""}`...))
@@ -112,9 +112,14 @@ func joinAnswer(x *pass, content wire.Node) {
 	case content.Kind() != '[':
 		return
 	}
-	x.lost(content, wire.Warn)
 	first := content.First()
-	if first.OK() && !first.Next().OK() && !ofTools(first) {
+	alone := first.OK() && !first.Next().OK() && !ofTools(first)
+	if alone || onlyTexts(first) {
+		x.moved(content, wire.Warn)
+	} else {
+		x.lost(content, wire.Warn)
+	}
+	if alone {
 		x.visitMember(first)
 		content.Put(first.AppendNode(x.m.Writer()))
 		return
@@ -127,6 +132,21 @@ func joinAnswer(x *pass, content wire.Node) {
 		w = appendBlockText(w, block)
 	}
 	content.Put(append(w, `"}`...))
+}
+
+// onlyTexts reports whether block and those behind it are texts and nothing else.
+func onlyTexts(block wire.Node) bool {
+	for ; block.OK(); block = block.Next() {
+		if !block.Get(wire.Type).Is("text") {
+			return false
+		}
+		for c := block.First(); c.OK(); c = c.Next() {
+			if c.Name() != wire.Type && c.Name() != wire.Text {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // appendBlockText appends a text that describes a block, escaped for the inside of a JSON string.

@@ -23,7 +23,7 @@ var step20250618 = Step{
 			Reads: []string{"*"}, Do: stripLastModified},
 		{ID: "C16", What: "context", At: at(wire.Request, wire.CompletionComplete, "params.context"), Do: strip},
 		{ID: "C17", What: "elicitation", At: in("elicitation", clientCapabilities), Do: strip},
-		{ID: "C41", What: "name", At: in("name", contents), Do: strip,
+		{ID: "C41", What: "name", At: in("name", contents), Do: stripName,
 			When: namesContents},
 	},
 }

@@ -1,5 +1,12 @@
 package translate
 
+import (
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
 // steps has one step for each revision but the oldest, oldest first.
 var steps = []Step{step20250326, step20250618, step20251125, step20260728}
 
@@ -27,4 +34,37 @@ func Rules() []RuleInfo {
 	}
 	add(always, nil, Both)
 	return list
+}
+
+// IsRule reports whether a rule has this number.
+func IsRule(id string) bool {
+	return slices.ContainsFunc(Rules(), func(r RuleInfo) bool { return r.ID == id })
+}
+
+// DoesBetween returns what the rules with this number do to messages of a method between two revisions, and to the thing that a
+// [wire.Loss] names, in words. If it names a part of what a rule is about, these are all rules with the number.
+func DoesBetween(from, to *Revision, method wire.Method, id, what string) string {
+	var exact, all []string
+	add := func(list []string, does string) []string {
+		if slices.Contains(list, does) {
+			return list
+		}
+		return append(list, does)
+	}
+	for _, r := range Rules() {
+		switch rev := r.Revision; {
+		case r.ID != id, !slices.ContainsFunc(r.Places, func(p Place) bool { return p.Method == method || p.Method == anyMethod }):
+			continue
+		case r.Direction == Up && (rev.order <= from.order || rev.order > to.order),
+			r.Direction == Down && (rev.order <= to.order || rev.order > from.order):
+			continue
+		}
+		if all = add(all, r.Does); r.What == what {
+			exact = add(exact, r.Does)
+		}
+	}
+	if exact == nil {
+		exact = all
+	}
+	return strings.Join(exact, "; or ")
 }

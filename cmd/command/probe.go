@@ -158,13 +158,17 @@ func printClient(w io.Writer, c probe.ClientReport) {
 	if c.Way == "bridged" {
 		by = ", bridged between the eras"
 	}
+	all := "everything"
+	if c.Loses() {
+		all = "every entry of the lists"
+	}
 	switch {
 	case len(c.Changes) == 0 && c.Works && by == "":
-		fmt.Fprintf(w, "\nclients of %s get everything as it is\n", c.Revision)
+		fmt.Fprintf(w, "\nclients of %s get %s as it is\n", c.Revision, all)
 	case len(c.Changes) == 0 && c.Works:
-		fmt.Fprintf(w, "\nclients of %s get everything%s\n", c.Revision, by)
+		fmt.Fprintf(w, "\nclients of %s get %s%s\n", c.Revision, all, by)
 	case c.Works:
-		fmt.Fprintf(w, "\nclients of %s get everything%s, with changes:\n", c.Revision, by)
+		fmt.Fprintf(w, "\nclients of %s get %s%s, with changes:\n", c.Revision, all, by)
 	default:
 		fmt.Fprintf(w, "\nclients of %s do not get:\n", c.Revision)
 		for _, m := range c.Missing {
@@ -184,7 +188,11 @@ func printClient(w io.Writer, c probe.ClientReport) {
 		if len(ch.Names) > 0 {
 			where += " " + printable(names(ch.Names))
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", ch.Rule, ch.What, ch.Level, where)
+		is := "changed"
+		if ch.Lost {
+			is = "lost"
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", ch.Rule, ch.What, is, where)
 	}
 	if c.Way == "bridged" {
 		fmt.Fprintf(w, "  offered: %s\n", printable(strings.Join(c.Features, ", ")))

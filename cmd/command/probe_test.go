@@ -76,11 +76,11 @@ func TestProbe(t *testing.T) {
 		lines []string
 	}{
 		{plain, nil, []string{"server        s [2J 2", "revision      2025-11-25 over http", "tools         1", "era           legacy: with a handshake",
-			"clients of 2026-07-28 get everything, bridged between the eras", "  offered: tools", "  lost: progress that the client reports: dropped", "clients of 2024-11-05 get everything as it is"}},
+			"clients of 2026-07-28 get every entry of the lists, bridged between the eras", "  offered: tools", "  lost: progress that the client reports: dropped", "clients of 2025-11-25 get everything as it is", "clients of 2024-11-05 get every entry of the lists as it is"}},
 		{plain + "," + titled, nil, []string{"tools         2", "clients of 2025-06-18 get everything as it is",
-			"clients of 2025-03-26 get everything, with changes:", "  C01  title  warn  tools (1: b)"}},
+			"clients of 2025-03-26 get every entry of the lists, with changes:", "  C01  title  changed  tools (1: b)"}},
 		{plain + "," + titled + "," + task, errMissing, []string{"tools         3", "clients of 2024-11-05 do not get:", "  tools: c",
-			"and the rest with changes:", "  C01  title           warn  tools (1: b)", "  C07  task-only tool  warn  tools (1: c)"}},
+			"and the rest with changes:", "  C01  title           lost  tools (1: b)", "  C07  task-only tool  lost  tools (1: c)"}},
 	} {
 		url := probed(t, c.tools)
 		out, _, err := run(t.Context(), "", "probe", url)
@@ -172,7 +172,7 @@ func TestProbeOfAServerThatRefusesAList(t *testing.T) {
 	s.NoGet = true
 	url := s.At().URL
 	out, _, err := run(t.Context(), "", "probe", url)
-	if err != nil || !strings.Contains(out, "resources  ") || !strings.Contains(out, "WARNING: the server refuses this list: the database is down\n") || !strings.Contains(out, "clients of 2024-11-05 get everything") {
+	if err != nil || !strings.Contains(out, "resources  ") || !strings.Contains(out, "WARNING: the server refuses this list: the database is down\n") || !strings.Contains(out, "clients of 2024-11-05 get every entry") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, _, err = run(t.Context(), "", "probe", "--json", url)

@@ -287,7 +287,7 @@ func translateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "translate (--from REVISION --to REVISION | --edge SIDE) [--explain | --report[=full]] < messages.jsonl",
 		Short: "Translate messages, one a line, from stdin to stdout",
-		Long: "Translate messages, one a line, from stdin to stdout. Messages that the receiver would not get\n(dropped, answered on its behalf, refused) are reported on stderr, and with --report what was lost: the\nfirst place of each rule, or with --report=full every place.\n\n" +
+		Long: "Translate messages, one a line, from stdin to stdout. Messages that the receiver would not get\n(dropped, answered on its behalf, refused) are reported on stderr, and with --report what was lost, which the\nreceiver misses, and what was changed, which was added, moved or empty: the first place of each rule, or with\n--report=full every place.\n\n" +
 			"--explain says on stderr, for each message, what was removed, added, replaced or renamed, and which rule did\nthat, in words. The path of an added value is that in the translated message; all other paths, and\nthose before an arrow, are those in the message on stdin. --explain=json writes a line of JSON for each change.\n\n" +
 			"A line may hold an array of messages, or {\"dir\":\"c2s\",\"message\":{…}}, in which dir names the sender:\nc2s for the client, s2c for the server.\n\n" +
 			"With --edge, the lines are a recording (--record FILE): the messages that came from that side are translated,\nfrom its revision to that of the other side, which the recording has.",
@@ -297,7 +297,7 @@ func translateCommand() *cobra.Command {
 	cmd.Flags().StringVar(&edge, "edge", "", "read a recording, and translate what came from this side: client or server")
 	cmd.Flags().StringVar(&from, "from", "", "revision of the messages")
 	cmd.Flags().StringVar(&to, "to", "", "revision to translate them to")
-	cmd.Flags().StringVar(&report, "report", "", "report on stderr what was lost, as lines of JSON: short or full")
+	cmd.Flags().StringVar(&report, "report", "", "report on stderr what was lost and what was changed, as lines of JSON: short or full")
 	cmd.Flags().Lookup("report").NoOptDefVal = string(filter.ReportShort)
 	cmd.Flags().StringVar(&explain, "explain", "", "explain on stderr what was changed in each message, and by which rule: words or json")
 	cmd.Flags().Lookup("explain").NoOptDefVal = string(filter.ExplainWords)

@@ -398,6 +398,9 @@ type Telemetry struct {
 type Log struct {
 	// Level is debug, info, warn or error.
 	Level string `yaml:"level"`
+	// KnownLosses are rules of translation, such as C05, whose losses are known: they are logged at level debug. The others are
+	// logged as a warning, once for each kind of client. The counters count all.
+	KnownLosses []string `yaml:"known_losses"`
 }
 
 // Shutdown bounds how long stopping takes.

@@ -83,6 +83,11 @@ func (c *Config) Validate() error {
 	if _, err := zapcore.ParseLevel(c.Log.Level); err != nil {
 		fault("log.level", "%q is not one of debug, info, warn, error", c.Log.Level)
 	}
+	for i, rule := range c.Log.KnownLosses {
+		if !translate.IsRule(rule) {
+			fault(fmt.Sprintf("log.known_losses[%d]", i), "%q is no rule, such as C05: docs/revisions-and-losses.md lists them", rule)
+		}
+	}
 	for _, n := range []struct {
 		path         string
 		value, least int64

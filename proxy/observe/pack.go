@@ -140,7 +140,7 @@ func (w *packer) losses(list []wire.Loss) {
 	w.uint(uint64(len(list)))
 	for _, l := range list {
 		w.str(l.Rule, l.What)
-		w.uint(uint64(l.Level), uint64(l.Count))
+		w.uint(uint64(l.Level), uint64(l.Count), uint64(l.Lost))
 		w.flag(l.Standin)
 	}
 }
@@ -308,7 +308,7 @@ func (r *unpacker) message(m *Message, c *Call, before []*Message) {
 
 func (r *unpacker) losses() (list []wire.Loss) {
 	for range r.uint() {
-		list = append(list, wire.Loss{Rule: r.text(), What: r.text(), Level: wire.Level(r.uint()), Count: int(r.uint()), Standin: r.flag()})
+		list = append(list, wire.Loss{Rule: r.text(), What: r.text(), Level: wire.Level(r.uint()), Count: int(r.uint()), Lost: int(r.uint()), Standin: r.flag()})
 	}
 	return list
 }

@@ -29,7 +29,7 @@ func packable(t *testing.T) *contents {
 	same := &Message{Seq: 2, Call: c, At: at(2), Edge: ServerEdge, Direction: ToServer, Kind: wire.Request, From: in, Copy: in.Copy}
 	answer := &Message{
 		Seq: 300, Call: c, At: at(3), Edge: ServerEdge, Direction: ToClient, Kind: wire.Result, Copy: Copy{Raw: long, Size: 1 << 30, Cut: true, SHA256: "5a"}, Rev: "2025-11-25",
-		Losses: []wire.Loss{{Rule: "C01", What: "title", Level: 1, Count: 3, Standin: true}, {}},
+		Losses: []wire.Loss{{Rule: "C01", What: "title", Level: 1, Count: 3, Lost: 2, Standin: true}, {}},
 		Why:    Why{down, translate.Known{Method: wire.ToolsCall, Note: []byte("note")}},
 	}
 	out := &Message{Seq: 301, Call: c, At: at(4), Edge: ClientEdge, Direction: ToClient, Kind: wire.Result, From: answer, Copy: Copy{Raw: []byte("{}"), Size: 2}, Status: 200, Timing: &Timing{1, 2, 3}}

@@ -160,7 +160,7 @@ func (r *Ring) Message(m *Message) {
 		}
 	}
 	for _, l := range m.Losses {
-		r.lost(m.Call, l)
+		r.lost(m.Call, m.Direction, l)
 	}
 	r.changed(at, grown)
 }
@@ -191,7 +191,7 @@ func (r *Ring) End(e *End) {
 	r.open(at).end = e
 	if more := e.Call.summary().more; more != nil {
 		for _, l := range more.losses {
-			r.lost(e.Call, l)
+			r.lost(e.Call, 0, l)
 		}
 	}
 	if at.asked > 0 {
@@ -242,8 +242,12 @@ func (r *Ring) Gap(dropped uint64) {
 	}
 }
 
-func (r *Ring) lost(c *Call, l wire.Loss) {
+// lost adds l, of a message to this side; 0 if that is not known.
+func (r *Ring) lost(c *Call, to Direction, l wire.Loss) {
 	r.sessions.changed(c.peers(), l.Rule)
+	if l.Level == wire.Assumed {
+		return
+	}
 	key := Loss{Rule: l.Rule, What: l.What}
 	t := r.losses[key]
 	if t == nil {
@@ -253,8 +257,12 @@ func (r *Ring) lost(c *Call, l wire.Loss) {
 		t = new(lossTally)
 		r.losses[key] = t
 	}
-	t.count += l.Count
-	t.example = c.N
+	t.toward(c.peers(), to)
+	t.lost += l.Lost
+	t.changed += l.Changed()
+	if l.Lost > 0 || t.lost == 0 {
+		t.example = c.N
+	}
 }
 
 // Watch is one reader of the ring's rows.

@@ -130,7 +130,7 @@ func TestDetailExplainsATranslation(t *testing.T) {
 	if !strings.HasPrefix(d.Golden, "# C01 · seen") || !strings.Contains(d.Golden, "\nfrom: 2025-11-25\nto: 2024-11-05\nkind: result\nmethod: tools/list\n-- in --\n{") {
 		t.Errorf("golden case:\n%s", d.Golden)
 	}
-	if list := r.Losses(); len(list) != 1 || list[0].Example != 1 || list[0].Does == "" {
+	if list := r.Losses(); len(list) != 1 || list[0].Example != 1 || list[0].Does == "" || list[0].Count != 1 || list[0].Changed != 0 {
 		t.Errorf("%+v", list)
 	}
 	if s := r.Totals().Sessions; len(s) != 1 || s[0].Calls != 1 || s[0].Open != 0 || s[0].P95 <= 0 || fmt.Sprint(s[0].Rules) != "[C01]" {

@@ -62,7 +62,8 @@ type Row struct {
 	Bytes          *RowSize `json:"bytes,omitempty"`
 	Tokens         *RowSize `json:"tokens,omitempty"`
 	Rules          []string `json:"rules,omitempty"`
-	Losses         []Loss   `json:"losses,omitempty"`
+	Losses         []Loss   `json:"losses,omitempty"`  // what the receiver misses
+	Changed        []Loss   `json:"changed,omitempty"` // what was added or moved, or held nothing
 	By             []string `json:"by,omitempty"`
 	Messages       int      `json:"messages"`
 }
@@ -76,7 +77,7 @@ type RowMS struct {
 
 func (ms *RowMS) sum() float64 { return ms.Client + ms.Proxy + ms.Server }
 
-// Loss is what translation has lost.
+// Loss is what translation has lost, or what it has changed without a loss.
 type Loss struct {
 	Rule  string `json:"rule"`
 	What  string `json:"what"`
@@ -232,16 +233,29 @@ func (out *Row) addSummary(s *summary) {
 	}
 }
 
-// lose adds what was lost.
+// lose adds what was lost, and what was changed.
 func (out *Row) lose(list []wire.Loss) {
-	for _, l := range list {
+	for i := range list {
+		l := &list[i]
 		out.Rules = with(out.Rules, l.Rule)
-		if i := slices.IndexFunc(out.Losses, func(o Loss) bool { return o.Rule == l.Rule && o.What == l.What }); i >= 0 {
-			out.Losses[i].Count += l.Count
-		} else {
-			out.Losses = append(out.Losses, Loss{l.Rule, l.What, l.Count})
+		out.Losses = tally(out.Losses, l, l.Lost)
+		if l.Level != wire.Assumed {
+			out.Changed = tally(out.Changed, l, l.Changed())
 		}
 	}
+}
+
+// tally adds n places of l to list.
+func tally(list []Loss, l *wire.Loss, n int) []Loss {
+	i := slices.IndexFunc(list, func(o Loss) bool { return o.Rule == l.Rule && o.What == l.What })
+	switch {
+	case n == 0:
+	case i >= 0:
+		list[i].Count += n
+	default:
+		list = append(list, Loss{l.Rule, l.What, n})
+	}
+	return list
 }
 
 // maxError is how long an error's text in a row is.

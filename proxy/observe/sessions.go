@@ -193,9 +193,10 @@ func (e *errorRate) since(now time.Time) (n int) {
 	return n
 }
 
-// LossRow is what is shown of the losses of one rule.
+// LossRow is what is shown of what one rule has lost and changed. Count is how much was lost, and may be 0.
 type LossRow struct {
 	Loss
+	Changed int    `json:"changed"`
 	Example uint64 `json:"example"`
 	Does    string `json:"does,omitempty"`
 }
@@ -237,32 +238,74 @@ func (r *Ring) Totals() Totals {
 	return t
 }
 
-// Losses returns what was lost, by rule.
+// Losses returns by rule what was lost and what was changed; what was lost comes first.
 func (r *Ring) Losses() []LossRow {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	does := map[Loss]string{}
-	for _, rule := range translate.Rules() {
-		of := Loss{Rule: rule.ID, What: rule.What}
-		switch said := does[of]; {
-		case said == "":
-			does[of] = rule.Does
-		case !strings.Contains(said, rule.Does): // several rules of one number are about the same thing
-			does[of] = said + "; or " + rule.Does
-		}
+	does := map[translate.Direction]map[Loss]string{}
+	for _, d := range []translate.Direction{translate.Up, translate.Down, translate.Both} {
+		does[d] = whatRulesDo(d)
 	}
 	list := []LossRow{}
 	for what, t := range r.losses {
-		list = append(list, LossRow{Loss: Loss{what.Rule, what.What, t.count}, Example: t.example, Does: does[what]})
+		rule := Loss{Rule: what.Rule} // what may be a part of what the rule is about
+		said := cmp.Or(does[t.to][what], does[t.to][rule], does[translate.Both][rule])
+		list = append(list, LossRow{Loss{what.Rule, what.What, t.lost}, t.changed, t.example, said})
 	}
-	slices.SortFunc(list, func(a, b LossRow) int { return cmp.Or(cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.What, b.What)) })
+	slices.SortFunc(list, func(a, b LossRow) int {
+		return cmp.Or(cmp.Compare(min(b.Count, 1), min(a.Count, 1)), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.What, b.What))
+	})
 	return list
 }
 
-// lossTally counts what one rule has lost.
+// whatRulesDo returns what rules do to messages of a direction, in words, by their number and what they are about, and by their
+// number alone.
+func whatRulesDo(d translate.Direction) map[Loss]string {
+	does := map[Loss]string{}
+	for _, rule := range translate.Rules() {
+		if rule.Direction != d && d != translate.Both && rule.Direction != translate.Both {
+			continue
+		}
+		for _, of := range []Loss{{Rule: rule.ID, What: rule.What}, {Rule: rule.ID}} {
+			switch said := does[of]; {
+			case said == "":
+				does[of] = rule.Does
+			case !strings.Contains(said, rule.Does): // several rules of one number are about the same thing
+				does[of] = said + "; or " + rule.Does
+			}
+		}
+	}
+	return does
+}
+
+// lossTally counts what one rule has lost and changed. example is the newest call with a loss, or with a change if there is none.
 type lossTally struct {
-	count   int
-	example uint64
+	lost, changed int
+	example       uint64
+	to            translate.Direction // of the messages; Both also if it is not known
+}
+
+// toward notes that a message to this side was changed.
+func (t *lossTally) toward(p *Peers, side Direction) {
+	if t.to == translate.Both {
+		return
+	}
+	from, to := translate.Lookup(p.ClientRevision), translate.Lookup(p.ServerRevision)
+	if side == ToClient {
+		from, to = to, from
+	}
+	is := translate.Both
+	switch {
+	case side == 0 || from == nil || to == nil:
+	case to.Newer(from):
+		is = translate.Up
+	case from.Newer(to):
+		is = translate.Down
+	}
+	if t.to != "" && t.to != is {
+		is = translate.Both
+	}
+	t.to = is
 }
 
 // maxLosses bounds the kinds of losses that are counted. There are fewer rules.

@@ -60,7 +60,7 @@ func TestASummarizedCallHasTheSameRow(t *testing.T) {
 		}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			losses := []wire.Loss{{Rule: "C01", What: "title", Count: 2}}
+			losses := []wire.Loss{{Rule: "C01", What: "title", Level: wire.Warn, Count: 3, Lost: 2}}
 			r := manyCalls(t, 10, func(o *Observer, n int) {
 				raw := []byte(call(n))
 				first := o.KeepFirst(raw)
@@ -98,7 +98,7 @@ func TestASummarizedCallHasTheSameRow(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("\n%+v\nwant\n%+v", got, want)
 			}
-			if lost := r.Losses(); len(lost) != 1 || lost[0].Count != 20 {
+			if lost := r.Losses(); len(lost) != 1 || lost[0].Count != 20 || lost[0].Changed != 10 {
 				t.Errorf("%+v", lost)
 			}
 			if s := r.Totals().Sessions; len(s) != 1 || s[0].Calls != 10 || s[0].Open != 0 || s[0].Asking != 0 {

@@ -1,18 +1,15 @@
 package session
 
 import (
-	"strings"
-
-	"github.com/tidwall/gjson"
-
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Peers returns the client and the server of the session, for the observer.
@@ -96,10 +93,7 @@ func (s *Session) observeNews() {
 
 // NameOf returns the name and version in an Implementation, JSON.
 func NameOf(implementation []byte) string {
-	const most = 100
-	said := gjson.GetManyBytes(implementation, "name", "version")
-	name := strings.TrimSpace(said[0].Str + " " + said[1].Str)
-	return failures.Beginning(name, most)
+	return losses.NameOf(wire.View(implementation))
 }
 
 // ObserveSession tells of the session that began with the call begun.

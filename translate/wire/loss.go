@@ -108,6 +108,9 @@ func (m *Message) Lose(rule, what string, level Level, n Node) {
 	m.Losses = append(m.Losses, Loss{})
 	l := &m.Losses[len(m.Losses)-1] // filled in place, since a Path is large
 	l.Rule, l.What, l.Level, l.Count = rule, what, level, 1
+	if level == Warn {
+		l.Lost = 1
+	}
 	if n.OK() {
 		n.path(&l.Path)
 	}

@@ -248,22 +248,40 @@ const (
 // String returns the level in capitals.
 func (l Level) String() string { return [...]string{"DEBUG", "ASSUMED", "INFO", "WARN"}[l] }
 
-// Loss is what one rule removed from one message, or changed in it.
+// Loss is what one rule removed from one message, or changed in it. The receiver misses something at Lost of the places. At
+// the others, the rule added or moved something, or removed what holds nothing.
 type Loss struct {
 	Rule    string // the rule's number: "C01"
 	What    string // the member or thing: "title"
 	Level   Level  // the highest level of all its places
 	Count   int    // the number of places
-	Standin bool   // the rule put a replacement with the same meaning into the message
+	Lost    int    // the places of level Warn without a replacement
+	Standin bool   // the rule put a replacement with the same meaning into the message, at one place at least
 	Path    Path   // the first place
 }
+
+// Add adds a place of this level.
+func (l *Loss) Add(level Level) {
+	l.Count++
+	if level == Warn {
+		l.Lost++
+	}
+	l.Level = max(l.Level, level)
+}
+
+// Changed returns at how many places the receiver misses nothing.
+func (l *Loss) Changed() int { return l.Count - l.Lost }
 
 // Place is one place of a loss.
 type Place struct {
 	Rule, What string
 	Level      Level
+	Standin    bool   // the rule put a replacement with the same meaning into the message
 	Path       string // result.tools[3].title, result["a key"].x
 }
+
+// Lost reports whether the receiver misses what was at the place.
+func (p *Place) Lost() bool { return p.Level == Warn && !p.Standin }
 
 // counted is an element, and the number of elements before it.
 type counted struct{ node, index uint32 }

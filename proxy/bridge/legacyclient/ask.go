@@ -37,7 +37,7 @@ func (c *Conn) phrase(a *ask, q gjson.Result) (body []byte, able bool) {
 	}
 	m.Facts, m.Stamp = c.facts, &wire.Stamp{ElicitationID: a.opens}
 	out, v, err := c.down.Rewrite(nil, &m)
-	c.host.Losses.Note(c.down.From(), c.down.To(), a.method, m.Losses, nil)
+	c.host.Losses.Note(c.lossPeers(c.down), a.method, m.Losses, nil)
 	a.note = append([]byte(nil), m.Note...)
 	if len(out) <= crossing.MaxAskedAgain && translate.Counts(a.note) {
 		a.again = bytes.Clone(out)
@@ -124,7 +124,7 @@ func (c *Conn) translateAnswer(h receivedAnswer, m *wire.Message, header []upstr
 	}
 	m.Method, m.Note, m.Facts, m.Stamp = a.method, a.note, c.facts, nil
 	out, v, err := c.up.Rewrite(nil, m)
-	c.host.Losses.Note(c.up.From(), c.up.To(), a.method, m.Losses, header)
+	c.host.Losses.Note(c.lossPeers(c.up), a.method, m.Losses, header)
 	if err != nil {
 		return nil, err.Error()
 	}

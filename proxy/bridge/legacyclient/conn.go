@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -35,6 +36,7 @@ type Conn struct {
 	up      *translate.Translator // the client's revision to the server's
 	down    *translate.Translator
 	client  []byte         // clientInfo, nil for none
+	name    string         // the client's name and version, for the log
 	can     []byte         // clientCapabilities
 	kept    *large.Holding // counts what the session keeps
 	prefix  string         // of the ids of questions to the client
@@ -62,6 +64,11 @@ type Conn struct {
 }
 
 var _ upstream.Conn = (*Conn)(nil)
+
+// lossPeers says between which peers t translates.
+func (c *Conn) lossPeers(t *translate.Translator) losses.Peers {
+	return losses.Peers{From: t.From(), To: t.To(), Client: c.name}
+}
 
 // New returns the session of a client of this revision and these capabilities. conn is the connection to the server;
 // the session owns it from now on.

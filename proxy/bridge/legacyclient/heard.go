@@ -25,7 +25,7 @@ func (c *Conn) passDown(m *wire.Message, header []upstream.Header) []byte {
 	method := m.Method
 	m.Facts = c.facts
 	out, v, err := c.down.Rewrite(nil, m)
-	c.host.Losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
+	c.host.Losses.Note(c.lossPeers(c.down), method, m.Losses, header)
 	if err != nil {
 		c.host.Report.Untranslated(err, header)
 		return nil
@@ -58,7 +58,7 @@ func (c *Conn) downResult(id []byte, method wire.Method, result []byte, header [
 	}
 	m.Method, m.Facts = method, c.facts
 	out, v, err := c.down.Rewrite(nil, &m)
-	c.host.Losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
+	c.host.Losses.Note(c.lossPeers(c.down), method, m.Losses, header)
 	if err == nil && v != wire.Forward {
 		err = mcp.Saying(mcp.CodeInternal, "Unsupported result of "+method.String())
 	}

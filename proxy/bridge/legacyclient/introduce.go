@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -19,7 +20,7 @@ const noName = `{"name":"unknown-server","version":"0.0.0"}`
 // server's DiscoverResult. It keeps no reference to raw. If raw says more than a session keeps, the error is a *mcp.Failure of
 // the cause mcp.InitializeBroken, once the server has answered.
 func (c *Conn) Introduce(ctx context.Context, raw []byte, header []upstream.Header) ([]byte, error) {
-	fit, losses, tooLarge := c.fit(raw)
+	fit, lost, tooLarge := c.fit(raw)
 	if tooLarge != nil { // the client learns it only from a server that is modern
 		c.can = []byte("{}")
 		if _, err := c.discover(ctx, header); err != nil {
@@ -32,8 +33,9 @@ func (c *Conn) Introduce(ctx context.Context, raw []byte, header []upstream.Head
 		return nil, err
 	}
 	m.Facts = c.facts
+	c.name = losses.NameOf(gjson.GetBytes(fit, "params.clientInfo").Raw)
 	out, _, err := c.up.Rewrite(nil, &m)
-	c.host.Losses.Note(c.up.From(), c.up.To(), wire.Initialize, append(losses, m.Losses...), header)
+	c.host.Losses.Note(c.lossPeers(c.up), wire.Initialize, append(lost, m.Losses...), header)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +115,7 @@ func (c *Conn) InitializeResult(id, result []byte, header []upstream.Header) (an
 	}
 	m.Method, m.Facts = wire.Initialize, c.facts
 	out, _, err := c.down.Rewrite(nil, &m)
-	c.host.Losses.Note(c.down.From(), c.down.To(), wire.Initialize, m.Losses, header)
+	c.host.Losses.Note(c.lossPeers(c.down), wire.Initialize, m.Losses, header)
 	if err == nil && gjson.GetBytes(out, "result.protocolVersion").String() != client.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", client.Name)
 	}

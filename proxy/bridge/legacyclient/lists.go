@@ -26,7 +26,7 @@ func (b *call) again(key memo.Key, raw []byte) bool {
 		c.tools.Learn(raw, c.host.Log) // no tool is left out: such a list is not remembered
 	}
 	b.msgs.downStamp = wire.Stamp{ID: b.id}
-	c.host.Losses.Note(c.down.From(), c.down.To(), b.method, k.Losses, b.request.Header)
+	c.host.Losses.Note(c.lossPeers(c.down), b.method, k.Losses, b.request.Header)
 	b.seen.Because(observe.ToClient, observe.Why{Translator: c.down, Known: translate.Known{Method: b.method, Facts: c.facts, Stamp: &b.msgs.downStamp}}, k.Losses)
 	b.msgs.down.Raw = nil // what was scanned last is another message, maybe in the memory of this one
 	b.conclude(k.AppendTranslation(raw[:0:len(raw)], wire.View(b.id)))

@@ -187,7 +187,7 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 		msg.Stamp.Capabilities = c.canTasks()
 	}
 	out, v, err := c.up.Rewrite(scratch, msg)
-	c.host.Losses.Note(c.up.From(), c.up.To(), b.method, msg.Losses, m.Header)
+	c.host.Losses.Note(c.lossPeers(c.up), b.method, msg.Losses, m.Header)
 	b.seen.Because(observe.ToServer, observe.Why{Translator: c.up, Known: translate.Known{Facts: msg.Facts, Stamp: msg.Stamp}}, msg.Losses)
 	switch {
 	case err != nil:

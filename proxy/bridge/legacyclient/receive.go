@@ -178,7 +178,7 @@ func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 	}
 	m.Follow = true // see Scanned
 	out, v, err := c.down.Rewrite(nil, m)
-	c.host.Losses.Note(c.down.From(), c.down.To(), b.method, m.Losses, b.request.Header)
+	c.host.Losses.Note(c.lossPeers(c.down), b.method, m.Losses, b.request.Header)
 	b.seen.Because(observe.ToClient, observe.Why{Translator: c.down, Known: translate.Known{Method: m.Method, Note: m.Note, Facts: m.Facts, Stamp: m.Stamp}}, m.Losses)
 	switch {
 	case err != nil:

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -52,7 +53,7 @@ func newSessionPool(with shared) *sessionPool {
 // get returns the session for a client. It is in use until release is called. All requests of
 // one client share it, also concurrent ones: stateful servers depend on that.
 func (p *sessionPool) get(c caller) (*pooledSession, error) {
-	losses, err := fit(c.q)
+	lost, err := fit(c.q)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +68,8 @@ func (p *sessionPool) get(c caller) (*pooledSession, error) {
 		}
 	}
 	b, err := p.hold(c, key)
-	if err == nil {
-		p.Host.Losses.Note(translate.Lookup(translate.Modern()), b.s.About().ServerRevision, wire.Initialize, losses, c.from)
+	if err == nil && len(lost) > 0 {
+		p.Host.Losses.Note(losses.Peers{From: translate.Lookup(translate.Modern()), To: b.s.About().ServerRevision, Client: losses.NameOf(wire.View(c.q.ClientInfo))}, wire.Initialize, lost, c.from)
 	}
 	if err == nil && (c.q.CanBeAsked() || b.mayReceiveOnStanding(c.q)) { // servers may ask for roots when a session begins
 		b.startListening(c.ctx, c.from)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -220,7 +221,7 @@ func (k *pooledTask) clientResult(id []byte, method wire.Method, result []byte, 
 	}
 	m.Method, m.Facts, m.Stamp = method, about.Facts, &wire.Stamp{ServerInfo: k.b.said.server}
 	out, _, err := down.Rewrite(nil, &m)
-	k.b.Host.Losses.Note(about.ServerRevision, about.ClientRevision, method, m.Losses, from)
+	k.b.Host.Losses.Note(losses.Peers{From: about.ServerRevision, To: about.ClientRevision, Client: losses.NameOf(about.ClientInfo)}, method, m.Losses, from)
 	return out, err
 }
 

@@ -133,34 +133,37 @@ func (e *exam) malformed(l list) {
 
 // outcome says what clients of one revision get, and reports whether it gave the advice.
 func (e *exam) outcome(c probe.ClientReport, do string) bool {
-	bridged := c.Way == "bridged"
-	changes := changesOf(c.Changes)
-	lost := ""
-	if bridged && len(changes)+len(c.Missing) > 0 {
-		lost = ", bridged between the eras"
+	text := ""
+	if c.Way == "bridged" {
+		text = ", bridged between the eras"
 	}
-	if len(changes) > 0 {
-		lost += "; changed or left out: " + strings.Join(changes, ", ")
+	for i, is := range []string{"lost", "changed"} {
+		if list := changesOf(c.Changes, i == 0); len(list) > 0 {
+			text += "; " + is + ": " + strings.Join(list, ", ")
+		}
 	}
 	switch {
 	case len(c.Missing) > 0:
-		e.warn(fmt.Sprintf("clients of %s do not get %s%s", c.Revision, few(c.Missing, 5), lost), "", do)
+		e.warn(fmt.Sprintf("clients of %s do not get %s%s", c.Revision, few(c.Missing, 5), text), "", do)
 		return true
-	case lost != "":
-		e.info(fmt.Sprintf("clients of %s get everything%s", c.Revision, lost), "", "")
-	case bridged:
-		e.info(fmt.Sprintf("clients of %s get everything, bridged between the eras", c.Revision), "", "")
+	case c.Loses():
+		e.info(fmt.Sprintf("clients of %s get every entry of the lists%s", c.Revision, text), "", "")
+	case text != "":
+		e.info(fmt.Sprintf("clients of %s get everything%s", c.Revision, text), "", "")
 	default:
 		e.info(fmt.Sprintf("clients of %s get everything as it is", c.Revision), "", "")
 	}
 	return false
 }
 
-// changesOf returns a text for each rule: what it removes or changes, and where.
-func changesOf(all []probe.Change) (texts []string) {
+// changesOf returns a text for each rule by which something is lost, or is changed without a loss: what it is, and where.
+func changesOf(all []probe.Change, lost bool) (texts []string) {
 	var rules []string
 	places := map[string][]string{}
 	for _, ch := range all {
+		if ch.Lost != lost {
+			continue
+		}
 		rule := ch.Rule + " " + ch.What
 		if places[rule] == nil {
 			rules = append(rules, rule)

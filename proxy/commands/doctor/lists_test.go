@@ -59,7 +59,8 @@ func TestLists(t *testing.T) {
 					{Revision: "r6", Way: "bridged"},
 					{Revision: "r5", Way: "bridged", Changes: []probe.Change{{Rule: "C36", What: "schemas", List: "tools", Names: []string{"a"}}}},
 					{Revision: "r4"},
-					{Revision: "r3", Changes: []probe.Change{{Rule: "C01", What: "title", List: "tools", Names: []string{"a"}}, {Rule: "C02", What: "annotations", List: "tools", Names: []string{"a", "b"}}, {Rule: "C20", What: "tasks", List: "initialize"}, {Rule: "C01", What: "title", List: "initialize"}}},
+					{Revision: "r3", Changes: []probe.Change{{Rule: "C01", What: "title", List: "tools", Names: []string{"a"}, Lost: true}, {Rule: "C02", What: "annotations", List: "tools", Names: []string{"a", "b"}, Lost: true}, {Rule: "C20", What: "tasks", List: "initialize"}, {Rule: "C01", What: "title", List: "initialize", Lost: true}}},
+					{Revision: "r3b", Way: "bridged", Lost: []string{"progress"}},
 					{Revision: "r2", Missing: []string{"tools: x"}},
 					{Revision: "r1", Missing: []string{"tools: x", "tools: y"}, Changes: []probe.Change{{Rule: "C01", What: "title", List: "tools", Names: []string{"a"}}}},
 				}}, nil
@@ -68,11 +69,12 @@ func TestLists(t *testing.T) {
 			"ok tools: 1, 47 bytes, 12 tokens",
 			"info URL: the server also serves clients without a handshake: it is of both eras",
 			"info clients of r6 get everything, bridged between the eras",
-			"info clients of r5 get everything, bridged between the eras; changed or left out: C36 schemas (tool a)",
+			"info clients of r5 get everything, bridged between the eras; changed: C36 schemas (tool a)",
 			"info clients of r4 get everything as it is",
-			"info clients of r3 get everything; changed or left out: C01 title (tool a, initialize), C02 annotations (2 tools), C20 tasks (initialize)",
+			"info clients of r3 get every entry of the lists; lost: C01 title (tool a, initialize), C02 annotations (2 tools); changed: C20 tasks (initialize)",
+			"info clients of r3b get every entry of the lists, bridged between the eras",
 			"warn clients of r2 do not get tools: x → dragoman probe has the whole report; docs/revisions-and-losses.md explains the rules",
-			"warn clients of r1 do not get tools: x, tools: y; changed or left out: C01 title (tool a)",
+			"warn clients of r1 do not get tools: x, tools: y; changed: C01 title (tool a)",
 		}},
 		"no compatibility": {func(_ *fake, o *Options) {
 			o.Probe = func(context.Context, config.Config) (*probe.Report, error) { return nil, errors.New("gone") }

@@ -3,6 +3,7 @@ package filter
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -122,6 +123,25 @@ func TestFilterMarksAnswersToRequestsAnsweredByTranslation(t *testing.T) {
 `)
 	if err != nil || len(out) != 1 || len(notes) != 2 || gjson.Get(notes[1], "verdict").String() != "answered before" || gjson.Get(notes[1], "line").Int() != 2 {
 		t.Errorf("%v %q %q", err, out, notes)
+	}
+}
+
+// TestFilterReportsWhatIsLostAndWhatIsChanged: in short with how many of the places are lost, if not all are.
+func TestFilterReportsWhatIsLostAndWhatIsChanged(t *testing.T) {
+	in := `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","title":"A"},{"name":"b","title":"B","annotations":{"title":"Other"}},{"name":"c","outputSchema":{"type":"object"}}]}}` + "\n"
+	for report, want := range map[Reporting]string{
+		ReportShort: "C01 lost 2 1, C03 lost 1 0",
+		ReportFull:  "C01 changed 0 0, C01 lost 0 0, C03 lost 0 0",
+	} {
+		_, notes, err := filterBy(AnySender, report, "2025-06-18", "2025-03-26", in)
+		var said []string
+		for _, n := range notes {
+			m := gjson.Parse(n)
+			said = append(said, fmt.Sprint(m.Get("rule"), " ", m.Get("is"), " ", m.Get("count").Int(), " ", m.Get("lost").Int()))
+		}
+		if got := strings.Join(said, ", "); err != nil || got != want {
+			t.Errorf("%s: %v, %s, want %s", report, err, got, want)
+		}
 	}
 }
 

@@ -118,16 +118,20 @@ func (r *filterRun) translate(line []byte, by Sender) error {
 	return nil
 }
 
-// report notes what was lost: one note for each rule, or one for each place.
+// report notes what was lost and changed: one note for each rule, or one for each place.
 func (r *filterRun) report(kind, method string, m *wire.Message) error {
+	is := map[bool]string{true: "lost", false: "changed"}
 	for _, l := range m.Losses {
 		for _, p := range m.Places {
 			if p.Rule != l.Rule || p.What != l.What {
 				continue
 			}
-			n := note{Kind: kind, Method: method, Rule: l.Rule, What: l.What, Level: strings.ToLower(p.Level.String()), Path: p.Path, Standin: l.Standin}
+			n := note{Kind: kind, Method: method, Rule: l.Rule, What: l.What, Is: is[p.Lost()], Level: strings.ToLower(p.Level.String()), Path: p.Path, Standin: p.Standin}
 			if r.Report == ReportShort {
-				n.Level, n.Count = strings.ToLower(l.Level.String()), l.Count
+				n.Is, n.Level, n.Count, n.Standin = is[l.Lost > 0], strings.ToLower(l.Level.String()), l.Count, l.Standin
+				if l.Lost < l.Count {
+					n.Lost = l.Lost
+				}
 			}
 			if err := r.note(n); err != nil {
 				return err

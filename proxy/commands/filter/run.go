@@ -32,7 +32,7 @@ type Filter struct {
 	In     io.Reader
 	Out    io.Writer // messages for the receiver
 	Notes  io.Writer // lines of JSON: what was dropped, answered or refused
-	Report Reporting // how much Notes says about what was lost
+	Report Reporting // how much Notes says about what was lost and changed
 	By     Sender    // sender of lines that do not name one
 
 	// Edge makes In a recording: the messages that came to dragoman at this edge are translated, recording.ServerEdge or
@@ -42,7 +42,7 @@ type Filter struct {
 	Explain Explaining // how Notes says what was changed, and by which rule
 }
 
-// Reporting says how much a Filter reports about what was lost.
+// Reporting says how much a Filter reports about what was lost, which the receiver misses, and changed.
 type Reporting string
 
 // Sender is the side that sent a message.
@@ -67,8 +67,10 @@ type note struct {
 	Error   string          `json:"error,omitempty"`
 	Rule    string          `json:"rule,omitempty"`
 	What    string          `json:"what,omitempty"`
+	Is      string          `json:"is,omitempty"` // lost or changed
 	Level   string          `json:"level,omitempty"`
 	Count   int             `json:"count,omitempty"`
+	Lost    int             `json:"lost,omitempty"` // of Count, if not all are lost
 	Path    string          `json:"path,omitempty"`
 	Standin bool            `json:"standin,omitempty"`
 	Change  string          `json:"change,omitempty"`

@@ -347,7 +347,7 @@ func (p *probing) lost(vc *translate.Revision, offered []string) (list []string)
 			list = append(list, "log messages while several calls run: dropped, since they name no call")
 		}
 	default:
-		list = append(list, "changes of the client's roots, and progress that it reports: dropped")
+		list = append(list, "progress that the client reports: dropped") // and changes of its roots, but servers of this era ask for roots anew
 		if !vc.Elicitation {
 			list = append(list, "questions to the user: answered with cancel, the client has no such thing")
 		}

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -54,8 +55,14 @@ type Change struct {
 	List  string   `json:"list"` // such as "tools", or "initialize"
 	Rule  string   `json:"rule"`
 	What  string   `json:"what"`
+	Lost  bool     `json:"lost"` // the client misses something of an entry
 	Level string   `json:"level"`
 	Names []string `json:"names,omitempty"` // the changed entries
+}
+
+// Loses reports whether clients miss something of what they get.
+func (c *ClientReport) Loses() bool {
+	return len(c.Lost) > 0 || slices.ContainsFunc(c.Changes, func(ch Change) bool { return ch.Lost })
 }
 
 // RefusedTools returns the message with which the server refuses its list of tools, or "".
@@ -109,6 +116,7 @@ func (c *ClientReport) note(list, name string, losses []wire.Loss) {
 		if loss.Level == wire.Warn {
 			c.Changes[at].Level = "warn"
 		}
+		c.Changes[at].Lost = c.Changes[at].Lost || loss.Lost > 0
 		if name != "" {
 			c.Changes[at].Names = append(c.Changes[at].Names, name)
 		}

@@ -279,7 +279,8 @@ func (f *fake) madeUp(n int) {
 	f.sessions = []object{cursor, claude}
 	f.state = object{"connections": 3, "sessions": f.sessions, "parked": []object{{"method": "elicitation/create", "session": "4b7e11908cd2ef01", "since": time.Now().Add(-20 * time.Second).Format(time.RFC3339), "ends": time.Now().Add(100 * time.Second).Format(time.RFC3339), "call": n - 2}},
 		"replicas": []object{{"address": "10.0.3.17:8809", "reachable": true, "forwarded": 12}, {"address": "10.0.3.18:8809", "forwarded": 0}},
-		"losses":   []object{{"rule": "C01", "what": "title", "count": 13, "example": n, "does": "moves a tool's title to `annotations.title` for 2025-03-26, and removes it for 2024-11-05"}, {"rule": "C02", "what": "annotations", "count": 12, "example": n, "does": gone}, {"rule": "C07", "what": "task-only tool", "count": 1, "example": n, "does": "removes tools that only run as tasks from the list, unless tasks are bridged"}}}
+		"losses": []object{{"rule": "C01", "what": "title", "count": 13, "example": n, "does": "moves a tool's title to `annotations.title` for 2025-03-26, and removes it for 2024-11-05"}, {"rule": "C02", "what": "annotations", "count": 12, "example": n, "does": gone}, {"rule": "C07", "what": "task-only tool", "count": 1, "example": n, "does": "removes tools that only run as tasks from the list, unless tasks are bridged"},
+			{"rule": "C29", "what": "resultType", "count": 0, "changed": 88, "example": n, "does": "adds `resultType: complete`"}}}
 	var rows []object
 	for i := 1; i <= n; i++ {
 		rows = append(rows, madeUpRow(i, base.Add(time.Duration(i)*700*time.Millisecond)))

@@ -35,9 +35,9 @@ const PANELS = {
 	replicas: ['Replicas', 'A request about a session or question of another replica is forwarded to that one.', 'This dragoman is the only one.',
 		['Address', 'State', 'Forwarded'],
 		(s) => s.replicas.map((x) => [h('code', x.address), x.reachable == null ? status('not asked yet') : x.reachable ? status('reachable', '', 'good') : status('not reachable', '', 'bad'), count(x.forwarded)])],
-	losses: ['Losses by rule', 'What the receiver’s revision has no form for, since dragoman started.', 'Nothing was lost.',
-		['Rule', 'What', 'Count', 'Why', 'Example'],
-		(s) => s.losses.map((x) => [link(x.rule, { 'data-q': 'rule:' + x.rule }), h('b', x.what), count(x.count), h('span.does', prose(x.does)), call(x.example)])],
+	losses: ['Lost and changed', 'The receiver misses only what is lost.', 'Nothing was changed.',
+		['Rule', 'What', 'Lost', 'Changed', 'Why', 'Example'],
+		(s) => s.losses.map((x) => [link(x.rule, { 'data-q': 'rule:' + x.rule }), h('b', x.what), count(x.count), count(x.changed), h('span.does', prose(x.does)), call(x.example)])],
 };
 
 /** What a view besides that of the calls shows. @param {State} state */

@@ -2,12 +2,12 @@
 
 interface Times { client: number; proxy: number; server: number }
 interface Sizes { before: number; after: number }
-interface Loss { rule: string; what: string; count: number; example?: number; does?: string }
+interface Loss { rule: string; what: string; count: number; changed?: number; example?: number; does?: string }
 interface Row {
   n: number; at: string; kind: string; method?: string; tool?: string; id?: string;
   session?: string; client?: string; client_rev?: string; server?: string; server_rev?: string; transport?: string;
   status: string; error?: string; code?: number; cause?: string; ms?: Times; bytes?: Sizes; tokens?: Sizes;
-  rules?: string[]; losses?: Loss[]; by?: string[]; messages?: number;
+  rules?: string[]; losses?: Loss[]; changed?: Loss[]; by?: string[]; messages?: number;
 }
 interface Session {
   session: string; principal?: string; client?: string; client_rev?: string; server?: string; server_rev?: string;

@@ -86,20 +86,24 @@ func changes(m *observe.Message, safe observe.Redactor) json.RawMessage {
 	return asJSON(list)
 }
 
-// Loss is what a rule removed from a message.
+// Loss is what a rule changed in a message, at so many places.
 type Loss struct {
 	Rule  string `json:"rule"`
 	What  string `json:"what"`
 	Count int    `json:"count"`
+	// Lost is at how many of the places the receiver misses something. Recordings of older programs do not say it.
+	Lost *int `json:"lost"`
 }
 
 func losses(all []wire.Loss) json.RawMessage {
-	if len(all) == 0 {
-		return nil
+	var list []Loss
+	for i := range all {
+		if l := &all[i]; l.Level != wire.Assumed {
+			list = append(list, Loss{l.Rule, l.What, l.Count, &l.Lost})
+		}
 	}
-	list := make([]Loss, len(all))
-	for i, l := range all {
-		list[i] = Loss{l.Rule, l.What, l.Count}
+	if list == nil {
+		return nil
 	}
 	return asJSON(list)
 }

@@ -133,7 +133,11 @@ func (p *player) message(l *Line) {
 	var lost []Loss
 	if json.Unmarshal(l.Losses, &lost) == nil {
 		for _, one := range lost {
-			m.Losses = append(m.Losses, wire.Loss{Rule: one.Rule, What: one.What, Count: one.Count})
+			loss := wire.Loss{Rule: one.Rule, What: one.What, Count: one.Count}
+			if one.Lost != nil {
+				loss.Lost = min(*one.Lost, one.Count)
+			}
+			m.Losses = append(m.Losses, loss)
 		}
 	}
 	if from := p.seen[l.From]; from != nil {

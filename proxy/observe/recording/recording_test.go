@@ -108,7 +108,7 @@ func aCall(t *testing.T, o *observe.Observer) {
 	})
 	c.Went(observe.ServerEdge, observe.ToServer, []byte(ask))
 	from := c.Came(observe.Message{
-		Edge: observe.ServerEdge, Direction: observe.ToClient, Method: "tools/list", Copy: whole(answer), Losses: []wire.Loss{{Rule: "C01", What: "title", Count: 1}},
+		Edge: observe.ServerEdge, Direction: observe.ToClient, Method: "tools/list", Copy: whole(answer), Losses: []wire.Loss{{Rule: "C01", What: "title", Count: 3, Lost: 2}},
 		Why: observe.Why{Translator: table.Between(translate.Lookup("2025-11-25"), translate.Lookup("2024-11-05")), Known: translate.Known{Method: wire.ToolsList}},
 	})
 	c.Note(observe.Note{By: observe.Cache, What: "kept", Detail: "with password=" + planted, TokensBefore: 9, TokensAfter: 5})

@@ -9,6 +9,7 @@ package host
 import (
 	"context"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -63,7 +64,8 @@ var (
 // New returns the Host of a program of this version. setup returns the setup in force; it is called for each
 // use of it.
 func New(log *zap.Logger, m *metrics.Metrics, memory *large.Memory, version string, setup func() Setup) *Host {
-	h := &Host{Log: log, Losses: losses.New(log, m.Losses), memory: memory, setup: setup}
+	h := &Host{Log: log, memory: memory, setup: setup}
+	h.Losses = losses.New(log, m, h.lossSetup)
 	h.Report = report.New(log, m, version, func() report.Setup {
 		now := setup()
 		return report.Setup{Config: now.Config, Server: now.Server, Secrets: now.Secrets}
@@ -72,6 +74,12 @@ func New(log *zap.Logger, m *metrics.Metrics, memory *large.Memory, version stri
 	h.Draining, h.drain = context.WithCancel(context.Background())
 	h.Serving, h.close = context.WithCancel(context.Background())
 	return h
+}
+
+// lossSetup returns what the log of losses needs of the setup in force.
+func (h *Host) lossSetup() losses.Setup {
+	now := h.setup()
+	return losses.Setup{Server: now.Server, Known: now.Config.Log.KnownLosses}
 }
 
 // Config returns the configuration in force, which must not be changed.
@@ -106,9 +114,15 @@ func (h *Host) Wait() {
 	}
 }
 
-// Flush writes the merged lines of repeated failures and losses to the log.
-func (h *Host) Flush() {
-	h.Losses.Flush()
+// Flush writes the merged lines of repeated failures to the log and, once an hour, those of losses.
+func (h *Host) Flush(now time.Time) {
+	h.Losses.Flush(now)
+	h.Report.Flush()
+}
+
+// FlushAll writes the merged lines of repeated failures and losses to the log.
+func (h *Host) FlushAll() {
+	h.Losses.Close()
 	h.Report.Flush()
 }
 

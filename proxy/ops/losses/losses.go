@@ -1,169 +1,301 @@
-// Package losses counts and logs what translation removes from messages.
+// Package losses counts and logs what translation removes from messages, and what else it changes.
 package losses
 
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/trace"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Log reports what translation removed from messages. The counters count every loss but those of a value that the receiver assumes without it. The log has one line for each message with
-// losses of a new kind, and, at each Flush, one line about the repeats for each pair of revisions. It is safe for concurrent use.
+// Log reports what translation did to messages: what the receiver misses is lost, the rest is changed. The counters count both,
+// but for values that the receiver assumes without them. The log has one line about each kind, the first time that it is
+// met between two peers, and at most once an hour a line about the repeats. It is safe for concurrent use.
 type Log struct {
-	log     *zap.Logger
-	counter *prometheus.CounterVec // by from, to, rule and level
+	log   *zap.Logger
+	total *metrics.Metrics
+	setup func() Setup
 
 	mu       sync.Mutex
 	counters map[count]prometheus.Counter // looking them up by their labels takes longer
-	kinds    map[kind]*sum                // that were logged, and the repeats since the last Flush
+	told     map[told]struct{}            // what the log has; at most maxTold with a client's name
+	repeats  map[kind]*sum                // since the last line about repeats
+	summed   time.Time                    // when that was
 	advised  bool                         // a line has said what to do
+}
+
+// Setup is what a Log needs of the configuration in force.
+type Setup struct {
+	Server string   // the server's name in the log
+	Known  []string // rules whose losses are known, and logged for debugging only
+}
+
+// Peers says between which peers a message went.
+type Peers struct {
+	From, To *translate.Revision
+	Client   string // name and version, "" if it has said none
 }
 
 // way is from which revision to which messages are translated.
 type way struct{ from, to *translate.Revision }
 
-// count has what losses are counted by.
+// count has what losses and changes are counted by.
 type count struct {
 	way
-	rule  string
-	level wire.Level
+	rule string
+	lost bool
 }
 
-// kind has what a loss and its repeats have in common. All of it is from the rules, so that there are not many kinds.
+// kind has what a loss or change and its repeats have in common. All of it is from the rules, so that there are not many kinds.
 type kind struct {
 	way
-	method     wire.Method
 	rule, what string
+	lost       bool
 }
 
-// sum is losses of one kind.
+// told is a kind that the log has about a client and the server. The client has no version in it: what an update brings
+// is no news.
+type told struct {
+	kind
+	client, server string
+}
+
+// maxTold bounds the memory for clients' names. What comes later is told without a name, once for all such clients.
+const maxTold = 4096
+
+// every is how often repeats are logged.
+const every = time.Hour
+
+// sum is losses or changes of one kind.
 type sum struct {
 	kind
-	wire.Loss     // the worst of them, with the count of all
-	messages  int // that had them, if they are repeats
+	method   wire.Method
+	path     wire.Path
+	level    wire.Level
+	count    int
+	messages int // that had them, if they are repeats
 }
 
 // New returns an empty Log.
-func New(log *zap.Logger, counter *prometheus.CounterVec) *Log {
-	return &Log{log: log, counter: counter, counters: make(map[count]prometheus.Counter), kinds: make(map[kind]*sum)}
+func New(log *zap.Logger, total *metrics.Metrics, setup func() Setup) *Log {
+	return &Log{
+		log: log, total: total, setup: setup,
+		counters: make(map[count]prometheus.Counter), told: make(map[told]struct{}), repeats: make(map[kind]*sum), summed: time.Now(),
+	}
 }
 
-// Note counts and logs the losses of one rewritten message. header has the headers that the message
+// Note counts and logs what the translation did to one message. header has the headers that the message
 // came with.
-func (l *Log) Note(from, to *translate.Revision, method wire.Method, losses []wire.Loss, header []upstream.Header) {
+func (l *Log) Note(p Peers, method wire.Method, losses []wire.Loss, header []upstream.Header) {
 	if len(losses) == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var first []sum
+	w := way{p.From, p.To}
+	var news []sum
 	for i := range losses {
 		loss := &losses[i]
-		if loss.Level != wire.Assumed {
-			l.counterOf(count{way{from, to}, loss.Rule, loss.Level}).Add(float64(loss.Count))
+		if loss.Lost > 0 {
+			l.counterOf(count{w, loss.Rule, true}).Add(float64(loss.Lost))
+			news = l.note(news, p, loss, sum{kind: kind{w, loss.Rule, loss.What, true}, method: method, level: wire.Warn, count: loss.Lost})
 		}
-		if !l.log.Core().Enabled(zapLevel(loss.Level)) {
-			continue // it would not be written
+		if n := loss.Changed(); n > 0 {
+			level := loss.Level
+			if loss.Lost > 0 {
+				level = wire.Debug // the line about the loss says enough
+			}
+			if level != wire.Assumed {
+				l.counterOf(count{w, loss.Rule, false}).Add(float64(n))
+			}
+			news = l.note(news, p, loss, sum{kind: kind{w, loss.Rule, loss.What, false}, method: method, level: level, count: n})
 		}
-		k := kind{way{from, to}, method, loss.Rule, loss.What}
-		at := l.kinds[k]
-		if at == nil {
-			l.kinds[k] = &sum{kind: k}
-			first = append(first, sum{kind: k, Loss: *loss})
-			continue
-		}
-		at.add(loss)
 	}
-	l.write(way{from, to}, first, header)
+	if news == nil {
+		return
+	}
+	about := append([]zap.Field{zap.String("client", p.Client), zap.String("server", l.setup().Server)}, trace.Fields(header)...)
+	l.write(w, news, "", about)
+}
+
+// note appends s, what loss says, to news if the log does not have it about these peers. Called with l.mu held.
+func (l *Log) note(news []sum, p Peers, loss *wire.Loss, s sum) []sum {
+	if s.level >= wire.Info || l.log.Core().Enabled(zapcore.DebugLevel) {
+		now := l.setup()
+		if slices.Contains(now.Known, loss.Rule) {
+			s.level = wire.Debug
+		}
+		if !l.log.Core().Enabled(zapLevel(s.level)) {
+			return news
+		}
+		if l.isNew(told{s.kind, nameOf(p.Client), now.Server}) {
+			s.path = loss.Path
+			return append(news, s)
+		}
+		again := l.repeats[s.kind]
+		if again == nil {
+			again = &sum{kind: s.kind}
+			l.repeats[s.kind] = again
+		}
+		again.method, again.path, again.level = s.method, loss.Path, max(again.level, s.level)
+		again.count += s.count
+		again.messages++
+	}
+	return news
+}
+
+// isNew notes that t is told, and reports whether it was not before.
+func (l *Log) isNew(t told) bool {
+	if _, is := l.told[t]; is {
+		return false
+	}
+	if len(l.told) >= maxTold {
+		t.client, t.server = "", ""
+		if _, is := l.told[t]; is {
+			return false
+		}
+	}
+	l.told[t] = struct{}{}
+	return true
+}
+
+// NameOf returns the name and version in a clientInfo, JSON, as far as the log has them.
+func NameOf(clientInfo string) string {
+	const most = 100
+	said := gjson.GetMany(clientInfo, "name", "version")
+	return failures.Beginning(strings.TrimSpace(said[0].Str+" "+said[1].Str), most)
+}
+
+// nameOf returns a client's name without its version.
+func nameOf(client string) string {
+	if i := strings.LastIndexByte(client, ' '); i > 0 {
+		return client[:i]
+	}
+	return client
 }
 
 func (l *Log) counterOf(by count) prometheus.Counter {
 	c := l.counters[by]
 	if c == nil {
-		c = l.counter.WithLabelValues(by.from.Name, by.to.Name, by.rule, levelName(by.level))
+		if by.lost {
+			c = l.total.Losses.WithLabelValues(by.from.Name, by.to.Name, by.rule, "warn")
+		} else {
+			c = l.total.Changes.WithLabelValues(by.from.Name, by.to.Name, by.rule)
+		}
 		l.counters[by] = c
 	}
 	return c
 }
 
-// add adds a repeat.
-func (s *sum) add(loss *wire.Loss) {
-	all := s.Count + loss.Count
-	if loss.Level >= s.Level {
-		s.Loss = *loss
-	}
-	s.Count = all
-	s.messages++
-}
-
-// Flush writes a line about what was seen again since the last time, and forgets what was not.
-func (l *Log) Flush() {
+// Flush writes lines about what was met again, if the last ones are an hour ago.
+func (l *Log) Flush(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	again := make(map[way][]sum)
-	for k, at := range l.kinds {
-		if at.messages == 0 {
-			delete(l.kinds, k)
-			continue
-		}
-		again[k.way] = append(again[k.way], *at)
-		*at = sum{kind: k}
-	}
-	for w, sums := range again {
-		slices.SortFunc(sums, func(a, b sum) int {
-			return cmp.Or(cmp.Compare(a.method.String(), b.method.String()), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.What, b.What))
-		})
-		l.write(w, sums, nil)
+	if now.Sub(l.summed) >= every {
+		l.summed = now
+		l.sumUp()
 	}
 }
 
-// advice is in the first line that is not for debugging.
-const advice = "the revision of the receiver has no form for it: dragoman probe says what clients of each revision lose, docs/revisions-and-losses.md what each rule does"
+// Close writes lines about what was met again since the last ones.
+func (l *Log) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sumUp()
+}
 
-// write writes one line about losses. Called with l.mu held.
-func (l *Log) write(w way, sums []sum, header []upstream.Header) {
-	if len(sums) == 0 {
-		return
+// sumUp writes a line about the repeats for each two revisions. Called with l.mu held.
+func (l *Log) sumUp() {
+	again := make(map[way][]sum)
+	for _, s := range l.repeats {
+		s.level = min(s.level, wire.Info)
+		again[s.way] = append(again[s.way], *s)
 	}
-	worst := slices.MaxFunc(sums, func(a, b sum) int { return cmp.Compare(a.Level, b.Level) })
-	entry := l.log.Check(zapLevel(worst.Level), "lost in translation")
+	clear(l.repeats)
+	for w, sums := range again {
+		l.write(w, sums, " again", nil)
+	}
+}
+
+// advice is in the first line about a loss.
+const advice = "the revision of the receiver has no form for it: docs/revisions-and-losses.md says what each rule does. " +
+	"Each kind is said once for a client; log.known_losses lists rules that are not worth a warning"
+
+// write writes a line about what is lost, one about what is changed, and apart from them what is for debugging. Called with l.mu
+// held.
+func (l *Log) write(w way, sums []sum, again string, about []zap.Field) {
+	var parts [2][2]list // changed and lost, for debugging or not
+	index := map[bool]int{true: 1}
+	for _, s := range sums {
+		part := &parts[index[s.lost]][index[s.level < wire.Info]]
+		*part = append(*part, s)
+	}
+	for i, name := range []string{"changes", "losses"} {
+		for _, of := range parts[i] {
+			if of != nil {
+				l.writeLine(w, of, [...]string{"changed", "lost"}[i]+" in translation"+again, name, about)
+			}
+		}
+	}
+}
+
+// writeLine writes one line. The first warning has advice.
+func (l *Log) writeLine(w way, of list, message, name string, about []zap.Field) {
+	level := slices.MaxFunc(of, func(a, b sum) int { return cmp.Compare(a.level, b.level) }).level
+	entry := l.log.Check(zapLevel(level), message)
 	if entry == nil {
 		return
 	}
-	fields := append([]zap.Field{
-		zap.String("from", w.from.Name),
-		zap.String("to", w.to.Name),
-		zap.Objects("losses", sums),
-	}, trace.Fields(header)...)
-	if worst.Level >= wire.Info && !l.advised {
+	slices.SortStableFunc(of, func(a, b sum) int {
+		return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.what, b.what))
+	})
+	fields := append([]zap.Field{zap.String("from", w.from.Name), zap.String("to", w.to.Name)}, about...)
+	fields = append(fields, zap.Array(name, of))
+	if level == wire.Warn && !l.advised {
 		l.advised = true
 		fields = append(fields, zap.String("advice", advice))
 	}
 	entry.Write(fields...)
 }
 
+// list is what one line says.
+type list []sum
+
+// MarshalLogArray implements [zapcore.ArrayMarshaler].
+func (of list) MarshalLogArray(a zapcore.ArrayEncoder) error {
+	for _, s := range of {
+		if err := a.AppendObject(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // MarshalLogObject implements [zapcore.ObjectMarshaler].
 func (s sum) MarshalLogObject(o zapcore.ObjectEncoder) error {
 	o.AddString("method", s.method.String())
-	o.AddString("rule", s.Rule)
-	o.AddString("what", s.What)
-	o.AddString("path", s.Path.String())
-	o.AddInt("count", s.Count)
+	o.AddString("rule", s.rule)
+	o.AddString("what", s.what)
+	o.AddString("path", s.path.String())
+	o.AddInt("count", s.count)
 	if s.messages > 0 {
 		o.AddInt("messages", s.messages)
+		return nil
 	}
-	if s.Standin {
-		o.AddBool("standin", true)
-	}
+	o.AddString("does", translate.DoesBetween(s.from, s.to, s.method, s.rule, s.what))
 	return nil
 }
 
@@ -176,5 +308,3 @@ func zapLevel(l wire.Level) zapcore.Level {
 	}
 	return zap.DebugLevel
 }
-
-func levelName(l wire.Level) string { return zapLevel(l).String() }

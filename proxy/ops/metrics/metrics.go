@@ -31,6 +31,7 @@ type Metrics struct {
 	Tools     Tools
 	rewrite   prometheus.Histogram
 	Losses    *prometheus.CounterVec
+	Changes   *prometheus.CounterVec
 	shakes    *prometheus.CounterVec
 	Dropped   *prometheus.CounterVec
 	Failures  *prometheus.CounterVec
@@ -60,7 +61,9 @@ func New(version string, openSessions, openStreams func() float64) *Metrics {
 		rewrite: f.histogram("dragoman_translate_seconds",
 			"Time to scan and rewrite the messages of one request.", ofRewrites),
 		Losses: f.counters("dragoman_losses_total",
-			"What translation removed or changed, by rule.", "from", "to", "rule", "level"),
+			"Values that translation removed without a replacement, by rule.", "from", "to", "rule", "level"),
+		Changes: f.counters("dragoman_changes_total",
+			"What translation added, moved or removed without a loss, by rule.", "from", "to", "rule"),
 		shakes: f.counters("dragoman_handshakes_total",
 			"Handshakes, by the revisions of client and server, outcome, and cause of the failure.",
 			"client", "server", "outcome", "cause"),

@@ -264,15 +264,17 @@ func (c *Call) refused(raw []byte) {
 	c.code, c.wrong = e[0].Int(), c.tracer.o.Quote(e[1].String())
 }
 
-// Lost notes what translation has lost.
+// Lost notes what translation has changed and lost.
 func (c *Call) Lost(list []wire.Loss) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, l := range list {
-		if c.lost++; !slices.Contains(c.rules, l.Rule) {
+	for i := range list {
+		l := &list[i]
+		c.lost += l.Lost
+		if l.Level != wire.Assumed && !slices.Contains(c.rules, l.Rule) {
 			c.rules = append(c.rules, l.Rule)
 		}
 	}

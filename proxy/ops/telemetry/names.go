@@ -23,8 +23,8 @@ const (
 
 // These are dragoman's own.
 const (
-	rules  = "dragoman.rules"         // the rules that translation has lost something by
-	losses = "dragoman.losses"        // how many losses there were
+	rules  = "dragoman.rules"         // the rules by which translation has changed or lost something
+	losses = "dragoman.losses"        // at how many places the receiver misses something
 	number = "dragoman.call"          // the number of the message on the live page and in recordings; none while no page is open and nothing is recorded
 	before = "dragoman.tokens.before" // what the result costs as the server has sent it; none if it was not counted
 	after  = "dragoman.tokens.after"  // and as the client gets it

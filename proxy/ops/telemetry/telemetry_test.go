@@ -79,7 +79,7 @@ func TestSpansOfACall(t *testing.T) {
 	}
 	call := tr.Begin(p, Message{Method: "tools/call", ID: []byte(`"7"`), Params: params, Began: time.Now()}, client, server)
 	body, sent := call.Sent([]byte(`{"jsonrpc":"2.0","id":"7","method":"tools/call","params":`+string(params)+`}`), header)
-	call.Lost([]wire.Loss{{Rule: "C01"}, {Rule: "C01"}, {Rule: "C02"}})
+	call.Lost([]wire.Loss{{Rule: "C01", Count: 3, Lost: 2}, {Rule: "C01", Count: 1, Lost: 1}, {Rule: "C02", Count: 4}})
 	call.End("ok", "")
 	tr.Close()
 	spans := c.Spans(t, 2)

@@ -21,7 +21,7 @@ func (s *Self) Fit(cause Cause, called [2]string) (losses []wire.Loss, err error
 	if len(s.Client) > MaxSelf && gjson.GetBytes(s.Client, "icons").Exists() {
 		if rest, err := sjson.DeleteBytes(s.Client, "icons"); err == nil {
 			s.Client = rest
-			losses = []wire.Loss{{Rule: "C05", What: "icons", Level: wire.Warn, Count: 1}}
+			losses = []wire.Loss{{Rule: "C05", What: "icons", Level: wire.Warn, Count: 1, Lost: 1}}
 		}
 	}
 	for i, part := range [...][]byte{s.Client, s.Capabilities} {

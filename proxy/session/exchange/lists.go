@@ -70,7 +70,6 @@ func (x *Exchange) remembered(key memo.Key, k *memo.Answer) {
 		x.noteDialect()
 	}
 	x.answeredSpan(&x.Msg).Lost(k.Losses)
-	x.observeLost(k.Losses)
-	x.Common.Host.Losses.Note(key.By.From(), key.By.To(), key.Method, k.Losses, x.From)
+	x.noteLosses(key.By, key.Method, k.Losses)
 	x.Clock.Lap(&x.Clock.Translate)
 }

@@ -7,9 +7,11 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -209,6 +211,14 @@ func (x *Exchange) about() *observe.Call {
 		return x.Seen
 	}
 	return nil
+}
+
+// noteLosses counts, logs and observes what t has made of the message under way, or of one that it stands for.
+func (x *Exchange) noteLosses(t *translate.Translator, method wire.Method, list []wire.Loss) {
+	x.observeLost(list)
+	if len(list) > 0 {
+		x.Common.Host.Losses.Note(losses.Peers{From: t.From(), To: t.To(), Client: x.Session.Peers().Client}, method, list, x.From)
+	}
 }
 
 // observeLost keeps what the translation of the message under way has lost.

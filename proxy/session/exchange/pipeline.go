@@ -128,9 +128,8 @@ func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	method, kind := x.Msg.Method, x.Msg.Kind
 	out, v, err = x.rewrite(x.Session.Up, raw, large.RequestCopy)
 	x.Clock.Lap(&x.Clock.Translate)
-	x.Common.Host.Losses.Note(x.Session.ClientRevision, x.Session.ServerRevision, method, x.Msg.Losses, x.From)
+	x.noteLosses(x.Session.Up, method, x.Msg.Losses)
 	x.Span.Lost(x.Msg.Losses)
-	x.observeLost(x.Msg.Losses)
 	if x.Msg.Unfit && x.repeat(x.Msg.Note, out) {
 		return nil, wire.Drop, nil
 	}
@@ -313,9 +312,8 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	}
 	out, v, err := x.rewrite(down, raw, large.Copy)
 	x.Clock.Lap(&x.Clock.Translate)
-	x.Common.Host.Losses.Note(down.From(), down.To(), method, m.Losses, x.From)
+	x.noteLosses(down, method, m.Losses)
 	span.Lost(m.Losses)
-	x.observeLost(m.Losses)
 	switch {
 	case err != nil && kind == wire.Request:
 		f := clienterror.Of(err)

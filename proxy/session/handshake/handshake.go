@@ -27,6 +27,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
@@ -224,13 +225,13 @@ func (h *Handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 // sendProposal is ask without observation of the response.
 func (h *Handshake) sendProposal(ctx context.Context, raw []byte, propose *translate.Revision) (answer *wire.Message, err error) {
 	up := h.Opener.Now().Table.Between(h.vc, propose)
-	body, losses, err := proposal(up, raw, propose, h.Facts)
-	h.Opener.Host.Losses.Note(h.vc, propose, wire.Initialize, losses, h.Header)
+	body, lost, err := proposal(up, raw, propose, h.Facts)
+	h.Opener.Host.Losses.Note(losses.Peers{From: h.vc, To: propose, Client: losses.NameOf(gjson.GetBytes(raw, "params.clientInfo").Raw)}, wire.Initialize, lost, h.Header)
 	if err != nil {
 		return nil, err
 	}
 	h.Sent = body
-	h.observeProposal(body, propose, observe.Why{Translator: up, Known: translate.Known{Facts: h.Facts}}, losses)
+	h.observeProposal(body, propose, observe.Why{Translator: up, Known: translate.Known{Facts: h.Facts}}, lost)
 	h.Told = nil
 	o := &upstream.Outgoing{Body: body, Request: true, Header: h.Header, Told: &h.Told}
 	span := telemetry.Ask(ctx, o, propose.Name)
@@ -333,7 +334,7 @@ func (h *Handshake) settle(m *wire.Message) (*session.Session, []byte, error) {
 	}
 	m.Method, m.Facts = wire.Initialize, s.Facts
 	out, _, err := s.Down.Rewrite(nil, m)
-	h.Opener.Host.Losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.Header)
+	h.Opener.Host.Losses.Note(losses.Peers{From: vu, To: h.vc, Client: s.ClientName}, wire.Initialize, m.Losses, h.Header)
 	h.Seen.Because(observe.ToClient, observe.Why{Translator: s.Down, Known: observe.KnownOf(m)}, m.Losses)
 	if err != nil {
 		return nil, nil, clienterror.Of(err).About(h.ID)
