@@ -398,7 +398,17 @@ type Telemetry struct {
 type Log struct {
 	// Level is debug, info, warn or error.
 	Level string `yaml:"level"`
+	// Format is json, for one object a line; text, for a line of at most 160 columns; or auto, for text on a terminal and json
+	// otherwise. Text has colours on a terminal, unless NO_COLOR is set or TERM is dumb.
+	Format string `yaml:"format"`
 }
+
+// The values of log.format.
+const (
+	LogAuto = "auto"
+	LogJSON = "json"
+	LogText = "text"
+)
 
 // Shutdown bounds how long stopping takes.
 type Shutdown struct {
@@ -460,7 +470,7 @@ func Default() Config {
 		},
 		Inspect:  Inspect{Payloads: "masked"},
 		Record:   Record{MaxBytes: 64 << 20},
-		Log:      Log{Level: "info"},
+		Log:      Log{Level: "info", Format: LogAuto},
 		Shutdown: Shutdown{Drain: 10 * time.Second},
 	}
 }

@@ -376,6 +376,7 @@ func TestValidateNamesThePath(t *testing.T) {
 		"bridge.default_log_level:":           func(c *Config) { c.Bridge.DefaultLogLevel = "loud" },
 		"footprint.drop: \"nonsense\" is not": func(c *Config) { c.Footprint.Drop = []string{"titles", "nonsense"} },
 		"log.level:":                          func(c *Config) { c.Log.Level = "loud" },
+		"log.format:":                         func(c *Config) { c.Log.Format = "xml" },
 		"session.idle_timeout:":               func(c *Config) { c.Session.IdleTimeout = 0 },
 		"upstream.share_child:":               func(c *Config) { c.Upstream.URL, c.Upstream.ShareChild = "http://a", true },
 		"path: \"/sse\" is taken":             func(c *Config) { c.Path = "/sse" },

@@ -83,6 +83,9 @@ func (c *Config) Validate() error {
 	if _, err := zapcore.ParseLevel(c.Log.Level); err != nil {
 		fault("log.level", "%q is not one of debug, info, warn, error", c.Log.Level)
 	}
+	if formats := []string{LogAuto, LogText, LogJSON}; !slices.Contains(formats, c.Log.Format) {
+		fault("log.format", "%q is not one of %s", c.Log.Format, strings.Join(formats, ", "))
+	}
 	for _, n := range []struct {
 		path         string
 		value, least int64
