@@ -1,12 +1,13 @@
 package command
 
 import (
-	"os"
 	"runtime"
 	"slices"
 	"sync/atomic"
 	"syscall"
+	"time"
 
+	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/term"
 
@@ -35,10 +36,15 @@ func (f *logForm) set(format string) {
 	}
 }
 
-// colours reports whether the user of a terminal wants colours.
-func colours() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
-
 var jsonLines = logEncoder()
+
+// logEncoder returns the encoder of log lines as JSON.
+func logEncoder() zapcore.Encoder {
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.ISO8601TimeEncoder
+	enc.EncodeDuration = func(d time.Duration, out zapcore.PrimitiveArrayEncoder) { out.AppendString(shown(d).String()) }
+	return zapcore.NewJSONEncoder(enc)
+}
 
 // line returns a log line, with its end.
 func (f *logForm) line(e zapcore.Entry, fields []zapcore.Field) ([]byte, error) {

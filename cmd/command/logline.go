@@ -232,3 +232,12 @@ func shownText(text string) string {
 	}
 	return b.String()
 }
+
+// shown returns a duration as log lines have it, with a unit as in the configuration: to the millisecond, and short ones to the
+// microsecond.
+func shown(d time.Duration) time.Duration {
+	if d.Abs() < 10*time.Millisecond {
+		return d.Round(time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}

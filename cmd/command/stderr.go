@@ -135,20 +135,3 @@ func outlivePipes() {
 		}
 	}()
 }
-
-// logEncoder returns the encoder of log lines as JSON.
-func logEncoder() zapcore.Encoder {
-	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	enc.EncodeDuration = func(d time.Duration, out zapcore.PrimitiveArrayEncoder) { out.AppendString(shown(d).String()) }
-	return zapcore.NewJSONEncoder(enc)
-}
-
-// shown returns a duration as log lines have it, with a unit as in the configuration: to the millisecond, and short ones to the
-// microsecond.
-func shown(d time.Duration) time.Duration {
-	if d.Abs() < 10*time.Millisecond {
-		return d.Round(time.Microsecond)
-	}
-	return d.Round(time.Millisecond)
-}
