@@ -14,7 +14,7 @@ import (
 const (
 	lineColumns = 160 // the most columns of a log line as text
 	leastPart   = 24  // a part of a line is cut to no fewer columns
-	leastAdvice = 40  // advice is cut to no fewer before other parts are cut: it begins with what matters
+	leastAdvice = 32  // advice is cut to no fewer before other parts are cut: it begins with what matters
 )
 
 // stackField is the field with the stack of a panic. As text it has lines of its own, without which a report says too little.

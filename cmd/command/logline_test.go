@@ -38,7 +38,7 @@ func TestLogAsText(t *testing.T) {
 		"a long error leaves room for what to do": {zap.WarnLevel, "m", []zap.Field{zap.String("server", "http://a/mcp"), zap.Error(errors.New(long)), zap.String("advice", "do this"), zap.String("tool", "search")},
 			`09:05:07 WARN  m: ` + long[:119] + `… → do this tool=search`},
 		"both are long": {zap.WarnLevel, "m", []zap.Field{zap.Error(errors.New(long)), zap.String("advice", long), zap.String("other", "x")},
-			`09:05:07 WARN  m: ` + long[:98] + `… → ` + long[:39] + "…"},
+			`09:05:07 WARN  m: ` + long[:106] + `… → ` + long[:31] + "…"},
 		"a short error is whole": {zap.WarnLevel, "m", []zap.Field{zap.Error(errors.New(long[:99])), zap.String("advice", long)},
 			`09:05:07 WARN  m: ` + long[:99] + ` → ` + long[:39] + "…"},
 		"less important fields are left out": {zap.InfoLevel, "m", []zap.Field{zap.String("one", "1"), zap.String("two", long), zap.String("server", "s")}, `09:05:07 INFO  m server=s one=1`},

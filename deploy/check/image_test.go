@@ -59,7 +59,7 @@ func TestTheImageIsOneStaticProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module); !strings.Contains(dockerfile, " golang:"+string(version[1])+"-") {
+	if version := regexp.MustCompile(`(?m)^go ([\d.]+)`).FindSubmatch(module); !strings.Contains(dockerfile, " golang:"+string(version[1])+"-") {
 		t.Errorf("the Dockerfile does not build with Go %s", version[1])
 	}
 	if out, err := exec.CommandContext(t.Context(), bin, "version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "dragoman ") {
