@@ -2,6 +2,7 @@ package command
 
 import (
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -44,4 +45,17 @@ func TestTerminalGetsText(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReloadedLogFormatIsUsed checks that a change of log.format needs no restart.
+func TestReloadedLogFormatIsUsed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	write(t, file, `log: {format: json}`)
+	p := startProcess(t, nil, "serve", "--config", file, "--listen", "127.0.0.1:0", "http://127.0.0.1:1/mcp")
+	p.runs(t)
+	write(t, file, `log: {format: text}`)
+	peertest.Eventually(t, "the log says as text that the configuration is new", func() bool {
+		return regexp.MustCompile(`(?m)^[0-9:]{8} INFO  new configuration because=`).MatchString(p.log.String())
+	})
 }
