@@ -43,7 +43,7 @@ func startOnTerminal(t *testing.T, args ...string) (p *process, closeTerminal fu
 	prepare, log, closeTerminal := onItsTerminal(t)
 	p = startProcess(t, func(cmd *exec.Cmd) {
 		prepare(cmd)
-		cmd.Env = append(cmd.Env, "DRAGOMAN_LISTEN=127.0.0.1:0")
+		cmd.Env = append(cmd.Env, "DRAGOMAN_LISTEN=127.0.0.1:0", "DRAGOMAN_LOG_FORMAT=json")
 	}, args...)
 	p.log = log
 	return p, closeTerminal

@@ -14,12 +14,14 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/children"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/memlimit"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // Main runs the command that the arguments of the process name, and exits with 1 or more if it fails.
 func Main() {
 	log.SetFlags(0)
-	log.SetOutput(libraryLog{stderr})
+	stderr.form.set(config.LogAuto)
+	log.SetOutput(libraryLog{stderr, &stderr.form})
 	outlivePipes()
 	memlimit.Apply()
 	go children.ReapOrphans()

@@ -37,13 +37,14 @@ func newReloader(s *settings, args []string, cfg config.Config) *reloader {
 	}
 }
 
-// applyTo makes r apply what it reads to srv, and to the level of its log.
+// applyTo makes r apply what it reads to srv, and to the level and the form of its log.
 func (r *reloader) applyTo(srv *proxy.Server, log *zap.Logger, level zap.AtomicLevel) {
 	r.log = log
 	r.use = func(cfg config.Config) error {
 		if err := srv.Reload(cfg); err != nil {
 			return err
 		}
+		stderr.form.set(cfg.Log.Format)
 		return level.UnmarshalText([]byte(cfg.Log.Level))
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
@@ -216,7 +215,7 @@ func looksLikeURL(arg string) bool {
 	return strings.Contains(arg, "://") || hasPort && err == nil || strings.HasPrefix(arg, unixsocket.Scheme)
 }
 
-// logger writes JSON to stderr: stdout belongs to clients.
+// logger writes to stderr: stdout belongs to clients.
 func logger(cfg config.Config) (*zap.Logger, error) {
 	log, _, err := adjustableLogger(cfg)
 	return log, err
@@ -228,8 +227,8 @@ func adjustableLogger(cfg config.Config) (*zap.Logger, zap.AtomicLevel, error) {
 	if err != nil {
 		return nil, level, err
 	}
-	core := zapcore.NewCore(logEncoder(), stderr, level)
-	return zap.New(core), level, nil
+	stderr.form.set(cfg.Log.Format)
+	return zap.New(&logCore{LevelEnabler: level, out: stderr, form: &stderr.form}), level, nil
 }
 
 // sources returns the sources of the configuration. args are a URL of the server, or its command behind --.

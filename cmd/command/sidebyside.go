@@ -41,12 +41,12 @@ type row struct{ before, after, mark string }
 
 // sideBySide writes two results beside each other, in width columns.
 func sideBySide(out io.Writer, before, after []byte, width int) error {
-	colours := os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	coloured := colours()
 	side := (width - 3) / 2
 	var b strings.Builder
 	line := func(r row) {
 		left, right := cell(r.before, side), strings.TrimRight(cell(r.after, side), " ")
-		if colours && r.mark != " " {
+		if coloured && r.mark != " " {
 			left, right = "\x1b[31m"+left+"\x1b[0m", "\x1b[32m"+right+"\x1b[0m"
 		}
 		b.WriteString(strings.TrimRight(left+" "+r.mark+" "+right, " ") + "\n")

@@ -22,7 +22,8 @@ const (
 // read, and calls must go on all the same. It drops and counts lines that come while the queue is full,
 // or that cannot be written. When writing works again, it writes one line with their number.
 type lineQueue struct {
-	out io.Writer
+	out  io.Writer
+	form logForm // of log lines
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -90,7 +91,7 @@ func (q *lineQueue) run() {
 			q.dropped += lines(batch)
 		} else if n := q.dropped - q.told; n > 0 && len(q.waiting) == 0 {
 			q.told = q.dropped
-			q.waiting = append(q.waiting, droppedLine(n)...)
+			q.waiting = append(q.waiting, droppedLine(&q.form, n)...)
 		}
 		q.changed.Broadcast()
 		q.mu.Unlock()
@@ -112,12 +113,12 @@ func (q *lineQueue) next(memory []byte) []byte {
 	return batch
 }
 
-func droppedLine(n uint64) []byte {
-	line, err := logEncoder().EncodeEntry(zapcore.Entry{Level: zapcore.WarnLevel, Time: time.Now(), Message: "log lines dropped: stderr was not read fast enough"}, []zapcore.Field{zap.Uint64("count", n)})
+func droppedLine(form *logForm, n uint64) []byte {
+	line, err := form.line(zapcore.Entry{Level: zapcore.WarnLevel, Time: time.Now(), Message: "log lines dropped: stderr was not read fast enough"}, []zapcore.Field{zap.Uint64("count", n)})
 	if err != nil {
 		return nil // cannot happen: a number can always be encoded
 	}
-	return line.Bytes()
+	return line
 }
 
 // stderr is the only writer of the process's stderr.
@@ -133,21 +134,4 @@ func outlivePipes() {
 		for range gone { // nothing to do: the write returns an error
 		}
 	}()
-}
-
-// logEncoder returns the encoder of log lines.
-func logEncoder() zapcore.Encoder {
-	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	enc.EncodeDuration = func(d time.Duration, out zapcore.PrimitiveArrayEncoder) { out.AppendString(shown(d).String()) }
-	return zapcore.NewJSONEncoder(enc)
-}
-
-// shown returns a duration as log lines have it, with a unit as in the configuration: to the millisecond, and short ones to the
-// microsecond.
-func shown(d time.Duration) time.Duration {
-	if d.Abs() < 10*time.Millisecond {
-		return d.Round(time.Microsecond)
-	}
-	return d.Round(time.Millisecond)
 }

@@ -2,10 +2,14 @@ package command
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 )
+
+// colours reports whether the user of a terminal wants colours.
+func colours() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
 
 // steers reports whether a character must not be printed on a terminal. Text from servers, APIs and adapter files is
 // not trusted: control characters can control the terminal, and format characters can make a text look like another.

@@ -155,8 +155,7 @@ func billNamesModules(t *testing.T, text []byte) {
 	}
 }
 
-// static checks that a program needs no other files, because it is the only one in the image, and that the Dockerfile
-// copies it.
+// static checks that a program needs no other files: it also runs where there are none, as in an image.
 func static(t *testing.T, program []byte) {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -165,15 +164,6 @@ func static(t *testing.T, program []byte) {
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
 			t.Errorf("the program is not static: %v", p.Type)
-		}
-	}
-	dockerfile, err := os.ReadFile("../Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"FROM scratch\n", "COPY linux_${TARGETARCH}/dragoman /dragoman\n", "USER 65532"} {
-		if !strings.Contains(string(dockerfile), want) {
-			t.Errorf("the Dockerfile has no %q", want)
 		}
 	}
 }

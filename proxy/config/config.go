@@ -401,7 +401,17 @@ type Log struct {
 	// KnownLosses are rules of translation, such as C05, whose losses are known: they are logged at level debug. The others are
 	// logged as a warning, once for each kind of client. The counters count all.
 	KnownLosses []string `yaml:"known_losses"`
+	// Format is json, for one object a line; text, for a line of at most 160 columns; or auto, for text on a terminal and json
+	// otherwise. Text has colours on a terminal, unless NO_COLOR is set or TERM is dumb.
+	Format string `yaml:"format"`
 }
+
+// The values of log.format.
+const (
+	LogAuto = "auto"
+	LogJSON = "json"
+	LogText = "text"
+)
 
 // Shutdown bounds how long stopping takes.
 type Shutdown struct {
@@ -463,7 +473,7 @@ func Default() Config {
 		},
 		Inspect:  Inspect{Payloads: "masked"},
 		Record:   Record{MaxBytes: 64 << 20},
-		Log:      Log{Level: "info"},
+		Log:      Log{Level: "info", Format: LogAuto},
 		Shutdown: Shutdown{Drain: 10 * time.Second},
 	}
 }

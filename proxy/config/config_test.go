@@ -388,6 +388,7 @@ func TestValidateNamesThePath(t *testing.T) {
 		"upstream.unread_timeout:":                func(c *Config) { c.Upstream.UnreadTimeout = -1 },
 		"shutdown.drain:":                         func(c *Config) { c.Shutdown.Drain = -1 },
 		"upstream.headers.Authorization: ":        func(c *Config) { c.Upstream.Headers = map[string]string{"Authorization": "s\n"} },
+		"log.format:":                             func(c *Config) { c.Log.Format = "xml" },
 	} {
 		cfg := Default()
 		change(&cfg)

@@ -101,6 +101,7 @@ func limits() map[string]schema {
 		"bridge.peers":                     {"maxItems": MaxPeers},
 		"limits.replay":                    atLeast(0),
 		"log.level":                        {"examples": []string{"debug", "info", "warn", "error"}},
+		"log.format":                       oneOf(LogAuto, LogText, LogJSON),
 		"gates[].on_unavailable":           oneOf("", "allow", "deny"),
 		"gates[].timeout_ms":               {"minimum": 0, "maximum": longestGateTime},
 		"gates[]":                          {"required": []string{"tool", "params", "source", "match", "capability", "error_code"}},

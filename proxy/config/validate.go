@@ -88,6 +88,9 @@ func (c *Config) Validate() error {
 			fault(fmt.Sprintf("log.known_losses[%d]", i), "%q is no rule, such as C05: docs/revisions-and-losses.md lists them", rule)
 		}
 	}
+	if formats := []string{LogAuto, LogText, LogJSON}; !slices.Contains(formats, c.Log.Format) {
+		fault("log.format", "%q is not one of %s", c.Log.Format, strings.Join(formats, ", "))
+	}
 	for _, n := range []struct {
 		path         string
 		value, least int64

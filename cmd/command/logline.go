@@ -1,0 +1,243 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rivo/uniseg"
+	"go.uber.org/zap/zapcore"
+)
+
+const (
+	lineColumns = 160 // the most columns of a log line as text
+	leastPart   = 24  // a part of a line is cut to no fewer columns
+	leastAdvice = 32  // advice is cut to no fewer before other parts are cut: it begins with what matters
+)
+
+// stackField is the field with the stack of a panic. As text it has lines of its own, without which a report says too little.
+const stackField = "stack"
+
+// leading are the fields that a log line as text has first, behind the error and what to do: what it is about. The lines of one process are
+// mostly about one server, which the first line names, and a cause says little beside its error: both are spared like all other fields.
+var leading = []string{"url", "file", "address", "adapter", "operation", "tool", "server", "cause", "method"}
+
+const beforeAdvice = " → "
+
+const (
+	dimmed    = "\x1b[2m"
+	bold      = "\x1b[1m"
+	endColour = "\x1b[0m"
+)
+
+var levelColours = map[zapcore.Level]string{zapcore.DebugLevel: dimmed, zapcore.InfoLevel: "\x1b[32m", zapcore.WarnLevel: "\x1b[33m", zapcore.ErrorLevel: "\x1b[31m"}
+
+// A part of a line is cut at its end where the line would be too long.
+type part struct {
+	before, text string // before is a separator or a name, and is not cut
+	dim          bool
+	spare        bool // left out where the line would be too long
+}
+
+func (p *part) columns() int { return uniseg.StringWidth(p.before) + uniseg.StringWidth(p.text) }
+
+// textLine returns a log line for a person at a terminal: the time of day, the level, the message, the error, what to do, then the other
+// fields, the most important ones first. It has at most lineColumns columns: the last fields are left out, and long values cut. Values may
+// be from peers: characters that control a terminal are escaped.
+func textLine(e zapcore.Entry, fields []zapcore.Field, colour bool) string {
+	values := map[string]string{}
+	var names []string
+	for i := range fields {
+		m := zapcore.NewMapObjectEncoder()
+		fields[i].AddTo(m)
+		for _, name := range sortedNames(m.Fields) {
+			if text := valueText(m.Fields[name]); text != "" {
+				if values[name] == "" {
+					names = append(names, name)
+				}
+				values[name] = text
+			}
+		}
+	}
+	head := e.Time.Format(time.TimeOnly) + " " + fmt.Sprintf("%-5s", e.Level.CapitalString())
+	parts := []part{{before: " ", text: shownText(e.Message)}}
+	add := func(name, before string) {
+		if values[name] != "" {
+			parts = append(parts, part{before: before, text: values[name]})
+		}
+	}
+	add("error", ": ")
+	add("advice", beforeAdvice)
+	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	for _, name := range names {
+		if name == "error" || name == "advice" || name == stackField {
+			continue
+		}
+		value := values[name]
+		if value == "" || strings.ContainsAny(value, " =\"") {
+			value = `"` + strings.ReplaceAll(value, `"`, `\"`) + `"`
+		}
+		parts = append(parts, part{before: " " + shownText(name) + "=", text: value, dim: true, spare: rank(name) >= rank("server")})
+	}
+	var b strings.Builder
+	if colour {
+		b.WriteString(dimmed + e.Time.Format(time.TimeOnly) + endColour + " " + levelColours[e.Level] + fmt.Sprintf("%-5s", e.Level.CapitalString()) + endColour)
+	} else {
+		b.WriteString(head)
+	}
+	for _, p := range fitting(parts, lineColumns-uniseg.StringWidth(head)) {
+		switch text := p.before + p.text; {
+		case colour && p.dim:
+			b.WriteString(dimmed + text + endColour)
+		case colour && e.Level >= zapcore.WarnLevel && p.before == " ":
+			b.WriteString(" " + bold + p.text + endColour)
+		default:
+			b.WriteString(text)
+		}
+	}
+	b.WriteByte('\n')
+	if values[stackField] != "" {
+		for line := range strings.Lines(stackOf(fields)) {
+			b.WriteString("    " + cut(shownText(strings.TrimRight(strings.ReplaceAll(line, "\t", "  "), "\r\n")), lineColumns-4) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// fitting returns parts that have no more columns together: spare ones are left out from the end, and then advice is cut, and the longest ones.
+func fitting(parts []part, columns int) []part {
+	sum := 0
+	for i := range parts {
+		sum += parts[i].columns()
+	}
+	for i := len(parts) - 1; i > 0 && sum > columns && parts[i].spare; i-- {
+		sum -= parts[i].columns()
+		parts = parts[:i]
+	}
+	for i := range parts {
+		if n := uniseg.StringWidth(parts[i].text); parts[i].before == beforeAdvice && sum > columns && n > leastAdvice {
+			parts[i].text = cut(parts[i].text, max(n-(sum-columns), leastAdvice))
+			sum -= n - uniseg.StringWidth(parts[i].text)
+		}
+	}
+	for sum > columns {
+		longest := 0
+		for i := range parts {
+			if uniseg.StringWidth(parts[i].text) > uniseg.StringWidth(parts[longest].text) {
+				longest = i
+			}
+		}
+		was := uniseg.StringWidth(parts[longest].text)
+		if was <= leastPart { // there are too many
+			sum -= parts[len(parts)-1].columns()
+			parts = parts[:len(parts)-1]
+			continue
+		}
+		second := leastPart
+		for i := range parts {
+			if n := uniseg.StringWidth(parts[i].text); i != longest {
+				second = max(second, n)
+			}
+		}
+		// Down to the second longest, but by one column at least, so that those of equal length are cut in turn.
+		parts[longest].text = cut(parts[longest].text, max(was-(sum-columns), min(second, was-1)))
+		sum -= was - uniseg.StringWidth(parts[longest].text)
+	}
+	return parts
+}
+
+// cut returns a text of at most this many columns, with … for what is missing.
+func cut(text string, columns int) string {
+	if uniseg.StringWidth(text) <= columns {
+		return text
+	}
+	return strings.TrimRight(cell(text, columns), " ")
+}
+
+func rank(name string) int {
+	if i := slices.Index(leading, name); i >= 0 {
+		return i
+	}
+	return len(leading)
+}
+
+func sortedNames(fields map[string]any) []string {
+	names := make([]string, 0, len(fields))
+	for name := range fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// valueText returns the value of a field in one line.
+func valueText(value any) string {
+	switch v := value.(type) {
+	case string:
+		return shownText(v)
+	case []byte:
+		return shownText(string(v))
+	case time.Duration:
+		return shown(v).String()
+	case time.Time:
+		return v.Format(time.RFC3339)
+	case []any:
+		texts := make([]string, len(v))
+		for i := range v {
+			texts[i] = valueText(v[i])
+		}
+		return strings.Join(texts, ", ")
+	}
+	return shownText(fmt.Sprint(value))
+}
+
+// stackOf returns the stack that one of the fields holds.
+func stackOf(fields []zapcore.Field) string {
+	m := zapcore.NewMapObjectEncoder()
+	for i := range fields {
+		if fields[i].Key == stackField {
+			fields[i].AddTo(m)
+		}
+	}
+	switch v := m.Fields[stackField].(type) {
+	case string:
+		return v
+	case []byte:
+		return string(v)
+	}
+	return ""
+}
+
+// shownText makes a text safe for one line of a terminal: it escapes characters that control it or make a text look like another, and
+// writes the arrow before advice as ->, since no peer gives advice.
+func shownText(text string) string {
+	if !strings.ContainsFunc(text, func(r rune) bool { return steers(r) || r == '\u2028' || r == '\u2029' || r == '→' || r == '\ufffd' }) {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case r == '→':
+			b.WriteString("->")
+		case r == '\ufffd' && text[i] != "\ufffd"[0]:
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case steers(r), r == '\u2028', r == '\u2029':
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// shown returns a duration as log lines have it, with a unit as in the configuration: to the millisecond, and short ones to the
+// microsecond.
+func shown(d time.Duration) time.Duration {
+	if d.Abs() < 10*time.Millisecond {
+		return d.Round(time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}
