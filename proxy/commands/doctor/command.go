@@ -98,7 +98,11 @@ func (e *exam) program(u *config.Upstream) (path string, ok bool) {
 
 // ended reports a process that has ended before it answered.
 func (e *exam) ended(exit *upstream.ExitError, line string) {
-	e.fail(fmt.Sprintf("it ended after %s without an answer (%s)", millis(exit.Lived), exit.Status), line, "its standard error, below, says why; or start it by hand")
+	do := failures.CommandExit.AdviceOn(exit, "")
+	if do == failures.CommandExit.Advice() {
+		do = "its standard error, below, says why; or start it by hand"
+	}
+	e.fail(fmt.Sprintf("it ended after %s without an answer (%s)", millis(exit.Lived), exit.Status), line, do)
 	const few = 8
 	tail := exit.Tail[max(0, len(exit.Tail)-few):]
 	for _, text := range tail {

@@ -18,6 +18,7 @@ import (
 type Error struct {
 	Op   string // connect, tls, "tls of the proxy", start, write or read
 	Addr string // host:port of the server, or the name of its command
+	Via  string // host:port of the web proxy on the way; "" for none
 	Err  error
 }
 
@@ -26,15 +27,22 @@ func (e *Error) Error() string {
 	if op, ok := errors.AsType[*net.OpError](cause); ok {
 		cause = op.Err // without the addresses, one of which is dragoman's
 	}
+	addr := e.Addr
+	if e.Via != "" {
+		addr += " by proxy " + e.Via
+	}
 	if call, ok := errors.AsType[*os.SyscallError](cause); ok {
-		return fmt.Sprintf("upstream %s: %v", e.Addr, call) // the error names the operation itself
+		return fmt.Sprintf("upstream %s: %v", addr, call) // the error names the operation itself
 	}
 	what := e.Op + ": "
 	if strings.HasPrefix(cause.Error(), what) {
 		what = "" // the error names the operation
 	}
-	return fmt.Sprintf("upstream %s: %s%v", e.Addr, what, cause)
+	return fmt.Sprintf("upstream %s: %s%v", addr, what, cause)
 }
+
+// AtProxy reports whether the web proxy on the way cannot be reached, or gives no tunnel to the server.
+func (e *Error) AtProxy() bool { return e.Via != "" && e.Op == "connect" }
 
 func (e *Error) Unwrap() error { return e.Err }
 

@@ -1,0 +1,73 @@
+package report
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Near says that all clients are on this machine: what they get about a failure names the server's address or command too, as the log
+// does. Others get the cause and the advice alone.
+func (r *Reporter) Near() { r.near.Store(true) }
+
+// adviceOn returns what to do about a failure of this cause.
+func adviceOn(c failures.Cause, err error, cfg *config.Config) string {
+	if exit, ok := errors.AsType[*upstream.ExitError](err); ok {
+		if advice := cfg.Upstream.AdviceOnWithheld(os.Environ(), exit.Tail); advice != "" {
+			return advice
+		}
+	}
+	return c.AdviceOn(err, cfg.Upstream.URL)
+}
+
+// maxPlace bounds the bytes of an address or a command in the text for a client.
+const maxPlace = 200
+
+// explain appends to the text that the client gets where the server is and what to do, as the log has it. A text of the server's own
+// stays as it is, since programs may compare it.
+func (r *Reporter) explain(f *mcp.Failure, c failures.Cause, at At, setup Setup) {
+	if f.Verbatim != nil || !c.Explained() || isServers(f) || c == failures.NoCredential && f.Text != f.Cause.Text() {
+		return // the last one says itself what to do
+	}
+	if at.Method == wire.Initialize.String() { // which may be done twice
+		f.Text = strings.TrimSuffix(f.Text, clienterror.MayBeDone)
+	}
+	if r.near.Load() {
+		f.Text += " (" + place(&setup.Config.Upstream, f.Err, setup.Secrets.Sets()) + ")"
+	}
+	f.Text += "; " + adviceOn(c, f.Err, setup.Config)
+}
+
+// isServers reports whether the text of f is of the server's JSON-RPC error.
+func isServers(f *mcp.Failure) bool {
+	status, ok := errors.AsType[*upstream.StatusError](f.Err)
+	return ok && f.Cause == mcp.UpstreamRefused && !strings.HasPrefix(f.Text, "upstream ") && len(status.Body) > 0
+}
+
+// masked matches what [config.SafeCommand] puts in the place of a secret.
+var masked = pattern.Later(`\[set, [^\]]*\]`)
+
+// place returns where the server is, without what may be secret.
+func place(u *config.Upstream, err error, secrets []*secret.Set) string {
+	if len(u.Command) > 0 {
+		line := failures.Quote(masked().ReplaceAllString(strings.Join(config.SafeCommand(u.Command), " "), secret.Struck), secrets...)
+		return "command: " + failures.Beginning(line, maxPlace)
+	}
+	at := "at " + failures.Beginning(secret.Strike(config.SafeURL(u.URL), secrets...), maxPlace)
+	if by, ok := errors.AsType[*upstream.Error](err); ok && by.Via != "" {
+		at += " by way of the web proxy " + by.Via
+	}
+	if status, ok := errors.AsType[*upstream.StatusError](err); ok && status.Target != "" {
+		at += ", which redirects to " + failures.TargetOf(status, u.URL)
+	}
+	return at
+}
