@@ -15,10 +15,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Near says that all clients are on this machine: what they get about a failure names the server's address or command too, as the log
-// does. Others get the cause and the advice alone.
-func (r *Reporter) Near() { r.near.Store(true) }
-
 // adviceOn returns what to do about a failure of this cause.
 func adviceOn(c failures.Cause, err error, cfg *config.Config) string {
 	if exit, ok := errors.AsType[*upstream.ExitError](err); ok {
@@ -32,19 +28,19 @@ func adviceOn(c failures.Cause, err error, cfg *config.Config) string {
 // maxPlace bounds the bytes of an address or a command in the text for a client.
 const maxPlace = 200
 
-// explain appends to the text that the client gets where the server is and what to do, as the log has it. A text of the server's own
+// explain appends to the text that the client gets where the server is, if the client is near, and what to do, as the log has it. A text of the server's own
 // stays as it is, since programs may compare it.
-func (r *Reporter) explain(f *mcp.Failure, c failures.Cause, at At, setup Setup) {
+func explain(f *mcp.Failure, c failures.Cause, at At, near bool, cfg *config.Config, secrets []*secret.Set) {
 	if f.Verbatim != nil || !c.Explained() || isServers(f) || c == failures.NoCredential && f.Text != f.Cause.Text() {
 		return // the last one says itself what to do
 	}
 	if at.Method == wire.Initialize.String() { // which may be done twice
 		f.Text = strings.TrimSuffix(f.Text, clienterror.MayBeDone)
 	}
-	if r.near.Load() {
-		f.Text += " (" + place(&setup.Config.Upstream, f.Err, setup.Secrets.Sets()) + ")"
+	if near {
+		f.Text += " (" + place(&cfg.Upstream, f.Err, secrets) + ")"
 	}
-	f.Text += "; " + adviceOn(c, f.Err, setup.Config)
+	f.Text += "; " + adviceOn(c, f.Err, cfg)
 }
 
 // isServers reports whether the text of f is of the server's JSON-RPC error.

@@ -75,6 +75,10 @@ func New(log *zap.Logger, m *metrics.Metrics, version string, now func() Setup) 
 	return r
 }
 
+// Near says that all clients are on this machine: what they get about a failure names the server's address or command too, as the log
+// does. Others get the cause and the advice alone.
+func (r *Reporter) Near() { r.near.Store(true) }
+
 // Flush writes one line for each kind of failure that was repeated since the last Flush.
 func (r *Reporter) Flush() { r.repeats.Flush() }
 
@@ -117,7 +121,7 @@ func (r *Reporter) FailedAs(message string, err error, at At) *mcp.Failure {
 		l.restarts = r.restarts.Load()
 	}
 	r.add(kind{message, why, setup.Server}, l)
-	r.explain(f, why, at, setup)
+	explain(f, why, at, r.near.Load(), setup.Config, setup.Secrets.Sets())
 	return f
 }
 

@@ -80,7 +80,7 @@ var errTLS = errors.New("a TLS handshake at a port without TLS")
 // beginsTLS reports whether the first bytes of a connection are those of a TLS handshake, and notes it.
 func (c *conn) beginsTLS(b []byte) bool {
 	const handshake, major = 0x16, 0x03
-	if len(b) < 3 || b[0] != handshake || b[1] != major || c.first != (headEnd{}) || c.cfg.TLS != nil {
+	if len(b) < 3 || b[0] != handshake || b[1] != major || c.cfg.TLS != nil {
 		return false
 	}
 	c.cfg.Log(TLSAtPlain, fmt.Errorf("a client at %s has begun TLS at %s: its URL must begin with http://", c.peer, c.LocalAddr()))
