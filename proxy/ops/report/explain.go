@@ -67,3 +67,13 @@ func place(u *config.Upstream, err error, secrets []*secret.Set) string {
 	}
 	return at
 }
+
+// Told returns what a client on this machine gets about err, a failure of the server at the beginning of a session.
+func Told(err error, cfg *config.Config) string {
+	f, at := clienterror.Of(err), At{Method: wire.Initialize.String()}
+	if f.UnknownSession() {
+		f.NoEndpoint()
+	}
+	explain(f, CauseOf(cfg, f, at), at, true, cfg, nil)
+	return f.Text
+}
