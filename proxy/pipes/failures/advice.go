@@ -35,6 +35,10 @@ func (c Cause) AdviceOn(err error, server string) string {
 		if status, ok := errors.AsType[*upstream.StatusError](err); ok {
 			special = onStatus(status, server)
 		}
+	case CommandMute:
+		if mute, ok := errors.AsType[*upstream.MuteError](err); ok {
+			special = onMute(mute)
+		}
 	case CommandExit:
 		if exit, ok := errors.AsType[*upstream.ExitError](err); ok {
 			special = onExit(exit)
@@ -146,4 +150,18 @@ func onExit(e *upstream.ExitError) string {
 		return ""
 	}
 	return "Node.js " + version + " ran it, which seems too old for it" + needs + ": begin the command with the path of a newer node, or correct the script"
+}
+
+// listens matches what servers print that are reached by HTTP.
+var listens = pattern.Later(`(?i)\b(listening|https?://|port \d|streamable http)`)
+
+// onMute returns the advice on a process that has sent no message; "" if what it has printed tells nothing.
+func onMute(e *upstream.MuteError) string {
+	switch {
+	case listens().MatchString(strings.Join(append(slices.Clone(e.Said), e.Stderr), "\n")):
+		return "it seems to listen for HTTP: start it without the option for that, or by itself, and give dragoman its URL"
+	case e.Lines == 0:
+		return "is it an MCP server on stdio, and not on HTTP? If it is still being downloaded (npx, uvx), start it once by hand and try again"
+	}
+	return ""
 }

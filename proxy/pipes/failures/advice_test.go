@@ -47,6 +47,9 @@ func TestAdviceOnAnError(t *testing.T) {
 		{exit("This server requires Node.js version 20.18 or newer"), "", "the server needs Node.js 20.18"},
 		{exit("npm warn EBADENGINE   required: { node: '>=22' },", "Error: API_KEY is not set", "Node.js v18.20.4"), "", CommandExit.Advice()},
 		{exit("Error: listen EADDRINUSE: address already in use :::3000", "Node.js v20.20.2"), "", "another process has the port"},
+		{&upstream.MuteError{Stderr: "MCP server listening on http://localhost:3000/mcp"}, "", "it seems to listen for HTTP"},
+		{&upstream.MuteError{}, "", "is it an MCP server on stdio, and not on HTTP?"},
+		{&upstream.MuteError{Lines: 1, Said: []string{"hello"}}, "", CommandMute.Advice()},
 		{exit("license expired"), "", CommandExit.Advice()},
 		{exit(), "", CommandExit.Advice()},
 	} {

@@ -223,22 +223,20 @@ type MuteError struct {
 }
 
 func (e *MuteError) Error() string {
-	s := fmt.Sprintf("upstream %q has sent no message for %v", e.Command, e.Waited.Round(time.Second/10)) + e.Printed()
-	if e.Stderr != "" {
-		s += fmt.Sprintf("; standard error: %q", e.Stderr)
-	}
-	return s
+	return fmt.Sprintf("upstream %q has sent no message for %v", e.Command, e.Waited.Round(time.Second/10)) + e.Printed()
 }
 
 // Printed quotes what the child wrote instead of messages, to be appended to a text. It returns ""
 // if the child wrote nothing.
-func (e *MuteError) Printed() string {
-	if e.Lines == 0 {
-		return ""
+func (e *MuteError) Printed() (s string) {
+	if e.Lines > 0 {
+		s = fmt.Sprintf("; its standard output is not JSON: %q", e.Said)
 	}
-	s := fmt.Sprintf("; its standard output is not JSON: %q", e.Said)
 	if more := e.Lines - len(e.Said); more > 0 {
 		s += fmt.Sprintf(" and %d more lines", more)
+	}
+	if e.Stderr != "" {
+		s += fmt.Sprintf("; standard error: %q", e.Stderr)
 	}
 	return s
 }
