@@ -45,6 +45,7 @@ type failureRow struct {
 	header    string // a header of the response
 	logged    string // the message of the log line; "" for "request failed"
 	says      string // a part of the line's field error
+	told      string // what the client's error ends with instead of the advice; "" for the advice
 	advice    string // the beginning of the advice; "" for that of the cause
 	method    string // the line's field method; "" for initialize
 	uncounted bool   // not counted, since no request has failed
@@ -139,7 +140,7 @@ func (r failureRow) walk(t *testing.T) {
 		if command := p.srv.Now().Config.Upstream.Command; len(command) > 0 {
 			place = " (command: " + command[0]
 		}
-		if r.cause.Explained() && !(strings.Contains(text, place) && strings.Contains(text, "; "+cmp.Or(r.advice, r.cause.Advice()))) {
+		if r.cause.Explained() && !(strings.Contains(text, place) && strings.Contains(text, "; "+cmp.Or(r.told, r.advice, r.cause.Advice()))) {
 			t.Errorf("%q does not say where the server is and what to do", text)
 		}
 	}
@@ -245,7 +246,7 @@ func refusedRows() []failureRow {
 		return fault{says: fmt.Sprintf("HTTP/1.1 %d %s\r\n%sContent-Type: text/plain\r\n", status, http.StatusText(status), more) + ofLength("the first line\nthe second")}
 	}
 	return []failureRow{
-		{name: "no_credential", cause: failures.NoCredential, status: 502, code: -32603, text: "the proxy has no valid credential for the server", says: "no such file",
+		{name: "no_credential", cause: failures.NoCredential, status: 502, code: -32603, text: "the proxy has no valid credential for the server", says: "no such file", told: "dragoman's log says why",
 			play: begins("http://127.0.0.1:1/mcp", func(cfg *config.Config) {
 				cfg.Upstream.Auth.Type, cfg.Upstream.Auth.TokenFile = config.AuthTokenFile, "/nowhere/token"
 			})},

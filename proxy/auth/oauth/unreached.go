@@ -31,7 +31,7 @@ func unreached(server *url.URL, err error) error {
 	case op == nil || op.Op != "dial":
 		e.Op = "read"
 		if errors.Is(err, io.EOF) {
-			e.Err = io.ErrUnexpectedEOF
+			e.Err, e.Unanswered = io.ErrUnexpectedEOF, true
 		}
 	}
 	return e

@@ -16,11 +16,14 @@ import (
 )
 
 // adviceOn returns what to do about a failure of this cause.
-func adviceOn(c failures.Cause, err error, cfg *config.Config) string {
+func adviceOn(c failures.Cause, err error, at At, cfg *config.Config) string {
 	if exit, ok := errors.AsType[*upstream.ExitError](err); ok {
 		if advice := cfg.Upstream.AdviceOnWithheld(os.Environ(), exit.Tail); advice != "" {
 			return advice
 		}
+	}
+	if c == failures.StreamClosed && at.Server != nil { // which has answered before: the URL is right
+		return c.Advice()
 	}
 	return c.AdviceOn(err, cfg.Upstream.URL)
 }
@@ -37,10 +40,14 @@ func explain(f *mcp.Failure, c failures.Cause, at At, near bool, cfg *config.Con
 	if at.Method == wire.Initialize.String() { // which may be done twice
 		f.Text = strings.TrimSuffix(f.Text, clienterror.MayBeDone)
 	}
-	if near {
+	if near && (cfg.Upstream.URL != "" || len(cfg.Upstream.Command) > 0) { // a program that embeds dragoman may have a server of its own
 		f.Text += " (" + place(&cfg.Upstream, f.Err, secrets) + ")"
 	}
-	f.Text += "; " + adviceOn(c, f.Err, cfg)
+	if c == failures.NoCredential { // whose reason, as the name of a file, is in the log alone
+		f.Text += "; dragoman's log says why"
+		return
+	}
+	f.Text += "; " + adviceOn(c, f.Err, at, cfg)
 }
 
 // isServers reports whether the text of f is of the server's JSON-RPC error.

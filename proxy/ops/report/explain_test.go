@@ -40,7 +40,7 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 			"upstream answered 302 Found; dragoman follows no redirects: "},
 		"redirect within the server": {config.Upstream{URL: "https://mcp.example/mcp"}, &upstream.StatusError{Code: 308, Target: "/mcp/"},
 			"upstream answered 308 Permanent Redirect (at https://mcp.example/mcp, which redirects to https://mcp.example/mcp/); dragoman follows no redirects: put ", "upstream answered 308 Permanent Redirect; "},
-		"initialize is cut": {config.Upstream{URL: "http://internal.example/mcp"}, &upstream.Error{Op: "read", Err: io.ErrUnexpectedEOF},
+		"initialize is cut": {config.Upstream{URL: "http://internal.example/mcp"}, &upstream.Error{Op: "read", Unanswered: true, Err: io.ErrUnexpectedEOF},
 			"upstream request failed: the connection ended before the answer was complete (at http://internal.example/mcp); does this port speak TLS?", "upstream request failed: the connection ended before the answer was complete; does this port"},
 		"command": {config.Upstream{Command: []string{"serve", "--token", "c4n4ry", "--key=the-secret-of-the-file", "--db", "https://u:c4n4ry@db/x", "-c", "a\n\x1b[1mb"}},
 			&upstream.ExitError{Command: "serve", Status: "exit status 1"},

@@ -219,7 +219,7 @@ func (r *Reporter) write(k kind, l line, repeated int) {
 		{"server", k.server},
 		{"cause", string(k.cause)},
 		{"error", quote(l.said())},
-		{"advice", adviceOn(k.cause, l.err, r.now().Config)},
+		{"advice", adviceOn(k.cause, l.err, l.at, r.now().Config)},
 		{"method", failures.Line(l.at.Method)},
 		{"client_rev", nameOf(l.at.Client)},
 		{"server_rev", nameOf(l.at.Server)},

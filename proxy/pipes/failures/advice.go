@@ -24,7 +24,7 @@ func (c Cause) AdviceOn(err error, server string) string {
 	case TLSPlain:
 		special = onTLSPlain(err)
 	case StreamClosed:
-		if at, ok := errors.AsType[*upstream.Error](err); ok && strings.HasPrefix(server, "http://") && at.Op == "read" && errors.Is(err, io.ErrUnexpectedEOF) {
+		if at, ok := errors.AsType[*upstream.Error](err); ok && strings.HasPrefix(server, "http://") && at.Op == "read" && at.Unanswered && errors.Is(err, io.ErrUnexpectedEOF) {
 			special = "does this port speak TLS? then use https:// in the URL (upstream.url); else its own log says why it closed the connection"
 		}
 	case WebProxy:

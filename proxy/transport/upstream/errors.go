@@ -20,6 +20,8 @@ type Error struct {
 	Addr string // host:port of the server, or the name of its command
 	Via  string // host:port of the web proxy on the way; "" for none
 	Err  error
+
+	Unanswered bool // nothing of a response was read
 }
 
 func (e *Error) Error() string {
