@@ -61,7 +61,7 @@ type Options struct {
 
 	DevErrors        bool // errors keep the API's own words, with paths and addresses
 	NoErrorBody      bool // errors omit the rest of the API's error body
-	KeepAddresses    bool // private addresses and internal host names stay in errors
+	KeepAddresses    bool // private addresses and internal host names stay in errors, and an API that cannot be reached is named
 	Introspection    present.Introspection
 	MaxRequestBytes  int             // default 1 MiB, 64 KiB–10 MiB
 	MaxResponseBytes int             // default 10 MiB, 1–100 MiB

@@ -295,8 +295,10 @@ func TestTransportFailures(t *testing.T) {
 	t.Cleanup(old.Close)
 	plain := api(t, say(200, "", "1"))
 	for _, c := range []struct{ name, base, code, message string }{
-		{"refused", "http://" + gone, "TRANSPORT_CONNECTION_REFUSED", "Connection refused: " + gone},
-		{"DNS", "https://no-such-host.invalid", "TRANSPORT_DNS_ERROR", "Could not resolve host: no-such-host.invalid"},
+		{"refused", "http://" + gone, "TRANSPORT_CONNECTION_REFUSED", "Connection refused: the API accepts no connections now. Try again later"},
+		{"refused, for the operator", "http://" + gone + "#named", "TRANSPORT_CONNECTION_REFUSED", "Connection refused: " + gone},
+		{"DNS", "https://no-such-host.invalid", "TRANSPORT_DNS_ERROR", "Could not resolve host: the name of the API is not known now"},
+		{"DNS, for the operator", "https://no-such-host.invalid#named", "TRANSPORT_DNS_ERROR", "Could not resolve host: no-such-host.invalid"},
 		{"timeout", slow.URL, "TRANSPORT_TIMEOUT", "Request timed out after 300ms"},
 		{"unknown authority", secure.URL, "TRANSPORT_TLS_ERROR", "TLS error: unknown authority"},
 		{"name mismatch", "https://localhost:" + securePort + "#trust", "TRANSPORT_TLS_ERROR", "TLS error: name mismatch"},
@@ -315,7 +317,8 @@ func TestTransportFailures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			base, trust := strings.CutSuffix(c.base, "#trust")
-			opt := Options{}
+			base, named := strings.CutSuffix(base, "#named")
+			opt := Options{KeepAddresses: named}
 			if trust {
 				opt.RootCAs = trusting
 			}
@@ -329,7 +332,14 @@ func TestTransportFailures(t *testing.T) {
 			rt := one(t, opt, base, ops)
 			r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
 			if r.Failure == nil || string(r.Failure.Code) != c.code || !strings.HasPrefix(r.Failure.Message, c.message) {
-				t.Errorf("got %v (%v), want %s %s", r.Failure, r.Call.Cause, c.code, c.message)
+				t.Fatalf("got %v (%v), want %s %s", r.Failure, r.Call.Cause, c.code, c.message)
+			}
+			at, _ := url.Parse(base)
+			if said := string(r.Failure.Message) + string(r.Failure.Details); !named && strings.Contains(said, at.Hostname()) {
+				t.Errorf("%s names the host", said)
+			}
+			if c.code != "TRANSPORT_TIMEOUT" && (r.Call.Cause == nil || !strings.Contains(r.Call.Cause.Error(), at.Hostname())) {
+				t.Errorf("the log says %v", r.Call.Cause)
 			}
 		})
 	}

@@ -244,7 +244,7 @@ func (rt *Runtime) connect(adapters []*adapter, before map[string]*adapter) {
 func (rt *Runtime) newClient(a *adapter) *httpcall.Client {
 	o := httpcall.Options{
 		UserAgent: rt.opt.UserAgent, MaxResponse: rt.opt.MaxResponseBytes, Memory: rt.opt.Memory, Now: rt.opt.Now, PublicOnly: rt.opt.PublicOnly,
-		SameOriginRedirects: rt.opt.SameOriginRedirects, Proxy: rt.opt.Proxy, RootCAs: rt.roots,
+		NameHosts: rt.opt.DevErrors || rt.opt.KeepAddresses, SameOriginRedirects: rt.opt.SameOriginRedirects, Proxy: rt.opt.Proxy, RootCAs: rt.roots,
 	}
 	if m := a.Auth.Mutual; m != nil {
 		o.Configure = func(t *tls.Config) error { return credential.PresentCertificate(m, t) }

@@ -276,7 +276,8 @@ func (srv *Server) openStore(first *setup.Setup, log *zap.Logger) (*store.Store,
 			if !up {
 				down = time.Now()
 				counts.Up.Set(0)
-				log.Warn("the store is down: ordinary calls go on, and what needs the store fails until it answers again", zap.Error(why))
+				log.Warn("the store is down: ordinary calls go on, and what needs the store fails until it answers again",
+					zap.String("url", config.SafeURL(first.Config.Store.URL)), zap.Error(why), zap.String("advice", store.Advice(why)))
 				return
 			}
 			counts.Up.Set(1)

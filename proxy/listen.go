@@ -73,6 +73,12 @@ func (srv *Server) logHTTP(what string, err error) {
 		})
 		return
 	}
+	if what == downstream.TLSAtPlain {
+		srv.tlsAtPlain.do(func() {
+			srv.Host.Log.Warn("a client uses https:// at a port without TLS: it must use http://, or tls.cert and tls.key must be set", zap.Error(err))
+		})
+		return
+	}
 	level := zap.WarnLevel
 	if what == "connection" { // clients may close connections at any time
 		level = zap.DebugLevel

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/session/clients/pipe"
+	"github.com/dragoman-proxy/dragoman/proxy/session/setup"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 )
 
@@ -123,6 +124,7 @@ func (srv *Server) awaitServer(ctx context.Context) {
 // error is nil if one of these has ended.
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
 	srv.Personal.Store(true)
+	srv.Host.Report.Near()
 	srv.Connected()
 	endAdmin := srv.serveAdmin()
 	tending, stop := context.WithCancel(context.Background())
@@ -173,6 +175,9 @@ func (srv *Server) open(at net.Addr) error {
 	srv.at = at
 	if err := srv.Now().MayServe(at); err != nil {
 		return err
+	}
+	if setup.IsLoopback(at) {
+		srv.Host.Report.Near()
 	}
 	srv.face = srv.httpFace(at)
 	return nil

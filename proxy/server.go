@@ -39,6 +39,7 @@ type Server struct {
 	mismatches rateLimit         // limits the log lines about the URLs of protected resources
 	copies     rateLimit         // for clients of 2025-03-26 that get no copy of metadata
 	plainHTTP  rateLimit         // for clients that use HTTP at a port for TLS
+	tlsAtPlain rateLimit         // for clients that use TLS at a port without
 
 	serving func() // called when clients are served; may be nil
 

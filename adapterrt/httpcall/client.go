@@ -32,6 +32,7 @@ type Options struct {
 	Now                 func() time.Time
 	Idle                time.Duration                         // longest pause between parts of a streamed answer, 0 for 30 s
 	PublicOnly          bool                                  // no private and loopback addresses
+	NameHosts           bool                                  // failures say at which host no connection is made
 	SameOriginRedirects bool                                  // follow a GET's redirects within its origin
 	Proxy               func(*http.Request) (*url.URL, error) // nil for none; addresses behind a proxy are not checked
 	RootCAs             *x509.CertPool                        // nil for the system's

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -134,7 +135,7 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 		res, err = c.Do(req)
 	}
 	if err != nil {
-		f := transportFailure(err, t, o)
+		f := transportFailure(err, t, o, c.opt.NameHosts)
 		if o.Changes && wasSent(err, f.Code) {
 			f.Details = wire.Members(nil).Str("carried_out", "unknown").End()
 		}
@@ -178,7 +179,7 @@ func (c *Client) receive(ctx context.Context, cancel context.CancelCauseFunc, t 
 		if context.Cause(ctx) == errIdle {
 			err = errIdle
 		}
-		return nil, transportFailure(err, t, o)
+		return nil, transportFailure(err, t, o, c.opt.NameHosts)
 	}
 	if len(r.Body) > limit {
 		f := failure.TooLarge("response_size", limit, len(r.Body), "bytes")
@@ -188,12 +189,20 @@ func (c *Client) receive(ctx context.Context, cancel context.CancelCauseFunc, t 
 	return r, nil
 }
 
-// transportFailure returns the failure that says why there is no response. Its message names
-// the host of the adapter and nothing behind that host.
-func transportFailure(err error, t *file.Target, o *Outgoing) *failure.Failure {
+// transportFailure returns the failure that says why there is no response. Its message names the host of the API if names is set, since it
+// may be an inner one; the cause names it in any case.
+func transportFailure(err error, t *file.Target, o *Outgoing, names bool) *failure.Failure {
 	timeout := o.Timeout
-	f := &failure.Failure{Code: failure.TransportNetwork, Message: "Network error: request failed", Cause: clean.Redact(WithoutURL(err), o.Secrets)}
 	host, port := t.Base.Hostname(), t.Origin[strings.LastIndexByte(t.Origin, ':')+1:]
+	cause := WithoutURL(err)
+	if !strings.Contains(cause.Error(), host) {
+		cause = fmt.Errorf("%s: %w", t.Base.Host, cause)
+	}
+	f := &failure.Failure{Code: failure.TransportNetwork, Message: "Network error: request failed", Cause: clean.Redact(cause, o.Secrets)}
+	unresolved, refused := "the name of the API is not known now. Its operator finds the name in the log", "the API accepts no connections now. Try again later; its operator finds the address in the log"
+	if names {
+		unresolved, refused = host, net.JoinHostPort(host, port)
+	}
 	var dns *net.DNSError
 	var netErr net.Error
 	switch {
@@ -202,14 +211,14 @@ func transportFailure(err error, t *file.Target, o *Outgoing) *failure.Failure {
 	case errors.Is(err, errDenied):
 		f.Message = "Network error: address not allowed"
 	case errors.As(err, &dns) && !errors.Is(err, context.DeadlineExceeded):
-		f.Code, f.Message = failure.TransportDNS, "Could not resolve host: "+host
+		f.Code, f.Message = failure.TransportDNS, "Could not resolve host: "+unresolved
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
 		if !errors.Is(err, context.DeadlineExceeded) {
 			timeout = min(timeout, connectTimeout)
 		}
 		f.Code, f.Message = failure.TransportTimeout, "Request timed out after "+itoa(timeout.Milliseconds())+"ms"
 	case isRefused(err):
-		f.Code, f.Message = failure.TransportRefused, "Connection refused: "+net.JoinHostPort(host, port)
+		f.Code, f.Message = failure.TransportRefused, "Connection refused: "+refused
 	case tlsProblem(err) != "":
 		f.Code, f.Message = failure.TransportTLS, "TLS error: "+tlsProblem(err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):

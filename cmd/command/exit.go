@@ -90,7 +90,7 @@ func serverFailed(ctx context.Context, cfg config.Config, err error) error {
 		return withCode(exitUsage, err)
 	case c == "", c == failures.Malformed, c == failures.TimeoutFirstByte, c == failures.TimeoutSilence: // which say little without the call
 	default:
-		advice = c.Advice()
+		advice = c.AdviceOn(err, cfg.Upstream.URL)
 	}
 	if exit, ok := errors.AsType[*upstream.ExitError](err); ok {
 		advice = cmp.Or(cfg.Upstream.AdviceOnWithheld(os.Environ(), exit.Tail), advice)

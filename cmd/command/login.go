@@ -13,7 +13,9 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 func loginCommand() *cobra.Command {
@@ -70,12 +72,20 @@ func loginCommand() *cobra.Command {
 			err = a.SignIn(ctx, b)
 		}
 		if err != nil {
-			return withCode(exitServer, errors.New(printable(err.Error())))
+			return withCode(exitServer, errors.New(printable(signInError(err, &cfg))))
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "signed in to %s\n", printable(cfg.Upstream.URL))
 		return err
 	}
 	return cmd
+}
+
+// signInError returns why a sign-in has failed: in the words of other commands, if no server was there to ask for it.
+func signInError(err error, cfg *config.Config) string {
+	if errors.As(err, new(*upstream.Error)) || errors.As(err, new(*upstream.StatusError)) {
+		return report.Told(err, cfg)
+	}
+	return err.Error()
 }
 
 func logoutCommand() *cobra.Command {

@@ -33,6 +33,9 @@ func Main() {
 		fmt.Fprintln(stderr, "dragoman:", err)
 	}
 	_ = stderr.Sync() // never fails
+	if isUnserved(os.Args, err) {
+		answerUnserved(os.Stdin, os.Stdout, unservedWait, err)
+	}
 	if err != nil {
 		os.Exit(exitCode(err))
 	}

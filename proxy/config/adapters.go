@@ -94,7 +94,7 @@ const OtherClients = "*"
 type AdapterErrors struct {
 	// Dev leaves errors as APIs word them, with paths and addresses.
 	Dev bool `yaml:"dev"`
-	// Addresses is mask, or keep to leave private addresses and inner hosts in errors,
+	// Addresses is mask, or keep to leave private addresses and inner hosts in errors, also that of an API which cannot be reached,
 	// for an operator who runs dragoman beside the API.
 	Addresses string `yaml:"addresses"`
 	// Body adds to an API's error message what else its answer contains.

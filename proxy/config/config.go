@@ -178,7 +178,7 @@ type Upstream struct {
 	// DeadAfter is how long the server's machine may acknowledge nothing of what was sent. It is a constant, from which that of the
 	// system's probes follows.
 	DeadAfter time.Duration `yaml:"-"`
-	// HandshakeTimeout bounds the wait for the answer to initialize.
+	// HandshakeTimeout bounds the wait for the answer to initialize. Most clients wait a minute.
 	HandshakeTimeout time.Duration `yaml:"handshake_timeout"`
 	// SilenceTimeout bounds the wait for the first byte of an answer, and for each next one. limits.time
 	// overrides it by method.
@@ -435,7 +435,7 @@ func Default() Config {
 			PassHeaders:      defaultPassed(),
 			ConnectTimeout:   5 * time.Second,
 			DeadAfter:        25 * time.Second,
-			HandshakeTimeout: time.Minute,
+			HandshakeTimeout: 55 * time.Second, // clients on published SDKs wait a minute, and would not see why
 			SilenceTimeout:   5 * time.Minute,
 			UnreadTimeout:    5 * time.Minute,
 			Auth:             UpstreamAuth{KeyAudience: KeyForIssuer, Wait: 25 * time.Second},

@@ -17,8 +17,8 @@ type Owner interface {
 	Spawn(task func())
 	// Dropped counts a message that goes to no client; reason is as metrics name it.
 	Dropped(reason string)
-	// Unread is Dropped for an answer that was not read, whose call fails with why.
-	Unread(reason string, why *mcp.Failure)
+	// Unread is Dropped for an answer that was not read, whose call fails with why. It returns the failure that the client gets.
+	Unread(reason string, why *mcp.Failure) *mcp.Failure
 	// Quirk counts that a quirk of the server was handled.
 	Quirk(mcp.Quirk)
 	// Panicked receives the value of a panic of the reader.

@@ -28,7 +28,7 @@ func Replaced(e sse.Event, err error, o Owner) (_ sse.Event, _ error, ok bool) {
 		}
 		why := mcp.Fail(mcp.UpstreamGarbled, spread.Error())
 		why.Err = err
-		o.Unread("malformed", why)
+		why = o.Unread("malformed", why)
 		return sse.Event{Data: why.About(spread.Answers).Body()}, nil, true
 	}
 	if err == nil {
@@ -48,6 +48,6 @@ func Replaced(e sse.Event, err error, o Owner) (_ sse.Event, _ error, ok bool) {
 		return e, nil, false
 	}
 	why.Err = err
-	o.Unread(reason, why)
+	why = o.Unread(reason, why)
 	return sse.Event{Data: why.About(large.Answers).Body()}, nil, true
 }

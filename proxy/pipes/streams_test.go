@@ -63,10 +63,13 @@ func (o *owner) Dropped(reason string) {
 	defer o.mu.Unlock()
 	o.dropped = append(o.dropped, reason)
 }
-func (o *owner) Quirk(q mcp.Quirk)                    { o.Dropped("quirk " + string(q)) }
-func (o *owner) Unread(reason string, _ *mcp.Failure) { o.Dropped(reason) }
-func (o *owner) Panicked(p any)                       { o.Errorf("panic: %v", p) }
-func (o *owner) Memory() *large.Memory                { return o.memory }
+func (o *owner) Quirk(q mcp.Quirk) { o.Dropped("quirk " + string(q)) }
+func (o *owner) Unread(reason string, f *mcp.Failure) *mcp.Failure {
+	o.Dropped(reason)
+	return f
+}
+func (o *owner) Panicked(p any)        { o.Errorf("panic: %v", p) }
+func (o *owner) Memory() *large.Memory { return o.memory }
 
 // opened returns Streams on a pipe.
 func opened(t *testing.T) *Streams {

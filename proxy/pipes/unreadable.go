@@ -37,7 +37,7 @@ func Scan(m *wire.Message, text []byte, o Owner, asked func(id []byte) string) e
 	}
 	f := mcp.Fail(mcp.UpstreamGarbled, err.Error())
 	f.Err = fmt.Errorf("%w: %s", err, text[:min(len(text), 2*failures.MaxQuote)])
-	o.Unread("malformed", f)
+	f = o.Unread("malformed", f)
 	return m.Scan(f.About([]byte(given)).Body(), idmap.Shape)
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
 
 // Register tells the others by the store that this process is at address, host:port, until Close.
@@ -46,8 +48,10 @@ func (r *Replicas) renew(ctx context.Context, member []byte, known bool) bool {
 	err := r.Store.Join(ctx, registered, member, lease)
 	switch {
 	case ctx.Err() != nil:
+	case err != nil && known && store.IsDown(err): // which has a line of its own
+		r.Log.Info("other replicas cannot find this one until the store answers")
 	case err != nil && known:
-		r.Log.Warn("other replicas cannot find this one: the store does not take its address", zap.Error(err))
+		r.Log.Warn("other replicas cannot find this one: the store does not take its address", zap.Error(err), zap.String("advice", store.Advice(err)))
 	case err == nil && !known:
 		r.Log.Info("other replicas can find this one again")
 	}

@@ -136,7 +136,11 @@ func (c *webClient) isServed() {
 // told expects a status and messages.
 func (h heardAll) told(t *testing.T, status int, messages ...string) {
 	t.Helper()
-	if h.status != status || !slices.Equal(h.messages, messages) {
+	got := make([]string, len(h.messages))
+	for i, m := range h.messages {
+		got[i] = withoutAdvice(m)
+	}
+	if h.status != status || !slices.Equal(got, messages) {
 		t.Errorf("\n got  %d %.300q\n want %d %.300q", h.status, h.messages, status, messages)
 	}
 }

@@ -227,7 +227,7 @@ func TestServeWithACredential(t *testing.T) {
 			p := serveProtected(t, s, c.change)
 			resp, _ := p.begin()
 			text, _ := io.ReadAll(resp.Body)
-			if got := gjson.GetBytes(text, "error.message").Str; resp.StatusCode != http.StatusBadGateway || got != "the proxy has no valid credential for the server" || resp.Header.Get("WWW-Authenticate") != "" {
+			if got := withoutAdvice(gjson.GetBytes(text, "error.message").Str); resp.StatusCode != http.StatusBadGateway || got != "the proxy has no valid credential for the server" || resp.Header.Get("WWW-Authenticate") != "" {
 				t.Errorf("%d %v %s", resp.StatusCode, resp.Header, text)
 			}
 			c.provide(p)
@@ -245,7 +245,7 @@ func TestServeWithACredential(t *testing.T) {
 			works("after")
 			s.RevokeAccess()
 			if name == "token_file" {
-				if status, r := p.echo(session); status != http.StatusOK || r.Get("error.message").Str != "the proxy has no valid credential for the server" {
+				if status, r := p.echo(session); status != http.StatusOK || withoutAdvice(r.Get("error.message").Str) != "the proxy has no valid credential for the server" {
 					t.Errorf("within a session: %d %s", status, r.Raw)
 				}
 				c.provide(p)

@@ -45,6 +45,8 @@ type failureRow struct {
 	header    string // a header of the response
 	logged    string // the message of the log line; "" for "request failed"
 	says      string // a part of the line's field error
+	told      string // what the client's error ends with instead of the advice; "" for the advice
+	advice    string // the beginning of the advice; "" for that of the cause
 	method    string // the line's field method; "" for initialize
 	uncounted bool   // not counted, since no request has failed
 	twice     bool   // counted twice, since a second session was refused as well
@@ -130,8 +132,16 @@ func (r failureRow) walk(t *testing.T) {
 			t.Fatal("no answer")
 		}
 		e := gjson.Get(p.messages[len(p.messages)-1], "error")
-		if e.Get("code").Int() != int64(r.code) || !strings.HasPrefix(e.Get("message").String(), r.text) {
+		text := e.Get("message").String()
+		if e.Get("code").Int() != int64(r.code) || !strings.HasPrefix(text, r.text) {
 			t.Errorf("%s, want %d %q", e.Raw, r.code, r.text)
+		}
+		place := " (at " + p.srv.Now().Config.Upstream.URL
+		if command := p.srv.Now().Config.Upstream.Command; len(command) > 0 {
+			place = " (command: " + command[0]
+		}
+		if r.cause.Explained() && !(strings.Contains(text, place) && strings.Contains(text, "; "+cmp.Or(r.told, r.advice, r.cause.Advice()))) {
+			t.Errorf("%q does not say where the server is and what to do", text)
 		}
 	}
 	if r.header != "" && p.header.Get(r.header) == "" {
@@ -152,7 +162,7 @@ func (r failureRow) walk(t *testing.T) {
 	is := lines[0].ContextMap()
 	advice, _ := is["advice"].(string)
 	said, _ := is["error"].(string)
-	if advice != r.cause.Advice() || !strings.Contains(said, r.says) {
+	if !strings.HasPrefix(advice, cmp.Or(r.advice, r.cause.Advice())) || !strings.Contains(said, r.says) {
 		t.Errorf("%v, want an error with %q", is, r.says)
 	}
 	if r.logged == "request failed" && is["method"] != cmp.Or(r.method, "initialize") && r.method != "-" {
@@ -201,15 +211,15 @@ func unreachableRows(t *testing.T) []failureRow {
 			says: closed, play: begins("http://" + closed + "/mcp")},
 		{name: "connect_timeout", cause: failures.ConnectTimeout, status: 504, code: -32603, text: "upstream timed out",
 			says: silent.Addr().String(), play: begins("https://"+silent.Addr().String(), func(cfg *config.Config) { cfg.Upstream.ConnectTimeout = 100 * time.Millisecond })},
-		{name: "tls_unknown_ca", cause: failures.TLSUnknownCA, status: 502, code: -32603, text: distrust, says: "unknown authority", play: begins(secure.URL)},
-		{name: "tls_name", cause: failures.TLSName, status: 502, code: -32603, text: distrust, says: "localhost",
+		{name: "tls_unknown_ca", cause: failures.TLSUnknownCA, status: 502, code: -32603, text: distrust + ": its authority is not known (", says: "unknown authority", play: begins(secure.URL)},
+		{name: "tls_name", cause: failures.TLSName, status: 502, code: -32603, text: distrust + ": it is for another name (", says: "localhost",
 			play: begins(strings.Replace(named, "127.0.0.1", "localhost", 1), trusting(certificate))},
-		{name: "tls_expired", cause: failures.TLSExpired, status: 502, code: -32603, text: distrust, says: "expired",
+		{name: "tls_expired", cause: failures.TLSExpired, status: 502, code: -32603, text: distrust + ": it has expired", says: "expired",
 			play: begins(old.URL, trusting(writePEM(t, expired.Certificate[0])))},
-		{name: "tls_plain server", cause: failures.TLSPlain, status: 502, code: -32603, text: "upstream request failed",
+		{name: "tls_plain server", cause: failures.TLSPlain, status: 502, code: -32603, text: "upstream request failed: the server speaks no TLS (", advice: "use http:// in the URL",
 			play: begins(strings.Replace(plain.URL, "http:", "https:", 1))},
 		{name: "tls_plain client", cause: failures.TLSPlain, status: 400, code: -32603, text: "upstream answered 400 Bad Request",
-			says: "HTTPS server", play: begins(strings.Replace(secure.URL, "https:", "http:", 1))},
+			says: "HTTPS server", advice: "the server speaks TLS at this port: use https://", play: begins(strings.Replace(secure.URL, "https:", "http:", 1))},
 		{name: "tls_refused", cause: failures.TLSRefused, status: 502, code: -32603, text: "upstream request failed", play: func(t *testing.T) failurePlayed {
 			s := httptest.NewUnstartedServer(http.NotFoundHandler())
 			s.Config.ErrorLog = zap.NewStdLog(zap.NewNop())
@@ -236,7 +246,7 @@ func refusedRows() []failureRow {
 		return fault{says: fmt.Sprintf("HTTP/1.1 %d %s\r\n%sContent-Type: text/plain\r\n", status, http.StatusText(status), more) + ofLength("the first line\nthe second")}
 	}
 	return []failureRow{
-		{name: "no_credential", cause: failures.NoCredential, status: 502, code: -32603, text: "the proxy has no valid credential for the server", says: "no such file",
+		{name: "no_credential", cause: failures.NoCredential, status: 502, code: -32603, text: "the proxy has no valid credential for the server", says: "no such file", told: "dragoman's log says why",
 			play: begins("http://127.0.0.1:1/mcp", func(cfg *config.Config) {
 				cfg.Upstream.Auth.Type, cfg.Upstream.Auth.TokenFile = config.AuthTokenFile, "/nowhere/token"
 			})},
@@ -251,13 +261,13 @@ func refusedRows() []failureRow {
 		{name: "not_found", cause: failures.NotFound, status: 502, code: -32603, text: "upstream endpoint not found", says: "404", play: fails(refusal(404, ""), "initialize")},
 		{name: "session_lost", cause: failures.SessionLost, status: 404, code: -32603, text: "upstream answered 404 Not Found", method: "tools/call", says: "404", twice: true, play: fails(refusal(404, ""), "tools/call")},
 		{name: "http_status 302", cause: failures.HTTPStatus, status: 502, code: -32603, text: "upstream answered 302 Found",
-			says: "the target is https://login.example/start", play: fails(refusal(302, "Location: https://u:c4n4ry@login.example/start?key=c4n4ry\r\n"), "initialize")},
+			advice: "dragoman follows no redirects: is the target a login page?", says: "the target is https://login.example/start", play: fails(refusal(302, "Location: https://u:c4n4ry@login.example/start?key=c4n4ry\r\n"), "initialize")},
 		{name: "http_status 418", cause: failures.HTTPStatus, status: 418, code: -32603, text: "upstream answered 418", says: "the first line", play: fails(refusal(418, ""), "initialize")},
-		{name: "http_status 524", cause: failures.HTTPStatus, status: 524, code: -32603, text: "upstream answered 524", says: "upstream answered 524: the first line", play: fails(refusal(524, ""), "initialize")},
+		{name: "http_status 524", cause: failures.HTTPStatus, status: 524, code: -32603, text: "upstream answered 524", advice: "the server, or a gateway before it, fails", says: "upstream answered 524: the first line", play: fails(refusal(524, ""), "initialize")},
 		{name: "web_proxy", cause: failures.WebProxy, status: 502, code: -32603, text: "upstream request failed: the web proxy answered 407 Proxy Authentication Required",
 			says: "407", play: fails(refusal(407, "Proxy-Authenticate: Basic\r\n"), "initialize")},
-		{name: "http_status 500", cause: failures.HTTPStatus, status: 500, code: -32603, text: "upstream answered 500", says: "the first line", play: fails(refusal(500, ""), "initialize")},
-		{name: "http_status 500 in a session", cause: failures.HTTPStatus, status: 200, code: -32603, text: "upstream answered 500", method: "tools/call", says: "the first line", play: fails(refusal(500, ""), "tools/call")},
+		{name: "http_status 500", cause: failures.HTTPStatus, status: 500, code: -32603, text: "upstream answered 500", advice: "the server, or a gateway before it, fails", says: "the first line", play: fails(refusal(500, ""), "initialize")},
+		{name: "http_status 500 in a session", cause: failures.HTTPStatus, status: 200, code: -32603, text: "upstream answered 500", advice: "the server, or a gateway before it, fails", method: "tools/call", says: "the first line", play: fails(refusal(500, ""), "tools/call")},
 		{name: "rate_limited", cause: failures.RateLimited, status: 429, code: -32603, text: "upstream answered 429", header: "Retry-After", method: "tools/call",
 			says: "the first line", play: fails(refusal(429, "Retry-After: 7\r\n"), "tools/call")},
 	}

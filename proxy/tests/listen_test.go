@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -148,6 +149,29 @@ func TestPlainHTTPAtAPortForTLSIsLoggedOnce(t *testing.T) {
 	}
 	if said := logs.FilterMessageSnippet("it must use https://").Len(); said != 1 || logs.Len() != 1 {
 		t.Errorf("the log says %v", logs.All())
+	}
+}
+
+// TestTLSAtAPortWithoutItIsLoggedOnce, however many clients use it, with the port and what to use.
+func TestTLSAtAPortWithoutItIsLoggedOnce(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	srv, err := proxy.NewWith(config.Default(), zap.New(core), newFake(nil).origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, _ := startServing(t, srv)
+	for range 3 {
+		if r, err := http.Post(strings.Replace(base, "http:", "https:", 1)+"/mcp", "application/json", nil); err == nil {
+			r.Body.Close()
+			t.Error("no error")
+		}
+	}
+	lines := logs.FilterMessageSnippet("it must use http://").All()
+	if len(lines) != 1 || logs.Len() != 1 {
+		t.Fatalf("the log says %v", logs.All())
+	}
+	if said := fmt.Sprint(lines[0].ContextMap()["error"]); !strings.Contains(said, strings.TrimPrefix(base, "http://")) {
+		t.Errorf("the log says %s", said)
 	}
 }
 

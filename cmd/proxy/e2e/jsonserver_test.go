@@ -286,7 +286,7 @@ func TestJSONServerRefusesAll(t *testing.T) {
 	}
 
 	address := peertest.Port(t)
-	gone := runtimeFor(t, "http://"+address, adapterrt.Options{})
+	gone := runtimeFor(t, "http://"+address, adapterrt.Options{KeepAddresses: true})
 	if got := string(dispatch(gone, "read", `{"operation":"list_posts"}`).JSON()); got != `{"success":false,"error":{"code":"TRANSPORT_CONNECTION_REFUSED","message":"Connection refused: `+address+`"}}` {
 		t.Error(got)
 	}

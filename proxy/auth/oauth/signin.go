@@ -19,6 +19,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/oauthclient"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // A Browser shows the authorization server's pages to the user.
@@ -51,7 +52,7 @@ func (b inBrowser) discover(ctx context.Context, a *Account, c challenge, known 
 
 // signInAsked signs in on request of the user.
 func (a *Account) signInAsked(ctx context.Context, by way) error {
-	fields, err := a.provoke(ctx)
+	refusal, err := a.provoke(ctx)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,9 @@ func (a *Account) signInAsked(ctx context.Context, by way) error {
 	locked := a.store.Locked(ctx, a.signInID(), func(e Entry) {
 		var before record
 		if before, err = a.stored(ctx); err == nil {
-			err = a.signIn(ctx, readChallenge(fields), before, by)
+			if err = a.signIn(ctx, readChallenge(refusal.Challenges()), before, by); IsNowhere(err) && !wantsLogin(refusal) {
+				err = refusal
+			}
 			a.cfg.Count.login(err)
 		}
 	})
@@ -78,8 +81,8 @@ func (a *Account) signInAsked(ctx context.Context, by way) error {
 	return &noAnswerError{a.cfg.Server + a.args}
 }
 
-// provoke sends a request without a token and returns the challenge of the refusal.
-func (a *Account) provoke(ctx context.Context) ([]string, error) {
+// provoke sends a request without a token and returns the refusal.
+func (a *Account) provoke(ctx context.Context) (*upstream.StatusError, error) {
 	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + a.cfg.Revision + `","capabilities":{},"clientInfo":{"name":"dragoman","version":"1"}}}`
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.cfg.Server, strings.NewReader(initialize))
 	if err != nil {
@@ -89,9 +92,9 @@ func (a *Account) provoke(ctx context.Context) ([]string, error) {
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	resp, err := a.web.posts.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", a.cfg.Server, oauthclient.WithoutURL(err))
+		return nil, unreached(r.URL, oauthclient.WithoutURL(err))
 	}
-	resp.Body.Close()
+	defer resp.Body.Close()
 	if id := resp.Header.Get("Mcp-Session-Id"); id != "" && resp.StatusCode == http.StatusOK {
 		if end, err := http.NewRequestWithContext(ctx, http.MethodDelete, a.cfg.Server, nil); err == nil {
 			end.Header.Set("Mcp-Session-Id", id)
@@ -103,7 +106,7 @@ func (a *Account) provoke(ctx context.Context) ([]string, error) {
 	if resp.StatusCode/100 == 2 {
 		return nil, fmt.Errorf("%s asks for no sign-in: it answers without a token", a.cfg.Server)
 	}
-	return slices.Clone(resp.Header.Values("WWW-Authenticate")), nil
+	return refusalOf(resp), nil
 }
 
 // signIn signs the user in, with the client registration of before if it has one, and stores the

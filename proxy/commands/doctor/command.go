@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
@@ -98,7 +96,11 @@ func (e *exam) program(u *config.Upstream) (path string, ok bool) {
 
 // ended reports a process that has ended before it answered.
 func (e *exam) ended(exit *upstream.ExitError, line string) {
-	e.fail(fmt.Sprintf("it ended after %s without an answer (%s)", millis(exit.Lived), exit.Status), line, "its standard error, below, says why; or start it by hand")
+	do := failures.CommandExit.AdviceOn(exit, "")
+	if do == failures.CommandExit.Advice() {
+		do = "its standard error, below, says why; or start it by hand"
+	}
+	e.fail(fmt.Sprintf("it ended after %s without an answer (%s)", millis(exit.Lived), exit.Status), line, do)
 	const few = 8
 	tail := exit.Tail[max(0, len(exit.Tail)-few):]
 	for _, text := range tail {
@@ -133,25 +135,17 @@ func (e *exam) silent(err error, line string, running *upstream.Child, patience 
 		e.fail(fmt.Sprintf("it wrote messages but answered initialize with none in %v", patience), line, "is it an MCP server? its own log says more")
 		return
 	}
-	do := ""
-	if listens().MatchString(strings.Join(append(said.Said, said.Stderr), "\n")) {
-		do = "it seems to listen for HTTP: start it without the option for that, or by itself, and give dragoman its URL"
-	}
+	do := failures.CommandMute.AdviceOn(said, "")
 	if said.Lines > 0 {
-		e.fail(fmt.Sprintf("no answer in %v; its standard output has %s that %s not JSON-RPC: %s", patience, plural(said.Lines, "line"), isAre(said.Lines), quoted(said.Said)), line,
-			cmp.Or(do, failures.CommandMute.Advice()))
+		e.fail(fmt.Sprintf("no answer in %v; its standard output has %s that %s not JSON-RPC: %s", patience, plural(said.Lines, "line"), isAre(said.Lines), quoted(said.Said)), line, do)
 	} else {
-		e.fail(fmt.Sprintf("no answer in %v; its standard output is empty", patience), line,
-			cmp.Or(do, "is it an MCP server on stdio, and not on HTTP? If it is still being downloaded (npx, uvx), start it once by hand and try again"))
+		e.fail(fmt.Sprintf("no answer in %v; its standard output is empty", patience), line, do)
 	}
 	if said.Stderr != "" {
 		e.info(said.Stderr, "standard error", "")
 	}
 	e.reportWithheld()
 }
-
-// listens matches what servers print that are reached by HTTP.
-var listens = pattern.Later(`(?i)\b(listening|https?://|port \d|streamable http)`)
 
 // withheld returns the names of the variables that the command did not get.
 func (e *exam) withheld() []string { return e.cfg.Upstream.Withheld(os.Environ()) }

@@ -140,7 +140,7 @@ func (e *exam) unanswered(ctx context.Context, err error, at *url.URL, where str
 			return
 		}
 	}
-	what, do := e.quote(err.Error()), failures.Of(err).Advice()
+	what, do := e.quote(err.Error()), failures.Of(err).AdviceOn(err, where)
 	if errors.Is(err, context.DeadlineExceeded) || failures.Of(err) == failures.TimeoutFirstByte {
 		what, do = fmt.Sprintf("no answer to initialize within %v", e.CheckTime), "is this an MCP endpoint? the server's own log says more; upstream.handshake_timeout if it needs so long"
 	}
@@ -172,7 +172,7 @@ func (e *exam) status(ctx context.Context, s *upstream.StatusError, at *url.URL,
 	case s.Code == http.StatusTooManyRequests:
 		e.fail(name+": the server limits the rate of requests", where, "wait, and try again")
 	case s.Code >= 500:
-		e.fail(name+e.body(s.Body), where, "the server, or a gateway before it, fails: its own log says more")
+		e.fail(name+e.body(s.Body), where, failures.Of(s).AdviceOn(s, where))
 	default:
 		e.misplaced(ctx, name+e.body(s.Body), at, where, failures.HTTPStatus.Advice())
 	}

@@ -59,19 +59,21 @@ func sharedStore(ctx context.Context, e *exam) {
 
 // noStore writes why the store does not answer.
 func (e *exam) noStore(err error, where string) {
-	text := err.Error()
+	text, what := err.Error(), ""
 	switch {
 	case errors.Is(err, store.ErrRejected) && strings.Contains(text, "NOAUTH"):
-		e.fail("the store wants a password", where, "set store.password_file or store.password")
+		what = "the store wants a password"
 	case errors.Is(err, store.ErrRejected) && (strings.Contains(text, "WRONGPASS") || strings.Contains(text, "without any password")):
-		e.fail("the store refuses the user or the password: "+e.quote(serverText(text)), where, "check store.username, and store.password_file or store.password")
+		what = "the store refuses the user or the password: " + e.quote(serverText(text))
 	case errors.Is(err, store.ErrRejected):
-		e.fail("the store refuses what dragoman needs: "+e.quote(serverText(text)), where, "check the database in store.url, and what the user of store.username may do; docs/replicas.md has the ACL")
+		what = "the store refuses what dragoman needs: " + e.quote(serverText(text))
 	case strings.Contains(text, "x509:") || strings.Contains(text, "tls:"):
-		e.fail("TLS: "+e.quote(serverText(text)), where, "check store.ca_file, and that the store speaks TLS at this port")
+		what = "TLS: " + e.quote(serverText(text))
 	default:
-		e.fail("the store does not answer: "+cause(err), where, "check store.url; does it run, and may this machine reach it (firewall, network policy)?")
+		what = "the store does not answer: " + cause(err)
 	}
+	do, _, _ := strings.Cut(store.Advice(err), " dragoman doctor")
+	e.fail(what, where, do)
 }
 
 // serverText returns what the server has said in the text of a [store.ErrRejected].

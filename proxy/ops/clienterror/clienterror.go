@@ -124,6 +124,9 @@ func Reason(err error) string {
 	}
 }
 
+// MayBeDone ends the text of a failure after which a request may have been carried out.
+const MayBeDone = "; the server may have done what was asked"
+
 // unreached returns the text for clients about a server that cannot be reached, without dragoman's own
 // addresses.
 func unreached(err error) string {
@@ -133,15 +136,35 @@ func unreached(err error) string {
 			return "server name cannot be looked up now"
 		}
 		return "server name not found"
-	case failures.TLSUnknownCA, failures.TLSName, failures.TLSExpired:
-		return "server certificate not trusted"
+	case failures.TLSUnknownCA:
+		return "server certificate not trusted: its authority is not known"
+	case failures.TLSName:
+		return "server certificate not trusted: it is for another name"
+	case failures.TLSExpired:
+		return "server certificate not trusted: it has expired, or is not valid yet"
+	case failures.TLSPlain:
+		return "the server speaks no TLS"
+	case failures.WebProxy:
+		if _, answered := errors.AsType[*upstream.ProxyError](err); !answered {
+			return "the web proxy on the way cannot be used: " + Reason(err)
+		}
+	case failures.CommandNotFound:
+		return "the command cannot be started: " + Reason(startError(err))
 	case failures.ConnectionDead:
-		return Reason(err) + "; the server may have done what was asked"
+		return Reason(err) + MayBeDone
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) && !upstream.NeverSent(err) {
-		return "the connection ended before the answer was complete; the server may have done what was asked"
+		return "the connection ended before the answer was complete" + MayBeDone
 	}
 	return Reason(err)
+}
+
+// startError returns the reason why a command cannot be started, without the steps that led there.
+func startError(err error) error {
+	if at, ok := errors.AsType[*upstream.Error](err); ok && at.Op == "start" {
+		return at.Err
+	}
+	return err
 }
 
 // refusedWith returns the failure for a response with a status other than success, in err. It keeps the

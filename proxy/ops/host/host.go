@@ -154,7 +154,9 @@ func (h *Host) Memory() *large.Memory { return h.memory }
 func (h *Host) Dropped(reason string) { h.Report.Dropped(reason) }
 
 // Unread implements [pipes.Owner].
-func (h *Host) Unread(reason string, f *mcp.Failure) { h.Report.AnswerDropped(reason, f) }
+func (h *Host) Unread(reason string, f *mcp.Failure) *mcp.Failure {
+	return h.Report.AnswerDropped(reason, f)
+}
 
 // Quirk implements [pipes.Owner] and [pipes.Opener].
 func (h *Host) Quirk(q mcp.Quirk) { h.Report.Quirk(q) }

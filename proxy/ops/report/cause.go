@@ -75,7 +75,7 @@ func causeOfTimeout(cfg *config.Config, f *mcp.Failure, at At) failures.Cause {
 		return failures.CommandMute
 	}
 	switch c {
-	case failures.ConnectTimeout, failures.TimeoutSilence, failures.CommandMute:
+	case failures.ConnectTimeout, failures.TimeoutSilence, failures.CommandMute, failures.WebProxy:
 		return c
 	}
 	return failures.TimeoutFirstByte

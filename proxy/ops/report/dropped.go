@@ -31,10 +31,10 @@ func (r *Reporter) Untranslated(err error, header []upstream.Header) {
 	r.ServerFailed("notification dropped", failures.Untranslatable, err, header)
 }
 
-// AnswerDropped is Dropped for an answer to a call. The call fails with f.
-func (r *Reporter) AnswerDropped(reason string, f *mcp.Failure) {
+// AnswerDropped is Dropped for an answer to a call, which fails with f. It returns the failure that the client gets.
+func (r *Reporter) AnswerDropped(reason string, f *mcp.Failure) *mcp.Failure {
 	r.metrics.Dropped.WithLabelValues(reason).Inc()
-	r.Failed(f, At{})
+	return r.Failed(f, At{})
 }
 
 // Undelivered logs and counts that the server did not accept a notification or a response.

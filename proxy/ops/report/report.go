@@ -8,10 +8,8 @@
 package report
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -43,6 +41,7 @@ type Reporter struct {
 	version  string
 	repeats  *repeats.Set[kind, line]
 	restarts atomic.Int64 // the number of restarts of the server's processes and sessions
+	near     atomic.Bool  // clients are on this machine
 }
 
 // Setup is what a Reporter needs of the configuration in force.
@@ -75,6 +74,10 @@ func New(log *zap.Logger, m *metrics.Metrics, version string, now func() Setup) 
 	r.repeats = repeats.New(maxKinds, r.write, repeats.Last)
 	return r
 }
+
+// Near says that all clients are on this machine: what they get about a failure names the server's address or command too, as the log
+// does. Others get the cause and the advice alone.
+func (r *Reporter) Near() { r.near.Store(true) }
 
 // Flush writes one line for each kind of failure that was repeated since the last Flush.
 func (r *Reporter) Flush() { r.repeats.Flush() }
@@ -118,6 +121,7 @@ func (r *Reporter) FailedAs(message string, err error, at At) *mcp.Failure {
 		l.restarts = r.restarts.Load()
 	}
 	r.add(kind{message, why, setup.Server}, l)
+	explain(f, why, at, r.near.Load(), setup.Config, setup.Secrets.Sets())
 	return f
 }
 
@@ -176,15 +180,6 @@ func (r *Reporter) Unanswered(how metrics.Outcome, at At) {
 	r.add(kind{"request ended without an answer", c, r.now().Server}, line{at: at})
 }
 
-// withheld returns the advice on variables that a process that has ended did not get and named, or "".
-func (r *Reporter) withheld(err error) string {
-	exit, ok := errors.AsType[*upstream.ExitError](err)
-	if !ok {
-		return ""
-	}
-	return r.now().Config.Upstream.AdviceOnWithheld(os.Environ(), exit.Tail)
-}
-
 // Panicked logs and counts a panic that was recovered.
 func (r *Reporter) Panicked(p any) {
 	r.metrics.Failures.WithLabelValues(string(failures.Panic)).Inc()
@@ -224,7 +219,7 @@ func (r *Reporter) write(k kind, l line, repeated int) {
 		{"server", k.server},
 		{"cause", string(k.cause)},
 		{"error", quote(l.said())},
-		{"advice", cmp.Or(r.withheld(l.err), k.cause.Advice())},
+		{"advice", adviceOn(k.cause, l.err, l.at, r.now().Config)},
 		{"method", failures.Line(l.at.Method)},
 		{"client_rev", nameOf(l.at.Client)},
 		{"server_rev", nameOf(l.at.Server)},

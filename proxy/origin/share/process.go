@@ -334,8 +334,8 @@ func (h *process) failOpen(err error) {
 			e.Of.open = 0
 			h.settleLocked(e, false) // the next process is asked for it
 			lost := *f
-			h.host.Report.Failed(&lost, report.At{})
-			e.Of.enqueue(mcp.AppendError(nil, []byte(e.ID), f.Code, f.Text, nil), true)
+			told := h.host.Report.Failed(&lost, report.At{})
+			e.Of.enqueue(mcp.AppendError(nil, []byte(e.ID), told.Code, told.Text, nil), true)
 		}
 	})
 	h.asked.Clear()

@@ -171,6 +171,8 @@ func Of(err error) Cause {
 		return SessionLost
 	case dial.IsDead(err):
 		return ConnectionDead
+	case errors.As(err, &at) && at.AtProxy():
+		return WebProxy
 	case errors.As(err, &at) && at.Op == "connect" && NotStartable(err): // of a unix socket
 		return Refused
 	case NotStartable(err):

@@ -194,8 +194,10 @@ func (s *Shared) report(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil || (err != nil) == s.failed:
 		return
+	case err != nil && store.IsDown(err): // which has a line of its own
+		s.log.Info("deleted sessions are not shared with the other replicas until the store answers")
 	case err != nil:
-		s.log.Warn("deleted sessions are not shared with the other replicas now: tried again until their ids expire", zap.Error(err))
+		s.log.Warn("deleted sessions are not shared with the other replicas now: tried again until their ids expire", zap.Error(err), zap.String("advice", store.Advice(err)))
 	default:
 		s.log.Info("deleted sessions are shared with the other replicas again")
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -54,6 +55,27 @@ func serveLivez(t *testing.T, admin bool, cfg HTTPConfig) *server {
 		}
 		return NewHTTP(fakeHandler{post: echo, get: echo}, cfg)
 	}, cfg)
+}
+
+// TestTLSAtAPortWithoutItIsAnsweredAtOnce, and logged: the client would wait for the time limit.
+func TestTLSAtAPortWithoutItIsAnsweredAtOnce(t *testing.T) {
+	for name, admin := range map[string]bool{"clients": false, "operators": true} {
+		t.Run(name, func(t *testing.T) {
+			s := serveLivez(t, admin, HTTPConfig{ReadTimeout: time.Hour, IdleTimeout: time.Hour})
+			err := tls.Client(dial(t, s.addr), &tls.Config{InsecureSkipVerify: true}).Handshake()
+			if record, ok := errors.AsType[tls.RecordHeaderError](err); !ok || string(record.RecordHeader[:]) != "HTTP/" {
+				t.Errorf("the handshake ended with %v", err)
+			}
+			nc := dial(t, s.addr)
+			_, _ = io.WriteString(nc, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03") // the beginning of a hello
+			if res, body := answer(t, bufio.NewReader(nc), "GET"); res.StatusCode != 400 || !res.Close || !strings.Contains(body, "use http://") {
+				t.Errorf("%d %v %q", res.StatusCode, res.Header, body)
+			}
+			if logged := s.logs.String(); !strings.Contains(logged, TLSAtPlain) || !strings.Contains(logged, "at "+s.addr+": its URL must begin with http://") {
+				t.Errorf("log: %s", logged)
+			}
+		})
+	}
 }
 
 // TestWhatIsNeitherTLSNorHTTPIsNotAnswered: its client may not be able to read it.

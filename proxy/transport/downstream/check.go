@@ -286,6 +286,8 @@ func (h *HTTP) unread(err error) *refusal {
 		return tooSlow.with(h.cfg.ReadTimeout)
 	case errors.Is(err, errBareEnd):
 		return badEnd
+	case errors.Is(err, errTLS):
+		return spokeTLS
 	}
 	return notHTTP
 }

@@ -337,6 +337,9 @@ func (c *conn) Read(b []byte) (n int, err error) {
 	if n == 0 && err != nil {
 		c.answerPlain(err)
 	}
+	if c.first == (headEnd{}) && c.beginsTLS(b[:n]) {
+		n, err = 0, errTLS
+	}
 	if bad := c.first.next(b[:n]); bad != nil {
 		n, err = 0, bad
 	}

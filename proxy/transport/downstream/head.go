@@ -64,11 +64,27 @@ func (c *conn) answerPlain(err error) {
 	if !ok || e.Conn == nil || !slices.Contains(plainBeginnings, string(e.RecordHeader[:])) {
 		return
 	}
-	c.cfg.Log(PlainHTTP, fmt.Errorf("a client at %s has sent HTTP to the port for TLS", c.peer))
+	c.cfg.Log(PlainHTTP, fmt.Errorf("a client at %s has sent HTTP without TLS to %s: its URL must begin with https://", c.peer, c.LocalAddr()))
 	_ = e.Conn.SetWriteDeadline(time.Now().Add(time.Second))
 	if _, err := io.WriteString(e.Conn, plainAnswer); err == nil {
 		discard(e.Conn, c.cfg.MaxBody)
 	}
+}
+
+// TLSAtPlain is what the Log of a configuration is called with when a client begins TLS at a listener without TLS.
+const TLSAtPlain = "TLS"
+
+// errTLS is the error of a request that is the beginning of a TLS handshake.
+var errTLS = errors.New("a TLS handshake at a port without TLS")
+
+// beginsTLS reports whether the first bytes of a connection are those of a TLS handshake, and notes it.
+func (c *conn) beginsTLS(b []byte) bool {
+	const handshake, major = 0x16, 0x03
+	if len(b) < 3 || b[0] != handshake || b[1] != major || c.cfg.TLS != nil {
+		return false
+	}
+	c.cfg.Log(TLSAtPlain, fmt.Errorf("a client at %s has begun TLS at %s: its URL must begin with http://", c.peer, c.LocalAddr()))
+	return true
 }
 
 // plainBeginnings are the first bytes of requests, as many as TLS reads first.

@@ -71,6 +71,7 @@ var (
 	twoLengths = &refusal{status: 400, words: "a request must not have both Content-Length and Transfer-Encoding"}
 	badCoding  = &refusal{status: 400, words: "Transfer-Encoding must be chunked"}
 	badEnd     = &refusal{status: 400, words: "the head of a request must end in CRLF CRLF"}
+	spokeTLS   = &refusal{status: 400, words: "this port speaks plain HTTP: use http://"}
 	badName    = &refusal{status: 400, words: "a header's name contains a space"}
 
 	pipelined = &refusal{status: 503, words: "the response before this request is not sent yet: wait for it before the next request"}

@@ -92,7 +92,7 @@ func (d *dialer) failure(ctx context.Context, op string, err error) error {
 	}
 	e := &Error{Op: op, Addr: d.addr, Err: err}
 	if d.via != nil {
-		e.Addr += " by proxy " + d.via.addr
+		e.Via = d.via.addr
 	}
 	if e.Timeout() {
 		if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {

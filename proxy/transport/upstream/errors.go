@@ -18,7 +18,10 @@ import (
 type Error struct {
 	Op   string // connect, tls, "tls of the proxy", start, write or read
 	Addr string // host:port of the server, or the name of its command
+	Via  string // host:port of the web proxy on the way; "" for none
 	Err  error
+
+	Unanswered bool // nothing of a response was read
 }
 
 func (e *Error) Error() string {
@@ -26,15 +29,22 @@ func (e *Error) Error() string {
 	if op, ok := errors.AsType[*net.OpError](cause); ok {
 		cause = op.Err // without the addresses, one of which is dragoman's
 	}
+	addr := e.Addr
+	if e.Via != "" {
+		addr += " by proxy " + e.Via
+	}
 	if call, ok := errors.AsType[*os.SyscallError](cause); ok {
-		return fmt.Sprintf("upstream %s: %v", e.Addr, call) // the error names the operation itself
+		return fmt.Sprintf("upstream %s: %v", addr, call) // the error names the operation itself
 	}
 	what := e.Op + ": "
 	if strings.HasPrefix(cause.Error(), what) {
 		what = "" // the error names the operation
 	}
-	return fmt.Sprintf("upstream %s: %s%v", e.Addr, what, cause)
+	return fmt.Sprintf("upstream %s: %s%v", addr, what, cause)
 }
+
+// AtProxy reports whether the web proxy on the way cannot be reached, or gives no tunnel to the server.
+func (e *Error) AtProxy() bool { return e.Via != "" && e.Op == "connect" }
 
 func (e *Error) Unwrap() error { return e.Err }
 
@@ -215,22 +225,20 @@ type MuteError struct {
 }
 
 func (e *MuteError) Error() string {
-	s := fmt.Sprintf("upstream %q has sent no message for %v", e.Command, e.Waited.Round(time.Second/10)) + e.Printed()
-	if e.Stderr != "" {
-		s += fmt.Sprintf("; standard error: %q", e.Stderr)
-	}
-	return s
+	return fmt.Sprintf("upstream %q has sent no message for %v", e.Command, e.Waited.Round(time.Second/10)) + e.Printed()
 }
 
 // Printed quotes what the child wrote instead of messages, to be appended to a text. It returns ""
 // if the child wrote nothing.
-func (e *MuteError) Printed() string {
-	if e.Lines == 0 {
-		return ""
+func (e *MuteError) Printed() (s string) {
+	if e.Lines > 0 {
+		s = fmt.Sprintf("; its standard output is not JSON: %q", e.Said)
 	}
-	s := fmt.Sprintf("; its standard output is not JSON: %q", e.Said)
 	if more := e.Lines - len(e.Said); more > 0 {
 		s += fmt.Sprintf(" and %d more lines", more)
+	}
+	if e.Stderr != "" {
+		s += fmt.Sprintf("; standard error: %q", e.Stderr)
 	}
 	return s
 }

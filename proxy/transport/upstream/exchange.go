@@ -444,5 +444,5 @@ func (x *exchange) failure(op string, err error) error {
 	case x.writeErr != nil && x.phase == awaiting && !IsAlert(err):
 		op, err = "write", x.writeErr
 	}
-	return &Error{Op: op, Addr: x.http.addr, Err: err}
+	return &Error{Op: op, Addr: x.http.addr, Err: err, Unanswered: x.phase == awaiting}
 }

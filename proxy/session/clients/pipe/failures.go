@@ -82,10 +82,11 @@ func (p *pipe) failOpen(f *mcp.Failure) {
 
 // failCall sends the client f instead of a response to c.
 func (p *pipe) failCall(c *session.Call, f *mcp.Failure) {
+	f = p.proxy.Host.Report.Failed(f, p.requestInfo(c))
 	body := f.Body()
 	c.More.Seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: p.proxy.Observer.Keep(body), Method: c.Method.String()})
 	p.deliver(c.More.Group, c.More.Slot, body)
-	p.counts(c, metrics.Failed, report.FaultOf(p.proxy.Host.Report.Failed(f, p.requestInfo(c))))
+	p.counts(c, metrics.Failed, report.FaultOf(f))
 }
 
 // counts counts a call that a server on a pipe has answered, or should have.

@@ -1,0 +1,66 @@
+package command
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+const (
+	unservedWait  = 2 * time.Second // for the client's next request
+	unservedBytes = 1 << 20         // of what a client sends meanwhile
+)
+
+// answerUnserved answers the requests of a client that has started dragoman with "stdio" and wrong arguments or a wrong configuration:
+// it shows its user the answer to initialize, and seldom what a command writes to stderr. It returns when the client ends in, or sends
+// no further request.
+func answerUnserved(in io.Reader, out io.Writer, wait time.Duration, err error) {
+	text := "dragoman cannot start: " + failures.Quote(err.Error())
+	lines := make(chan []byte)
+	go func() { // it may wait for ever, which ends with the process
+		defer close(lines)
+		from := bufio.NewReader(io.LimitReader(in, unservedBytes))
+		for {
+			line, err := from.ReadBytes('\n')
+			if err != nil {
+				return
+			}
+			lines <- line
+		}
+	}()
+	patience := time.NewTimer(wait)
+	for {
+		select {
+		case line, more := <-lines:
+			if !more {
+				return
+			}
+			var m wire.Message
+			if m.Scan(line, nil) != nil || m.Kind != wire.Request {
+				continue
+			}
+			if _, err := out.Write(append(mcp.AppendError(nil, slices.Clone(m.ID()), mcp.CodeInternal, text, nil), '\n')); err != nil {
+				return
+			}
+			patience.Reset(wait)
+		case <-patience.C:
+			return
+		}
+	}
+}
+
+// isUnserved reports whether a process with these arguments, which has ended with err, has left a client without an answer.
+func isUnserved(args []string, err error) bool {
+	return exitCode(err) == exitUsage && len(args) > 1 && args[1] == "stdio" && !term.IsTerminal(int(os.Stdin.Fd())) && !slices.ContainsFunc(args, isHelp)
+}
+
+func isHelp(arg string) bool { return strings.TrimLeft(arg, "-") == "help" }

@@ -1,0 +1,59 @@
+package command
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// TestStdioThatCannotStartAnswersItsClient, which shows its user the answer to initialize and not what the process writes to stderr.
+func TestStdioThatCannotStartAnswersItsClient(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "x-adapter.md"), []byte("---\nname: x\ntype: adapter\n---\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a password in the URL": {[]string{"stdio", "http://u:c4n4ry@127.0.0.1:1/mcp"}, "dragoman cannot start: command line: upstream.url: holds a password; use upstream.headers"},
+		"an unknown flag":       {[]string{"stdio", "--frobnicate", "http://127.0.0.1:1/mcp"}, "dragoman cannot start: unknown flag: --frobnicate"},
+		"no server":             {[]string{"stdio"}, "dragoman cannot start: "},
+		"no such file":          {[]string{"stdio", "--config", filepath.Join(dir, "none.yaml")}, "dragoman cannot start: "},
+		"a broken adapter":      {[]string{"stdio", "--adapters", dir}, "dragoman cannot start: adapters: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startProcess(t, nil, c.args...)
+			io.WriteString(p.in, `{"jsonrpc":"2.0","method":"notifications/x"}`+"\n"+`{"jsonrpc":"2.0","id":"a","method":"initialize","params":{}}`+"\n")
+			if !p.out.Scan() {
+				t.Fatalf("no answer: %s", p.log)
+			}
+			got := gjson.Parse(p.out.Text())
+			if said := got.Get("error.message").String(); got.Get("id").Raw != `"a"` || !strings.HasPrefix(said, c.want) || strings.Contains(said, "c4n4ry") || len(said) > 350 {
+				t.Errorf("%s", got.Raw)
+			}
+			p.in.Close()
+			<-p.ended
+			if p.ProcessState.ExitCode() != exitUsage {
+				t.Errorf("exit code %d", p.ProcessState.ExitCode())
+			}
+		})
+	}
+}
+
+// TestAClientThatAsksNothingIsNotWaitedFor.
+func TestAClientThatAsksNothingIsNotWaitedFor(t *testing.T) {
+	in, out := io.Pipe()
+	defer out.Close()
+	var said strings.Builder
+	answerUnserved(in, &said, time.Millisecond, io.EOF)
+	if said.Len() > 0 {
+		t.Error(said.String())
+	}
+}
