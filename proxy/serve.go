@@ -46,6 +46,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 		at = append(at, zap.String("server", name))
 	}
 	srv.Host.Log.Info("serving", at...)
+	srv.warnAtStart(ln.Addr())
 	if len(srv.Now().Config.Upstream.Command) > 0 {
 		if err := srv.Ready(); err != nil { // warn now, as the process starts only when a client comes
 			srv.notReady(err)
