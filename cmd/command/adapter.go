@@ -116,6 +116,9 @@ func (s *adapterSettings) find(cmd *cobra.Command, name string) (*adapterrt.Runt
 		names = append(names, a.Name)
 	}
 	rt.Close()
+	if strings.HasSuffix(name, ".md") {
+		return nil, nil, &exitError{exitUsage, fmt.Errorf("%q is a file: %s --adapters %s, with the name of the adapter in it in its place", name, cmd.CommandPath(), config.AsTyped([]string{name}))}
+	}
 	return nil, nil, &exitError{exitUsage, fmt.Errorf("no adapter %q in %s; there are: %s", name, w.where(), orNone(names))}
 }
 
@@ -152,8 +155,9 @@ func (s *adapterSettings) loaded(cmd *cobra.Command, do func(*adapterrt.Runtime)
 
 func adapterListCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the adapters",
+		SuggestFor: []string{"ls"},
+		Use:        "list",
+		Short:      "List the adapters",
 		Long: "List the adapters that would be served. The errors of the others go to stderr. TOKENS are those that the operations\n" +
 			"take in tools/list if each is a tool of its own (adapters.mode: discrete), and OUTPUT those of their output schemas.\n\n" + exitHelp,
 		Args: cobra.NoArgs,

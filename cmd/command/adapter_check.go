@@ -14,8 +14,9 @@ import (
 
 func adapterValidateCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "validate [FILE...]",
-		Short: "Report every mistake in adapter files",
+		SuggestFor: []string{"check", "lint", "verify"},
+		Use:        "validate [FILE...]",
+		Short:      "Report every mistake in adapter files",
 		Long: "Report every mistake in adapter files at once, one a line, or all as a JSON array of\n" +
 			"{path, message, expected, received, code, severity, file, line}. Directories stand for the adapter\n" +
 			"files in them; without arguments the files are those of --adapters. Nothing is called.\n\n" + exitHelp,
@@ -168,7 +169,8 @@ func adapterNewCommand() *cobra.Command {
 			"  dragoman adapter new my-api --output adapters",
 		Args: cobra.ExactArgs(1),
 	}
-	output := cmd.Flags().StringP("output", "o", "", "file to write, or the directory for NAME-adapter.md")
+	output := new(string)
+	cmd.Flags().VarP(&onePath{path: output}, "output", "o", "file to write, or the directory for NAME-adapter.md")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := args[0]
 		text := adapterrt.Starter(name)

@@ -40,8 +40,9 @@ type importSettings struct {
 
 func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "import DOCUMENT",
-		Short: "Make adapter files of an OpenAPI or Swagger document",
+		SuggestFor: []string{"generate", "convert", "create", "update", "add"},
+		Use:        "import DOCUMENT",
+		Short:      "Make adapter files of an OpenAPI or Swagger document",
 		Long: "Make adapter files of a description of an API: OpenAPI 3.0 to 3.2, or Swagger 2.0, as JSON or YAML. DOCUMENT is\n" +
 			"a file, - for standard input, or with --fetch an https URL or http://localhost. What a file cannot express is listed in it, and with\n" +
 			"--report as JSON. Existing files are not overwritten: --update brings what has changed in the document into a file.\n\n" +
@@ -64,7 +65,8 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	}
 	i := &importSettings{}
 	f := cmd.Flags()
-	f.StringVarP(&i.output, "output", "o", ".", "directory for the files, or one file; - for standard output")
+	i.output = "."
+	f.VarP(&onePath{path: &i.output}, "output", "o", "directory for the files, or one file; - for standard output")
 	f.StringVar(&i.Name, "name", "", "name of the adapter (default: made of the document's title)")
 	f.StringArrayVar(&i.Include, "include", nil, "import only the operations that this selects; repeatable")
 	f.StringArrayVar(&i.Exclude, "exclude", nil, "leave out the operations that this selects; repeatable")
@@ -81,9 +83,9 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	f.BoolVar(&i.NoOutputSchema, "no-output-schema", false, "do not describe what operations answer: tools have no output schemas then")
 	f.BoolVar(&i.partial, "allow-partial", false, "leave out operations that an adapter cannot express")
 	f.BoolVar(&i.examples, "examples", true, "write an example of each operation")
-	f.StringVar(&i.report, "report", "", "write what did not fit, as JSON, into this file; - for standard output")
-	f.StringVar(&i.update, "update", "", "adapter file into which to bring what has changed in the document")
-	f.StringVar(&i.base, "base", "", "with --update: the document of which the file was made, to merge within operations")
+	f.Var(&onePath{path: &i.report}, "report", "write what did not fit, as JSON, into this file; - for standard output")
+	f.Var(&onePath{path: &i.update}, "update", "adapter file into which to bring what has changed in the document")
+	f.Var(&onePath{path: &i.base}, "base", "with --update: the document of which the file was made, to merge within operations")
 	f.BoolVar(&i.fetch, "fetch", false, "fetch the document, and those that it refers to, over https, or http from localhost")
 	filesFlag(cmd, &i.files)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

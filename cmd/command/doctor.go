@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -20,8 +21,9 @@ import (
 
 func doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "doctor [URL | -- COMMAND [ARG...]]",
-		Short: "Find out why it does not work: configuration, machine, server, and what to do",
+		SuggestFor: []string{"check", "diagnose", "debug", "test", "status"},
+		Use:        "doctor [URL | -- COMMAND [ARG...]]",
+		Short:      "Find out why it does not work: configuration, machine, server, and what to do",
 		Long: "Check, in this order, the configuration, this machine, the listeners, the way to the server (name, addresses,\n" +
 			"TLS, HTTP, or the start of its command), the protocol, its lists, the same lists through dragoman, and the\n" +
 			"other replicas; then print what to write into the usual clients' configurations. A check that needs one that\n" +
@@ -37,7 +39,10 @@ func doctorCommand() *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print the report as JSON")
 	tool := cmd.Flags().String("call", "", "tool to call once, with the JSON object that follows as its arguments: --call TOOL '{…}'")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		server, arguments := toolArguments(cmd, args, *tool)
+		server, arguments, err := toolArguments(cmd, args, *tool)
+		if err != nil {
+			return withCode(exitUsage, err)
+		}
 		s.taken = len(args) - len(server)
 		o := doctor.Options{
 			Version: version(), Program: ownName(), Sources: s.sources(server), Tool: *tool, Arguments: arguments,
@@ -50,8 +55,9 @@ func doctorCommand() *cobra.Command {
 
 func configCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "check [FILE]",
-		Short: "Check a configuration file, the DRAGOMAN_ variables, and the files that they name",
+		SuggestFor: []string{"validate", "lint", "test", "verify"},
+		Use:        "check [FILE]",
+		Short:      "Check a configuration file, the DRAGOMAN_ variables, and the files that they name",
 		Long: "Report every mistake in a configuration file and in the DRAGOMAN_ variables, with its place: unknown and removed\n" +
 			"settings, values of the wrong form, ${NAME} without a variable, files with secrets that are missing or can be read\n" +
 			"by others, and whatever else serve would refuse to start with. The exit code is 0, or 2 if there are mistakes.",
@@ -61,8 +67,11 @@ func configCheckCommand() *cobra.Command {
 	s := newSettings(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the report as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 && s.file != "" {
+			return withCode(exitUsage, fmt.Errorf("two files are given, %s and --config %s: keep one", args[0], s.file))
+		}
 		if len(args) == 1 {
-			s.file = args[0]
+			s.file = atHome(args[0])
 		}
 		return examine(cmd, *asJSON, doctor.Options{Sources: s.sources(nil), Start: proxy.Check}, doctor.CheckConfiguration)
 	}
@@ -94,7 +103,7 @@ func examine(cmd *cobra.Command, asJSON bool, o doctor.Options, run func(context
 }
 
 // toolArguments returns args without the JSON object for --call, and this object. It is the argument that begins with { before --.
-func toolArguments(cmd *cobra.Command, args []string, tool string) (server []string, arguments string) {
+func toolArguments(cmd *cobra.Command, args []string, tool string) (server []string, arguments string, err error) {
 	arguments = "{}"
 	before := len(args)
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
@@ -103,11 +112,17 @@ func toolArguments(cmd *cobra.Command, args []string, tool string) (server []str
 	for i, arg := range args {
 		if tool != "" && i < before && strings.HasPrefix(strings.TrimSpace(arg), "{") {
 			arguments = arg
-			continue
+			if json.Valid([]byte(arg)) {
+				continue
+			}
+			err = fmt.Errorf("--call %s: what follows is not a JSON object; write it in single quotes, such as '{\"message\": \"hello\"}'", tool)
+		}
+		if name, _, pair := strings.Cut(arg, "="); tool != "" && i < before && pair && !looksLikeURL(arg) {
+			err = fmt.Errorf("--call %s takes the tool's arguments as one JSON object: '{%q: …}'", tool, name)
 		}
 		server = append(server, arg)
 	}
-	return server, arguments
+	return server, arguments, err
 }
 
 // ownName returns how clients start this program: its name if it is in PATH, its path otherwise.

@@ -27,8 +27,9 @@ type footprintReport struct {
 
 func footprintCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "footprint (URL | -- COMMAND [ARG...])",
-		Short: "Report how many tokens a server's list of tools costs a model",
+		SuggestFor: []string{"size", "cost"},
+		Use:        "footprint (URL | -- COMMAND [ARG...])",
+		Short:      "Report how many tokens a server's list of tools costs a model",
 		Long: "Ask a server for its tools, all pages, and report the size of the list and of the server's instructions in\n" +
 			"bytes and tokens, the largest tool first, and text that several descriptions repeat. No tool is called. The\n" +
 			"exit code is 1 if list and instructions are larger than --max-bytes, or worse than --baseline: they are\n" +
@@ -39,11 +40,13 @@ func footprintCommand() *cobra.Command {
 			"  dragoman footprint --baseline footprint.json --max-bytes 20000 http://127.0.0.1:3000/mcp",
 	}
 	s := newSettings(cmd, upstreamFlags)
+	s.needsServer = true
 	model := modelFlag(cmd)
 	can := capabilitiesFlag(cmd)
 	f := cmd.Flags()
 	maxBytes := f.Int("max-bytes", footprint.DefaultBudget, "maximum size of list and instructions; 0 for no limit")
-	baseline := f.String("baseline", "", "an earlier report, printed with --json, to compare with")
+	baseline := new(string)
+	f.Var(&onePath{path: baseline}, "baseline", "an earlier report, printed with --json, to compare with")
 	asJSON := f.Bool("json", false, "print the report as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *maxBytes < 0 {

@@ -18,8 +18,9 @@ import (
 
 func loginCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "login URL | --list",
-		Short: "Sign in to a server and store its tokens",
+		SuggestFor: []string{"auth", "signin", "authorize"},
+		Use:        "login URL | --list",
+		Short:      "Sign in to a server and store its tokens",
 		Long: "Sign in, as a person, to the server at URL. The tokens are stored for stdio, and for serve with\n" +
 			"upstream.auth.type: login: in the directory that credentials names, encrypted if there is a\n" +
 			"keyring. A running process uses them from its next request on.\n\n" + exitHelp,
@@ -80,8 +81,9 @@ func loginCommand() *cobra.Command {
 
 func logoutCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "logout URL | --all",
-		Short: "End a sign-in and delete its tokens",
+		SuggestFor: []string{"signout"},
+		Use:        "logout URL | --all",
+		Short:      "End a sign-in and delete its tokens",
 		Long: "Delete the stored tokens of a server. If its authorization server has a revocation endpoint, the tokens are\n" +
 			"revoked there first; otherwise they stay valid until they expire.\n\n" + exitHelp,
 		Example: "  dragoman logout https://mcp.example.com/mcp\n  dragoman logout --all",
@@ -188,7 +190,11 @@ func (s *settings) listSignIns(cmd *cobra.Command) error {
 // account returns the sign-in to a server, with its tokens where the configuration says.
 func (s *settings) account(server string) (config.Config, *oauth.Account, error) {
 	if !looksLikeURL(server) {
-		return config.Config{}, nil, &exitError{exitUsage, fmt.Errorf("%q is not a URL such as https://mcp.example.com/mcp", server)}
+		err := fmt.Errorf("%q is not a URL such as https://mcp.example.com/mcp", server)
+		if hostLike().MatchString(server) {
+			err = fmt.Errorf("%q is not a URL; did you mean https://%s?", server, server)
+		}
+		return config.Config{}, nil, &exitError{exitUsage, err}
 	}
 	cfg, err := s.config([]string{server})
 	if err != nil {

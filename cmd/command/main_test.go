@@ -20,12 +20,11 @@ import (
 
 // run executes the command line and returns what it wrote.
 func run(ctx context.Context, in string, args ...string) (out, errOut string, err error) {
-	cmd := command()
+	cmd := command(args)
 	var o, e bytes.Buffer
 	cmd.SetIn(strings.NewReader(in))
 	cmd.SetOut(&o)
 	cmd.SetErr(&e)
-	cmd.SetArgs(args)
 	err = cmd.ExecuteContext(ctx)
 	return o.String(), e.String(), err
 }
@@ -45,21 +44,21 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		want string
 	}{
 		{"nonsense", `unknown command "nonsense"`},
-		{"serve", "neither url nor command is set"},
-		{"stdio", "neither url nor command is set"},
+		{"serve", "no server is named: write dragoman serve URL, dragoman serve -- COMMAND [ARG...], or dragoman serve --adapters DIR"},
+		{"stdio", "no server is named: write dragoman stdio URL, dragoman stdio -- COMMAND [ARG...], or dragoman stdio --adapters DIR"},
 		{"serve cat", "write -- before the server's command: dragoman serve -- cat"},
 		{"serve --upstream http://x/ -- cat", "two servers are given, a URL and a command: keep one"},
 		{"serve localhost:3000/mcp", "upstream.url: must begin with http:// or https://; did you mean http://localhost:3000/mcp?"},
 		{"serve http://x/ -- cat", "two servers"},
 		{"serve http://x/ --upstream http://y/", "two servers"},
 		{"stdio http://x/ cat", `"cat" follows the server's URL: dragoman stdio takes one URL`},
-		{"serve npx -y server", "unknown shorthand flag: 'y' in -y; write -- before the server's command if this is a flag of it: dragoman serve -- COMMAND [ARG...]; see dragoman serve --help"},
-		{"probe npx --yes server", "write -- before the server's command if this is a flag of it: dragoman probe -- COMMAND"},
+		{"serve npx -y server", "write -- before the server's command: dragoman serve -- npx -y server"},
+		{"probe npx --yes server", "write -- before the server's command: dragoman probe -- npx --yes server"},
 		{"serv", `unknown command "serv"; did you mean dragoman serve?`},
 		{"config chek", `unknown command "chek"; did you mean dragoman config check?`},
-		{"login", "accepts 1 arg(s), received 0; usage: dragoman login URL | --list"},
+		{"login", "takes 1 argument, and none is given; usage: dragoman login URL | --list"},
 		{"version x", `takes no argument such as "x"; usage: dragoman version`},
-		{"adapter diff x", "accepts 2 arg(s), received 1; usage: dragoman adapter diff FILE DOCUMENT"},
+		{"adapter diff x", "takes 2 arguments, and 1 is given; usage: dragoman adapter diff FILE DOCUMENT"},
 		{"serve --upstream x", "upstream.url: must begin with"},
 		{"login x", `"x" is not a URL such as https://mcp.example.com/mcp`},
 		{"logout x", `"x" is not a URL such as https://mcp.example.com/mcp`},
@@ -74,8 +73,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"serve --upstream http://x/ --listen " + busy.Addr().String(), "address already in use: --listen (listen) chooses another address"},
 		{"--listen " + busy.Addr().String(), "address already in use: --listen (listen) chooses another address"},
 		{"translate --from 2025-06-18 --to x", `--to: "x" is not a revision`},
-		{"translate", `--from: "" is not a revision`},
-		{"translate --nonsense", "unknown flag: --nonsense; see dragoman translate --help"},
+		{"translate", "--from is missing: write --from REVISION --to REVISION, each one of "},
+		{"translate --nonsense", "unknown flag --nonsense; see dragoman translate --help"},
 		{"translate --edge left", `--edge: "left" is not client or server`},
 		{"translate --explain=everything", `--explain: "everything" is not words or json`},
 		{"translate --from-client --from-server", "[from-client from-server] were all set"},
@@ -242,9 +241,8 @@ func TestBuiltInServerAndItsTranscript(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	r, w := io.Pipe()
-	cmd := command()
+	cmd := command([]string{"--listen", "127.0.0.1:0", "--log-level", "error"})
 	cmd.SetOut(w)
-	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--log-level", "error"})
 	ended := make(chan error, 1)
 	go func() {
 		ended <- cmd.ExecuteContext(ctx)

@@ -83,7 +83,7 @@ func TestSnippetsForClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := func(args []string) {
-		cmd, flags, err := command().Find(args)
+		cmd, flags, err := command(nil).Find(args)
 		if err != nil || cmd.Parent() == nil {
 			t.Errorf("dragoman %q: no such command (%v)", args, err)
 			return

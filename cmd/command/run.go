@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -30,14 +31,16 @@ import (
 
 func serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "serve [--adapters DIR] (URL | -- COMMAND [ARG...])",
-		Short: "Serve HTTP clients in front of a server",
+		SuggestFor: []string{"start", "run", "proxy", "http", "server", "up", "daemon", "listen", "sse", "streamable-http"},
+		Use:        "serve [--adapters DIR] (URL | -- COMMAND [ARG...])",
+		Short:      "Serve HTTP clients in front of a server",
 		Example: "  dragoman serve http://127.0.0.1:3000/mcp\n" +
 			"  dragoman serve https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
 			"  dragoman serve -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman serve --adapters ./adapters",
 	}
 	s := newSettings(cmd, listenFlags, upstreamFlags, signInFlags, adapterFlags, transformFlags, recordFlags, inspectFlags)
+	s.needsServer = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
 		if err != nil {
@@ -50,15 +53,16 @@ func serveCommand() *cobra.Command {
 
 func stdioCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "stdio [--adapters DIR] (URL | -- COMMAND [ARG...])",
-		Short: "Serve one client on stdin and stdout in front of a server",
+		SuggestFor: []string{"shim", "connect", "pipe", "bridge"},
+		Use:        "stdio [--adapters DIR] (URL | -- COMMAND [ARG...])",
+		Short:      "Serve one client on stdin and stdout in front of a server",
 		Example: "  dragoman stdio https://mcp.example.com/mcp    # signs in if the server requires it\n" +
 			"  dragoman stdio https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
 			"  dragoman stdio -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman stdio --adapters ./adapters",
 	}
 	s := newSettings(cmd, upstreamFlags, shimFlags, adapterFlags, transformFlags, recordFlags, inspectFlags)
-	s.wholeEnv = true
+	s.wholeEnv, s.needsServer = true, true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
 		if err != nil {
@@ -344,6 +348,9 @@ func translateCommand() *cobra.Command {
 }
 
 func revision(flag, name string) (*translate.Revision, error) {
+	if name == "" {
+		return nil, &exitError{exitUsage, fmt.Errorf("%s is missing: write --from REVISION --to REVISION, each one of %s", flag, strings.Join(translate.Names(), ", "))}
+	}
 	r := translate.Lookup(name)
 	if r == nil {
 		return nil, &exitError{exitUsage, fmt.Errorf("%s: %q is not a revision; there are %v", flag, name, translate.All())}

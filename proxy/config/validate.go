@@ -32,7 +32,7 @@ func (c *Config) Validate() error {
 		all.Add(c.Transform.Validate())
 	}
 	if c.Admin.Listen != "" {
-		validateAddress(&all, "admin.listen", c.Admin.Listen)
+		validateAddress(&all, "admin.listen", c.Admin.Listen, "8809")
 	}
 	taken := []string{"/livez", "/readyz", "/metrics", ReplicasPath, SSEPath, MessagesPath}
 	switch {
@@ -133,7 +133,7 @@ func (c *Config) validateListen(all *setting.Mistakes) {
 		all.Addf("listen_mode", "%q is not a mode of three octal digits, such as 0660", c.ListenMode)
 	}
 	if !unixsocket.Is(c.Listen) {
-		validateAddress(all, "listen", c.Listen)
+		validateAddress(all, "listen", c.Listen, "8808")
 		return
 	}
 	if _, err := unixsocket.Path(c.Listen); err != nil {
@@ -163,25 +163,6 @@ func (c *Inspect) validate(admin string) error {
 	return all.Err()
 }
 
-// validateAddress checks that addr is host:port.
-func validateAddress(all *setting.Mistakes, path, addr string) {
-	if unixsocket.Is(addr) {
-		all.Addf(path, "%q is not host:port; only listen may be a unix socket", addr)
-		return
-	}
-	if _, port, err := net.SplitHostPort(addr); err == nil {
-		if _, err := strconv.ParseUint(port, 10, 16); err != nil && strings.Trim(port, "0123456789") == "" && port != "" {
-			all.Addf(path, "%q has a port above 65535", addr)
-		}
-		return
-	}
-	hint := ""
-	if port, err := strconv.ParseUint(addr, 10, 16); err == nil {
-		hint = fmt.Sprintf("; did you mean 127.0.0.1:%d?", port)
-	}
-	all.Addf(path, "%q is not host:port%s", addr, hint)
-}
-
 func (u *Upstream) validate() error {
 	var all setting.Mistakes
 	switch {
@@ -194,6 +175,8 @@ func (u *Upstream) validate() error {
 		switch {
 		case err != nil:
 			all.Addf("upstream.url", "is not a URL%s", meantURL(u.URL))
+		case at.Scheme == "" && strings.Contains(u.URL, " "):
+			all.Addf("upstream.url", "is not a URL; a command is written behind --, or as upstream.command: [PROGRAM, ARG] in a file")
 		case at.Scheme != "http" && at.Scheme != "https":
 			all.Addf("upstream.url", "must begin with http:// or https://%s", meantURL(u.URL))
 		case at.Host == "":
@@ -203,6 +186,9 @@ func (u *Upstream) validate() error {
 		}
 	case len(u.Command) > 0 && u.Command[0] == "":
 		all.Addf("upstream.command[0]", "is empty")
+	case len(u.Command) > 0 && u.quoted():
+		words := AsTyped(append(strings.Fields(u.Command[0]), u.Command[1:]...))
+		all.Addf("upstream.command[0]", "is a whole command line in quotes, and no program has this name; write -- %s, or [%s] in a file", words, strings.ReplaceAll(words, " ", ", "))
 	}
 	if u.ShareChild && u.URL != "" {
 		all.Addf("upstream.share_child", "applies only to upstream.command")
