@@ -319,8 +319,8 @@ func (c *checker) secretHeaders(root *node, au *Auth) {
 			case key == "headers_env":
 				s.Value = c.variable(f.val, at, "a variable", f.line)
 			case isPath(f.val):
-				s.Value.File = f.val.text
-				c.closed(f.val.text, at, f.line)
+				s.Value.File = c.place(f.val)
+				c.closed(s.Value.File, at, f.line)
 			default:
 				c.wrong(SchemaInvalidValue, at, "path is not valid", "path of a file", f.val, f.line)
 			}

@@ -21,8 +21,8 @@ func (c *checker) credential(n *node, path, env, file string) Credential {
 	if e == nil || e.kind == wire.Null {
 		switch f := n.get(file); {
 		case isPath(f):
-			c.closed(f.text, join(path, file), f.line)
-			return Credential{File: f.text}
+			c.closed(c.place(f), join(path, file), f.line)
+			return Credential{File: c.place(f)}
 		case n.has(file):
 			c.wrong(AuthConfigInvalid, join(path, file), file+" is not valid", "path of a file", f.hidden(), 0)
 			return Credential{}
@@ -38,7 +38,7 @@ func (c *checker) pem(n *node, path, key string) string {
 		c.wrong(AuthConfigInvalid, join(path, key), key+" is required", "path of a PEM file", v, n.line)
 		return ""
 	}
-	return v.text
+	return c.place(v)
 }
 
 // privateKey reads the path of a PEM file with a private key, which is required.

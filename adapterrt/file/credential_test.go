@@ -69,3 +69,22 @@ func TestOpenFilesOfCredentials(t *testing.T) {
 		}
 	}
 }
+
+// TestHomeInPaths: ~ at the beginning of the path of a file is the home directory.
+func TestHomeInPaths(t *testing.T) {
+	a, problems := Parse("x-api-adapter.md", []byte("---\nname: x-api\ntype: adapter\nversion: \"1.0.0\"\ndescription: A file of a test\n"+
+		"target: {base_url: \"https://api.example.com\", transport: http, protocol: rest, serialization: json, headers_file: {X-Key: ~/header}}\n"+
+		"auth: {type: bearer, token_file: ~/token}\noperations: {}\n---\n"),
+		&Options{Getenv: func(name string) (string, bool) { return map[string]string{"HOME": "/home/ann"}[name], true }})
+	for _, p := range problems {
+		if p.Path != "operations" && p.Severity == Error {
+			t.Errorf("%v", p)
+		}
+	}
+	if a == nil {
+		t.Fatalf("%v", problems)
+	}
+	if got := strings.Join(a.Auth.Credentials(), " "); !strings.Contains(got, "/home/ann/token") || !strings.Contains(got, "/home/ann/header") || strings.Contains(got, "~") {
+		t.Error(got)
+	}
+}

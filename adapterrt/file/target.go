@@ -107,7 +107,7 @@ func (c *checker) base(n *node, t *Target) {
 		if v == nil || v.kind == wire.Null {
 			continue
 		}
-		from := Credential{File: v.text}
+		from := Credential{File: c.place(v)}
 		if key == "base_url_env" {
 			from = c.variable(v, "target."+key, key, v.line)
 		} else if !isPath(v) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
@@ -36,5 +37,5 @@ func (p *onePath) Type() string { return "string" }
 
 // atHome replaces ~ at the beginning of a path by the home directory.
 func atHome(path string) string {
-	return config.AtHome(path, config.Sources{Environ: os.Environ()}.Home())
+	return file.AtHome(path, config.Sources{Environ: os.Environ()}.Home())
 }

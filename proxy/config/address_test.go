@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
@@ -51,7 +52,7 @@ func TestHome(t *testing.T) {
 			t.Errorf("%q, want %q", p.got, p.want)
 		}
 	}
-	if got := AtHome("~/x", ""); got != "~/x" {
+	if got := file.AtHome("~/x", ""); got != "~/x" {
 		t.Error(got)
 	}
 	given := []string{"~/server"}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
@@ -48,7 +49,7 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 	layers := setting.Over(&c, removed)
 	if s.File != "" {
 		text, err := ReadSmall(s.File)
-		if err != nil && s.File == AtHome(s.Getenv(EnvFile), s.Home()) {
+		if err != nil && s.File == file.AtHome(s.Getenv(EnvFile), s.Home()) {
 			return c, layers, fmt.Errorf("configuration file (%s): %w", EnvFile, err)
 		}
 		if err != nil {
