@@ -50,7 +50,7 @@ func footprintCommand() *cobra.Command {
 	asJSON := f.Bool("json", false, "print the report as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *maxBytes < 0 {
-			return errors.New("--max-bytes: must not be below 0")
+			return withCode(exitUsage, errors.New("--max-bytes: must not be below 0"))
 		}
 		before, err := readBaseline(*baseline)
 		if err != nil {

@@ -102,6 +102,9 @@ func rootArguments(cmd *cobra.Command, args []string) error {
 // hostLike matches a host name, with a path or without.
 var hostLike = pattern.Later(`^([A-Za-z0-9-]+\.)+[A-Za-z]{2,}(/\S*)?$`)
 
+// configurations are the ends of the names of files with configurations.
+var configurations = []string{".json", ".yaml", ".yml", ".toml"}
+
 // notAServer says what is wrong with an argument that is neither a URL nor behind --.
 func notAServer(cmd *cobra.Command, args []string) error {
 	arg := args[0]
@@ -109,11 +112,17 @@ func notAServer(cmd *cobra.Command, args []string) error {
 	switch ext := filepath.Ext(arg); {
 	case arg == "":
 		return errors.New("an argument is empty: is a variable of the shell not set?")
+	case arg == "true" || arg == "false":
+		return fmt.Errorf("%q is not a server; a flag has its value behind =, as in --inspect=%[1]s", arg)
+	case arg == "help":
+		return fmt.Errorf("%q is not a server; for help: %s --help", arg, cmd.CommandPath())
 	case hasScheme && (scheme == "http" || scheme == "https"):
 		return fmt.Errorf("%q is not a URL; did you mean %s://%s?", config.AsTyped(args[:1]), scheme, config.AsTyped([]string{strings.TrimLeft(rest, "/")}))
 	case isFile(arg) && config.OfClient(arg) != nil:
 		return config.OfClient(arg)
-	case isFile(arg) && (ext == ".json" || ext == ".yaml" || ext == ".yml" || ext == ".toml"):
+	case slices.Contains(configurations, ext) && !isFile(arg):
+		return fmt.Errorf("%s is not a server, and there is no such file", config.AsTyped(args[:1]))
+	case slices.Contains(configurations, ext):
 		return fmt.Errorf("%s is a file, not a server; if it is dragoman's configuration: %s --config %s", arg, cmd.CommandPath(), config.AsTyped(args[:1]))
 	case len(args) == 1 && hostLike().MatchString(arg) && !isProgram(arg) && !isFile(arg):
 		return fmt.Errorf("%q is not a URL; did you mean https://%s?", arg, arg)

@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
@@ -84,7 +86,13 @@ func flagMistake(cmd *cobra.Command, args []string, err error) error {
 	}
 	name, given := unknown.GetSpecifiedName(), "--"+unknown.GetSpecifiedName()
 	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
-		name, given = letters, "-"+letters
+		name = letters
+		for _, arg := range args { // letters are what follows those that are flags: -elp of -help
+			if strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && strings.HasSuffix(arg, letters) {
+				name = arg[1:]
+			}
+		}
+		given = "-" + name
 	}
 	what := "unknown flag " + given
 	if do := meantFlag(cmd, name, given, args); do != "" {
@@ -120,6 +128,7 @@ var ofOthers = map[string]struct{ flag, value string }{
 	"debug": {"log-level", "debug"}, "verbose": {"log-level", "debug"}, "v": {"log-level", "debug"}, "vv": {"log-level", "debug"},
 	"env": {"pass-env", "NAME"}, "e": {"pass-env", "NAME"}, "transport": {"upstream-transport", "http"}, "c": {"config", "FILE"}, "f": {"config", "FILE"}, "conf": {"config", "FILE"},
 	"config-file": {"config", "FILE"}, "protocol-version": {"upstream-version", "REVISION"}, "adapter": {"adapters", "DIR"},
+	"format": {"json", ""}, "output": {"json", ""}, "o": {"json", ""}, "j": {"json", ""},
 	"ui": {"inspect", ""}, "page": {"inspect", ""}, "open": {"inspect", ""}, "log": {"log-level", "debug"}, "V": {"version", ""},
 }
 
@@ -164,10 +173,43 @@ func meantFlag(cmd *cobra.Command, name, given string, args []string) string {
 	if of := commandsWith(cmd.Root(), plain); len(of) > 0 {
 		return "it is a flag of " + strings.Join(of, ", ")
 	}
+	if do := settingNamed(plain); do != "" && has("config") {
+		return do
+	}
 	if of := commandsWith(cmd.Root(), ofOthers[name].flag); len(of) > 0 && takesCommand(cmd) {
 		return "--" + ofOthers[name].flag + " is a flag of " + strings.Join(of, ", ")
 	}
 	return ""
+}
+
+// ofSettings are flags that other programs have, and the settings that dragoman has in their place.
+var ofSettings = map[string]string{
+	"timeout": "upstream.silence_timeout", "insecure": "upstream.ca_file", "k": "upstream.ca_file", "ca": "upstream.ca_file", "cacert": "upstream.ca_file",
+	"cert": "tls.cert", "key": "tls.key", "cors": "cors.origins", "tls": "tls.cert", "ssl": "tls.cert", "metrics": "admin.listen", "base-path": "path", "allow-origin": "cors.origins",
+}
+
+// settingNamed says how the setting is set for which name is a flag that does not exist; "" if there is none, or several.
+func settingNamed(name string) string {
+	key := strings.NewReplacer("-", "_", ".", "_").Replace(name)
+	exact := ofSettings[name]
+	var ending []string
+	c := config.Default()
+	_ = c.EachSetting(func(path string, _ reflect.Value) error {
+		if plain := strings.ReplaceAll(path, ".", "_"); exact == "" && plain == key {
+			exact = path
+		}
+		if strings.HasSuffix(path, "."+key) {
+			ending = append(ending, path)
+		}
+		return nil
+	})
+	switch {
+	case exact == "" && len(ending) == 1:
+		exact = ending[0]
+	case exact == "":
+		return ""
+	}
+	return "it is the setting " + exact + ": in the file of --config, or the variable " + config.EnvPrefix + strings.ToUpper(strings.ReplaceAll(exact, ".", "_"))
 }
 
 // valueOf returns the value that an unknown flag was given; "" if it had none.

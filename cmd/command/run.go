@@ -353,7 +353,7 @@ func revision(flag, name string) (*translate.Revision, error) {
 	}
 	r := translate.Lookup(name)
 	if r == nil {
-		return nil, &exitError{exitUsage, fmt.Errorf("%s: %q is not a revision; there are %v", flag, name, translate.All())}
+		return nil, &exitError{exitUsage, fmt.Errorf("%s: %q is not a revision; there are %s", flag, name, strings.Join(translate.Names(), ", "))}
 	}
 	return r, nil
 }

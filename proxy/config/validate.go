@@ -181,6 +181,8 @@ func (u *Upstream) validate() error {
 			all.Addf("upstream.url", "must begin with http:// or https://%s", meantURL(u.URL))
 		case at.Host == "":
 			all.Addf("upstream.url", "missing host")
+		case !isPort(at.Port()):
+			all.Addf("upstream.url", "has a port above 65535")
 		case at.User != nil:
 			all.Addf("upstream.url", "holds a password; use upstream.headers")
 		}
@@ -239,8 +241,20 @@ func (u *Upstream) validateSocket(all *setting.Mistakes) {
 	}
 }
 
+// isPort reports whether a port of a URL, "" for the usual one, exists.
+func isPort(port string) bool {
+	_, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil
+}
+
 // meantURL suggests the URL that a text without a scheme probably means.
 func meantURL(text string) string {
+	if bare := strings.Trim(text, "\"'<> `"); bare != text {
+		if at, err := url.Parse(bare); err == nil && at.Host != "" && strings.HasPrefix(at.Scheme, "http") {
+			return "; did you mean " + SafeURL(bare) + ", without what is around it?"
+		}
+		return ""
+	}
 	scheme := "http://"
 	if host, _, _ := strings.Cut(text, "/"); strings.HasSuffix(host, ":443") {
 		scheme = "https://"
