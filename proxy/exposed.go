@@ -10,15 +10,18 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/session/setup"
 )
 
-// warnAtStart says once, when clients begin to be served at an address, what of the configuration is open to others, or shut to clients.
-func (srv *Server) warnAtStart(at net.Addr) {
-	cfg := &srv.Now().Config
-	for _, f := range cfg.SecretFiles() {
+// warnOfOpenFiles says, when clients begin to be served, which files with secrets are open to others.
+func (srv *Server) warnOfOpenFiles() {
+	for _, f := range srv.Now().Config.SecretFiles() {
 		if what, do := secret.OpenToOthers(f.Path); what != "" {
 			srv.Host.Log.Warn("a file with a secret is open to others: "+what, zap.String("setting", f.Setting), zap.String("advice", do))
 		}
 	}
-	if !setup.IsLoopback(at) && len(cfg.AllowedHosts) == 0 {
+}
+
+// warnOfNames says, when clients begin to be served at an address, that they must use that and no name.
+func (srv *Server) warnOfNames(at net.Addr) {
+	if !setup.IsLoopback(at) && len(srv.Now().Config.AllowedHosts) == 0 {
 		srv.Host.Log.Warn(config.NoHosts, zap.Stringer("listen", at), zap.String("setting", "allowed_hosts"), zap.String("advice", config.SetHosts))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -242,7 +243,7 @@ func TestCredentialsAreNotLentToStrangers(t *testing.T) {
 	}
 }
 
-// TestTokensThatCanBeGuessed: a placeholder or a short token is refused where other machines can try, at the start and by a reload.
+// TestTokensThatCanBeGuessed: a placeholder or a short token is refused where other machines can try.
 func TestTokensThatCanBeGuessed(t *testing.T) {
 	wide, loop := net.IPv4(192, 0, 2, 1), net.IPv4(127, 0, 0, 1)
 	const strong = "GYyTszHzLoNSj5Mj"
@@ -282,6 +283,38 @@ func TestTokensThatCanBeGuessed(t *testing.T) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestReloadRefusesTokensThatCanBeGuessed: the tokens in use stay.
+func TestReloadRefusesTokensThatCanBeGuessed(t *testing.T) {
+	leavesNothing(t)
+	cfg := config.Default()
+	cfg.Auth.Tokens = []string{"GYyTszHzLoNSj5Mj"}
+	srv, err := proxy.NewWith(cfg, zap.NewNop(), newFake(nil).origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	serving, ended := make(chan struct{}), make(chan error, 1)
+	srv.WhenServing(func() { close(serving) })
+	go func() { ended <- srv.Serve(ctx, addressed{ln, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}}) }()
+	<-serving
+	cfg.Auth.Tokens = []string{"REPLACE"}
+	if err := srv.Reload(cfg); !errors.As(err, new(*setup.WeakTokenError)) {
+		t.Errorf("%v", err)
+	}
+	cfg.Auth.TrustNetwork = true
+	if err := srv.Reload(cfg); err != nil {
+		t.Errorf("in a trusted network: %v", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -336,6 +369,33 @@ func TestOpenListenersAreTold(t *testing.T) {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestOpenFilesAreToldOnAPipe: stdio warns of them as serve does.
+func TestOpenFilesAreToldOnAPipe(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no mode")
+	}
+	leavesNothing(t)
+	cfg := config.Default()
+	cfg.Session.KeyFile = filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(cfg.Session.KeyFile, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(cfg.Session.KeyFile, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	core, logged := observer.New(zap.WarnLevel)
+	srv, err := proxy.NewWith(cfg, zap.New(core), newFake(nil).origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.ServePipe(t.Context(), strings.NewReader(""), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if all := logged.FilterMessageSnippet("has mode 0644").All(); len(all) != 1 || !strings.HasPrefix(fmt.Sprint(all[0].ContextMap()["advice"]), "chmod 600 "+cfg.Session.KeyFile) {
+		t.Errorf("%v", logged.All())
 	}
 }
 
