@@ -69,7 +69,7 @@ func (c *checker) variable(e *node, at, key string, line int) Credential {
 	if !isEnvName(e.text) {
 		msg := key + " is not the name of an environment variable"
 		if strings.HasPrefix(e.text, "$") { // a secret may begin with one, too
-			msg += ": it takes the name alone, without $ and braces, as in " + key + ": API_TOKEN"
+			msg += ": it takes the name alone, without $ and braces, as in API_TOKEN"
 		}
 		c.wrong(AuthConfigInvalid, at, msg, "letters, digits and _", e.hidden(), line)
 		return Credential{}

@@ -245,6 +245,9 @@ func (c *checker) templates(n *node, path string) {
 	if n == nil {
 		return
 	}
+	if strings.HasSuffix(path, "_env") || strings.Contains(path, ".headers_env.") {
+		return // takes the name of a variable, and says itself that this is none
+	}
 	if n.kind == wire.String && strings.Contains(n.text, "${") {
 		c.wrong(SchemaInvalidValue, path, "${…} is not replaced here", "base_url_env, headers_env, or a key of auth that ends in _env", n.hidden(), n.line)
 	}
