@@ -77,9 +77,9 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"translate --nonsense", "unknown flag --nonsense; see dragoman translate --help"},
 		{"translate --edge left", `--edge: "left" is not client or server`},
 		{"translate --explain=everything", `--explain: "everything" is not words or json`},
-		{"translate --from-client --from-server", "[from-client from-server] were all set"},
-		{"login --device --list", "[device list] were all set"},
-		{"translate --explain --report", "[explain report] were all set"},
+		{"translate --from-client --from-server", "--from-client and --from-server exclude each other: keep one"},
+		{"login --device --list", "--device and --list exclude each other: keep one"},
+		{"translate --explain --report", "--explain and --report exclude each other: keep one"},
 	} {
 		_, _, err := run(t.Context(), "", strings.Fields(c.args)...)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

@@ -28,7 +28,7 @@ func checkUsage(cmd *cobra.Command, args []string) {
 				err = fmt.Errorf("%s; usage: %s", countMistake(err, a), strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 			}
 			if err == nil {
-				err = cmd.ValidateFlagGroups() // cobra itself would do that later, and give the error no code
+				err = together(cmd.ValidateFlagGroups()) // cobra itself would do that later, and give the error no code
 			}
 			return withCode(exitUsage, err)
 		}
@@ -36,6 +36,20 @@ func checkUsage(cmd *cobra.Command, args []string) {
 	for _, c := range cmd.Commands() {
 		checkUsage(c, args)
 	}
+}
+
+// allSet matches what cobra says of flags that exclude each other.
+var allSet = pattern.Later(`; \[([^\]]*)\] were all set$`)
+
+// together says in plain words what cobra says of flags that exclude each other.
+func together(err error) error {
+	if err == nil {
+		return nil
+	}
+	if set := allSet().FindStringSubmatch(err.Error()); set != nil {
+		return fmt.Errorf("--%s exclude each other: keep one", strings.ReplaceAll(set[1], " ", " and --"))
+	}
+	return err
 }
 
 // counted matches what cobra says of a wrong number of arguments.
@@ -152,23 +166,16 @@ func meantFlag(cmd *cobra.Command, name, given string, args []string) string {
 		}
 		return strings.TrimSpace("write --" + o.flag + " " + valued(o.value, valueOf(given, args)))
 	}
+	if strings.HasSuffix(cmd.Use, " [KEY=VALUE...]") && !strings.HasPrefix(name, "-") {
+		if of := commandsWith(cmd.Parent(), plain); len(of) == 0 && near(cmd, plain) == "" {
+			return "a parameter of the operation is written without dashes: " + plain + "=VALUE"
+		}
+	}
 	if o, ok := instead[name]; ok && takesCommand(cmd) {
 		return "it needs no flag: " + cmd.CommandPath() + " " + o
 	}
-	var own []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			own = append(own, f.Name)
-		}
-	})
-	near := setting.Nearest(plain, own)
-	for _, f := range own {
-		if near == "" && len(plain) > 2 && (strings.HasPrefix(f, plain) || strings.HasSuffix(f, "-"+plain)) {
-			near = f
-		}
-	}
-	if near != "" {
-		return "did you mean --" + near + "?"
+	if flag := near(cmd, plain); flag != "" {
+		return "did you mean --" + flag + "?"
 	}
 	if of := commandsWith(cmd.Root(), plain); len(of) > 0 {
 		return "it is a flag of " + strings.Join(of, ", ")
@@ -180,6 +187,23 @@ func meantFlag(cmd *cobra.Command, name, given string, args []string) string {
 		return "--" + ofOthers[name].flag + " is a flag of " + strings.Join(of, ", ")
 	}
 	return ""
+}
+
+// near returns the flag of cmd that is like name, or begins or ends with it; "" if none is.
+func near(cmd *cobra.Command, name string) string {
+	var own []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			own = append(own, f.Name)
+		}
+	})
+	found := setting.Nearest(name, own)
+	for _, f := range own {
+		if found == "" && len(name) > 2 && (strings.HasPrefix(f, name) || strings.HasSuffix(f, "-"+name)) {
+			found = f
+		}
+	}
+	return found
 }
 
 // ofSettings are flags that other programs have, and the settings that dragoman has in their place.
