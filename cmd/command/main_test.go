@@ -70,8 +70,9 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"serve --upstream http://x/ --upstream-version 1", "upstream.version:"},
 		{"serve --upstream http://x/ --log-level loud", "log.level:"},
 		{"serve --upstream http://x/ --config " + file, "c.yaml:2: limits.reply: unknown setting; did you mean limits.replay?"},
-		{"serve --upstream http://x/ --listen " + busy.Addr().String(), "address already in use: --listen (listen) chooses another address"},
-		{"--listen " + busy.Addr().String(), "address already in use: --listen (listen) chooses another address"},
+		{"serve --upstream http://x/ --listen " + busy.Addr().String(), "address already in use: --listen (listen) chooses another address; dragoman doctor says which process has this one"},
+		{"serve --upstream http://x/ --listen 192.0.2.1:0", "--listen (listen) chooses another address"},
+		{"--listen " + busy.Addr().String(), "address already in use: --listen (listen) chooses another address; dragoman doctor says which process has this one"},
 		{"translate --from 2025-06-18 --to x", `--to: "x" is not a revision`},
 		{"translate", "--from is missing: write --from REVISION --to REVISION, each one of "},
 		{"translate --nonsense", "unknown flag --nonsense; see dragoman translate --help"},
@@ -85,7 +86,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want %q", c.args, err, c.want)
 		}
-		if code := exitCode(err); (code == exitUsage) == strings.Contains(c.want, "address already in use") {
+		if code := exitCode(err); (code == exitUsage) == strings.Contains(c.want, "chooses another address") {
 			t.Errorf("%s: exit code %d", c.args, code)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"strings"
@@ -121,7 +122,7 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	}
 	ln, err := listen(cfg)
 	if err != nil {
-		return fmt.Errorf("%w: --listen (listen) chooses another address", err)
+		return fmt.Errorf("%w: %s", err, elsewhere(err))
 	}
 	ops, err := admin(srv, cfg, ln.Addr(), log)
 	if err != nil {
@@ -170,6 +171,20 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 		return withCode(exitUsage, err)
 	}
 	return err
+}
+
+// elsewhere says what to do if dragoman cannot listen.
+func elsewhere(err error) string {
+	switch do := "--listen (listen) chooses another address"; {
+	case oauth.IsInUse(err):
+		return do + "; dragoman doctor says which process has this one"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return do + ": one of this machine, such as 127.0.0.1:8808, or 0.0.0.0:8808 for all"
+	case errors.Is(err, fs.ErrPermission):
+		return do + ": ports below 1024 need a privilege"
+	default:
+		return do
+	}
 }
 
 // listen opens the listener for clients.
