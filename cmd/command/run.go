@@ -94,6 +94,7 @@ func stdioCommand() *cobra.Command {
 		}
 		defer withdraw()
 		defer freeingMemory(ctx)()
+		sayWaiting(stderr, os.Stdin, atTerminal)
 		err = srv.ServePipe(ctx, os.Stdin, os.Stdout)
 		if errors.Is(err, syscall.EPIPE) {
 			log.Info("the client has closed dragoman's stdout: stopping")
@@ -357,6 +358,7 @@ func translateCommand() *cobra.Command {
 				return err
 			}
 		}
+		sayReading(cmd)
 		return f.Run()
 	}
 	return cmd

@@ -75,6 +75,7 @@ func transformCommand() *cobra.Command {
 			}
 			call.Schemas = transform.Seen
 		}
+		sayReading(cmd)
 		in, err := recordedAnswer(cmd.InOrStdin(), *number, call)
 		if err != nil {
 			return withCode(exitUsage, err)
