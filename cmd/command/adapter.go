@@ -155,9 +155,8 @@ func (s *adapterSettings) loaded(cmd *cobra.Command, do func(*adapterrt.Runtime)
 
 func adapterListCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"ls"},
-		Use:        "list",
-		Short:      "List the adapters",
+		Use:   "list",
+		Short: "List the adapters",
 		Long: "List the adapters that would be served. The errors of the others go to stderr. TOKENS are those that the operations\n" +
 			"take in tools/list if each is a tool of its own (adapters.mode: discrete), and OUTPUT those of their output schemas.\n\n" + exitHelp,
 		Args: cobra.NoArgs,

@@ -16,9 +16,8 @@ import (
 
 func adapterCallCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"run", "exec"},
-		Use:        "call NAME OPERATION [KEY=VALUE...]",
-		Short:      "Call an operation with the credentials of the environment",
+		Use:   "call NAME OPERATION [KEY=VALUE...]",
+		Short: "Call an operation with the credentials of the environment",
 		Long: "Call an operation of an adapter with the credentials of the environment, and print its result as JSON.\n" +
 			"A value is converted to its parameter's type; KEY:=JSON passes any JSON value as it is. For an array,\n" +
 			"repeat the key. --yes confirms an operation that requires confirmation.\n\n" + exitHelp,

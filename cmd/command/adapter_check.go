@@ -14,9 +14,8 @@ import (
 
 func adapterValidateCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"check", "lint", "verify"},
-		Use:        "validate [FILE...]",
-		Short:      "Report every mistake in adapter files",
+		Use:   "validate [FILE...]",
+		Short: "Report every mistake in adapter files",
 		Long: "Report every mistake in adapter files at once, one a line, or all as a JSON array of\n" +
 			"{path, message, expected, received, code, severity, file, line}. Directories stand for the adapter\n" +
 			"files in them; without arguments the files are those of --adapters. Nothing is called.\n\n" + exitHelp,

@@ -40,9 +40,8 @@ type importSettings struct {
 
 func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"generate", "convert", "create", "update", "add"},
-		Use:        "import DOCUMENT",
-		Short:      "Make adapter files of an OpenAPI or Swagger document",
+		Use:   "import DOCUMENT",
+		Short: "Make adapter files of an OpenAPI or Swagger document",
 		Long: "Make adapter files of a description of an API: OpenAPI 3.0 to 3.2, or Swagger 2.0, as JSON or YAML. DOCUMENT is\n" +
 			"a file, - for standard input, or with --fetch an https URL or http://localhost. What a file cannot express is listed in it, and with\n" +
 			"--report as JSON. Existing files are not overwritten: --update brings what has changed in the document into a file.\n\n" +

@@ -14,11 +14,10 @@ import (
 
 func adapterShowCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"get", "info", "describe"},
-		Use:        "show NAME [OPERATION]",
-		Short:      "Show an adapter, or one of its operations",
-		Long:       "Show where an adapter's API is, how it signs in and what it can do, or what one of its operations takes.\n\n" + exitHelp,
-		Args:       cobra.RangeArgs(1, 2),
+		Use:   "show NAME [OPERATION]",
+		Short: "Show an adapter, or one of its operations",
+		Long:  "Show where an adapter's API is, how it signs in and what it can do, or what one of its operations takes.\n\n" + exitHelp,
+		Args:  cobra.RangeArgs(1, 2),
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON, as introspection answers")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

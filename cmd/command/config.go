@@ -23,9 +23,8 @@ func configCommand() *cobra.Command {
 
 func configPrintCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"show", "get", "list", "dump", "view"},
-		Use:        "print [URL | -- COMMAND [ARG...]]",
-		Short:      "Print every setting in effect, and where it is from",
+		Use:   "print [URL | -- COMMAND [ARG...]]",
+		Short: "Print every setting in effect, and where it is from",
 		Long: "Print every setting in effect for the same command line as that of serve, and where it is from: the\n" +
 			"default, a line of the file, a variable or a flag. Of a secret, only the length and the beginning of its\n" +
 			"SHA-256 are shown, so that two can be compared.",

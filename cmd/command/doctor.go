@@ -21,9 +21,8 @@ import (
 
 func doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"check", "diagnose", "debug", "test", "status"},
-		Use:        "doctor [URL | -- COMMAND [ARG...]]",
-		Short:      "Find out why it does not work: configuration, machine, server, and what to do",
+		Use:   "doctor [URL | -- COMMAND [ARG...]]",
+		Short: "Find out why it does not work: configuration, machine, server, and what to do",
 		Long: "Check, in this order, the configuration, this machine, the listeners, the way to the server (name, addresses,\n" +
 			"TLS, HTTP, or the start of its command), the protocol, its lists, the same lists through dragoman, and the\n" +
 			"other replicas; then print what to write into the usual clients' configurations. A check that needs one that\n" +
@@ -55,9 +54,8 @@ func doctorCommand() *cobra.Command {
 
 func configCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"validate", "lint", "test", "verify"},
-		Use:        "check [FILE]",
-		Short:      "Check a configuration file, the DRAGOMAN_ variables, and the files that they name",
+		Use:   "check [FILE]",
+		Short: "Check a configuration file, the DRAGOMAN_ variables, and the files that they name",
 		Long: "Report every mistake in a configuration file and in the DRAGOMAN_ variables, with its place: unknown and removed\n" +
 			"settings, values of the wrong form, ${NAME} without a variable, files with secrets that are missing or can be read\n" +
 			"by others, and whatever else serve would refuse to start with. The exit code is 0, or 2 if there are mistakes.",

@@ -27,9 +27,8 @@ type footprintReport struct {
 
 func footprintCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"size", "cost"},
-		Use:        "footprint (URL | -- COMMAND [ARG...])",
-		Short:      "Report how many tokens a server's list of tools costs a model",
+		Use:   "footprint (URL | -- COMMAND [ARG...])",
+		Short: "Report how many tokens a server's list of tools costs a model",
 		Long: "Ask a server for its tools, all pages, and report the size of the list and of the server's instructions in\n" +
 			"bytes and tokens, the largest tool first, and text that several descriptions repeat. No tool is called. The\n" +
 			"exit code is 1 if list and instructions are larger than --max-bytes, or worse than --baseline: they are\n" +

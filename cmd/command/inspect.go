@@ -23,9 +23,8 @@ import (
 
 func inspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"ui", "page", "view", "dashboard"},
-		Use:        "inspect [FILE]",
-		Short:      "Show a recording in a browser, or list the pages of running dragomans",
+		Use:   "inspect [FILE]",
+		Short: "Show a recording in a browser, or list the pages of running dragomans",
 		Long: "With FILE, serve the page that shows calls, filled from a recording (--record FILE), and print its URL, until\n" +
 			"Ctrl-C. Only this machine can open it, with the token in the URL.\n\n" +
 			"Without FILE, list the pages of the dragomans that this user runs (--inspect), also of those that a client has\n" +

@@ -18,9 +18,8 @@ import (
 
 func loginCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"auth", "signin", "authorize"},
-		Use:        "login URL | --list",
-		Short:      "Sign in to a server and store its tokens",
+		Use:   "login URL | --list",
+		Short: "Sign in to a server and store its tokens",
 		Long: "Sign in, as a person, to the server at URL. The tokens are stored for stdio, and for serve with\n" +
 			"upstream.auth.type: login: in the directory that credentials names, encrypted if there is a\n" +
 			"keyring. A running process uses them from its next request on.\n\n" + exitHelp,
@@ -81,9 +80,8 @@ func loginCommand() *cobra.Command {
 
 func logoutCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"signout"},
-		Use:        "logout URL | --all",
-		Short:      "End a sign-in and delete its tokens",
+		Use:   "logout URL | --all",
+		Short: "End a sign-in and delete its tokens",
 		Long: "Delete the stored tokens of a server. If its authorization server has a revocation endpoint, the tokens are\n" +
 			"revoked there first; otherwise they stay valid until they expire.\n\n" + exitHelp,
 		Example: "  dragoman logout https://mcp.example.com/mcp\n  dragoman logout --all",

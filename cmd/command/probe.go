@@ -20,9 +20,8 @@ var errMissing = errors.New("clients of at least one revision do not get everyth
 
 func probeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"info", "discover"},
-		Use:        "probe (URL | -- COMMAND [ARG...])",
-		Short:      "Report what a server is, and what clients of each revision would get from it",
+		Use:   "probe (URL | -- COMMAND [ARG...])",
+		Short: "Report what a server is, and what clients of each revision would get from it",
 		Long: "Ask a server whether it has a handshake, for its revision, its capabilities and its lists, and report for\n" +
 			"clients of each revision what they are offered, what dragoman would change, by which rule, and what\n" +
 			"would be lost. No tool is called. The exit code is 1 if clients would not get all entries of its lists, and\n" +

@@ -32,9 +32,8 @@ import (
 
 func serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"start", "run", "proxy", "http", "server", "up", "daemon", "listen", "sse", "streamable-http"},
-		Use:        "serve [--adapters DIR] (URL | -- COMMAND [ARG...])",
-		Short:      "Serve HTTP clients in front of a server",
+		Use:   "serve [--adapters DIR] (URL | -- COMMAND [ARG...])",
+		Short: "Serve HTTP clients in front of a server",
 		Example: "  dragoman serve http://127.0.0.1:3000/mcp\n" +
 			"  dragoman serve https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
 			"  dragoman serve -- npx -y @modelcontextprotocol/server-everything\n" +
@@ -54,9 +53,8 @@ func serveCommand() *cobra.Command {
 
 func stdioCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"shim", "connect", "pipe", "bridge"},
-		Use:        "stdio [--adapters DIR] (URL | -- COMMAND [ARG...])",
-		Short:      "Serve one client on stdin and stdout in front of a server",
+		Use:   "stdio [--adapters DIR] (URL | -- COMMAND [ARG...])",
+		Short: "Serve one client on stdin and stdout in front of a server",
 		Example: "  dragoman stdio https://mcp.example.com/mcp    # signs in if the server requires it\n" +
 			"  dragoman stdio https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
 			"  dragoman stdio -- npx -y @modelcontextprotocol/server-everything\n" +

@@ -30,12 +30,11 @@ func encodingFor(cmd *cobra.Command, model string) (*tokens.Encoding, error) {
 
 func tokensCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		SuggestFor: []string{"count"},
-		Use:        "tokens [--model NAME] < text",
-		Short:      "Count the tokens of a text",
-		Long:       "Count the tokens of stdin, as a model would. The count is exact for models whose tokenizer is public.",
-		Example:    "  dragoman tokens < README.md\n  dragoman tokens --model gpt-4o < result.json",
-		Args:       cobra.NoArgs,
+		Use:     "tokens [--model NAME] < text",
+		Short:   "Count the tokens of a text",
+		Long:    "Count the tokens of stdin, as a model would. The count is exact for models whose tokenizer is public.",
+		Example: "  dragoman tokens < README.md\n  dragoman tokens --model gpt-4o < result.json",
+		Args:    cobra.NoArgs,
 	}
 	model := modelFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
