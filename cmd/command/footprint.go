@@ -39,7 +39,6 @@ func footprintCommand() *cobra.Command {
 			"  dragoman footprint --baseline footprint.json --max-bytes 20000 http://127.0.0.1:3000/mcp",
 	}
 	s := newSettings(cmd, upstreamFlags)
-	s.needsServer = true
 	model := modelFlag(cmd)
 	can := capabilitiesFlag(cmd)
 	f := cmd.Flags()

@@ -130,6 +130,9 @@ func notAServer(cmd *cobra.Command, args []string) error {
 	return missingDash(cmd, nil, args)
 }
 
+// needsServer reports whether a command does nothing without a server.
+func needsServer(cmd *cobra.Command) bool { return strings.Contains(cmd.Use, "(URL | -- COMMAND") }
+
 // noServer says how a server is named for cmd. file is the configuration, "" for none.
 func noServer(cmd *cobra.Command, file string) error {
 	path := cmd.CommandPath()

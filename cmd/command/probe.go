@@ -30,7 +30,6 @@ func probeCommand() *cobra.Command {
 			"  dragoman probe --json -- npx -y @modelcontextprotocol/server-everything",
 	}
 	s := newSettings(cmd, upstreamFlags)
-	s.needsServer = true
 	can := capabilitiesFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the report as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -40,7 +40,6 @@ func serveCommand() *cobra.Command {
 			"  dragoman serve --adapters ./adapters",
 	}
 	s := newSettings(cmd, listenFlags, upstreamFlags, signInFlags, adapterFlags, transformFlags, recordFlags, inspectFlags)
-	s.needsServer = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
 		if err != nil {
@@ -61,7 +60,7 @@ func stdioCommand() *cobra.Command {
 			"  dragoman stdio --adapters ./adapters",
 	}
 	s := newSettings(cmd, upstreamFlags, shimFlags, adapterFlags, transformFlags, recordFlags, inspectFlags)
-	s.wholeEnv, s.needsServer = true, true
+	s.wholeEnv = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
 		if err != nil {

@@ -46,9 +46,6 @@ type settings struct {
 	// variables for COMMAND there.
 	wholeEnv bool
 
-	// needsServer says that the command does nothing without a server.
-	needsServer bool
-
 	// shim says that the one client's user is at this machine.
 	shim bool
 }
@@ -113,7 +110,7 @@ func (s *settings) config(args []string) (config.Config, error) {
 	if err != nil {
 		return cfg, &exitError{exitUsage, err}
 	}
-	if s.needsServer && cfg.Upstream.URL == "" && len(cfg.Upstream.Command) == 0 && (len(cfg.Adapters.Sources) == 0 || s.cmd.Flags().Lookup("adapters") == nil) {
+	if needsServer(s.cmd) && cfg.Upstream.URL == "" && len(cfg.Upstream.Command) == 0 && (len(cfg.Adapters.Sources) == 0 || s.cmd.Flags().Lookup("adapters") == nil) {
 		return cfg, noServer(s.cmd, s.configFile())
 	}
 	return cfg, nil
