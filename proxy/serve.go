@@ -47,6 +47,8 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 		at = append(at, zap.String("server", name))
 	}
 	srv.Host.Log.Info("serving", at...)
+	srv.warnOfOpenFiles()
+	srv.warnOfNames(ln.Addr())
 	if len(srv.Now().Config.Upstream.Command) > 0 {
 		if err := srv.Ready(); err != nil { // warn now, as the process starts only when a client comes
 			srv.notReady(err)
@@ -125,6 +127,7 @@ func (srv *Server) awaitServer(ctx context.Context) {
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
 	srv.Personal.Store(true)
 	srv.Host.Report.Near()
+	srv.warnOfOpenFiles()
 	srv.Connected()
 	endAdmin := srv.serveAdmin()
 	tending, stop := context.WithCancel(context.Background())

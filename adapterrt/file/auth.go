@@ -227,7 +227,7 @@ type Mutual struct{ Cert, Key, CA string }
 
 // mutual reads the paths of the files and warns if the certificates in them cannot be used.
 func (c *checker) mutual(n *node, path string) *Mutual {
-	m := &Mutual{Cert: c.pem(n, path, "cert_file"), Key: c.pem(n, path, "key_file")}
+	m := &Mutual{Cert: c.pem(n, path, "cert_file"), Key: c.privateKey(n, path, "key_file")}
 	if n.get("ca_file") != nil {
 		m.CA = c.pem(n, path, "ca_file")
 	}
@@ -319,7 +319,8 @@ func (c *checker) secretHeaders(root *node, au *Auth) {
 			case key == "headers_env":
 				s.Value = c.variable(f.val, at, "a variable", f.line)
 			case isPath(f.val):
-				s.Value.File = f.val.text
+				s.Value.File = c.place(f.val)
+				c.closed(s.Value.File, at, f.line)
 			default:
 				c.wrong(SchemaInvalidValue, at, "path is not valid", "path of a file", f.val, f.line)
 			}

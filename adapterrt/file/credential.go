@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -20,7 +21,8 @@ func (c *checker) credential(n *node, path, env, file string) Credential {
 	if e == nil || e.kind == wire.Null {
 		switch f := n.get(file); {
 		case isPath(f):
-			return Credential{File: f.text}
+			c.closed(c.place(f), join(path, file), f.line)
+			return Credential{File: c.place(f)}
 		case n.has(file):
 			c.wrong(AuthConfigInvalid, join(path, file), file+" is not valid", "path of a file", f.hidden(), 0)
 			return Credential{}
@@ -36,7 +38,26 @@ func (c *checker) pem(n *node, path, key string) string {
 		c.wrong(AuthConfigInvalid, join(path, key), key+" is required", "path of a PEM file", v, n.line)
 		return ""
 	}
-	return v.text
+	return c.place(v)
+}
+
+// privateKey reads the path of a PEM file with a private key, which is required.
+func (c *checker) privateKey(n *node, path, key string) string {
+	file := c.pem(n, path, key)
+	if file != "" {
+		c.closed(file, join(path, key), n.get(key).line)
+	}
+	return file
+}
+
+// closed warns if other users can read or change a file with a secret.
+func (c *checker) closed(file, at string, line int) {
+	if c.opt.Getenv == nil {
+		return // no secrets are looked for
+	}
+	if what, do := secret.OpenToOthers(file); what != "" {
+		c.warn(AuthConfigInvalid, at, what+"; "+do, line)
+	}
 }
 
 // variable reads the name of the environment variable that key names.
@@ -46,7 +67,11 @@ func (c *checker) variable(e *node, at, key string, line int) Credential {
 		return Credential{}
 	}
 	if !isEnvName(e.text) {
-		c.wrong(AuthConfigInvalid, at, key+" is not the name of an environment variable", "letters, digits and _", e.hidden(), line)
+		msg := key + " is not the name of an environment variable"
+		if strings.HasPrefix(e.text, "$") { // a secret may begin with one, too
+			msg += ": it takes the name alone, without $ and braces, as in API_TOKEN"
+		}
+		c.wrong(AuthConfigInvalid, at, msg, "letters, digits and _", e.hidden(), line)
 		return Credential{}
 	}
 	if c.opt.Getenv != nil {

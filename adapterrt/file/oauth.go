@@ -192,7 +192,7 @@ func (c *checker) authorizeParams(n *node) (out []Header) {
 }
 
 func (c *checker) signingKey(n *node) SigningKey {
-	k := SigningKey{ID: c.str(n, "auth", "kid"), File: c.pem(n, "auth", "client_key_file")}
+	k := SigningKey{ID: c.str(n, "auth", "kid"), File: c.privateKey(n, "auth", "client_key_file")}
 	if n.get("alg") != nil {
 		k.Algorithm = c.word(n, "auth", "alg", "RS256", "PS256", "ES256")
 	}

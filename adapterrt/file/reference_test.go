@@ -42,7 +42,7 @@ clients see them. ~dragoman adapter new NAME~ prints a file to start from, and ~
 A file is Markdown, called ~NAME-adapter.md~, of up to 1 MiB. Between two lines of ~---~ at its beginning is YAML 1.2, in which
 ~no~ and ~on~ are strings. The text after it is for people, and may have examples that ~dragoman adapter test~ plays.
 
-- A *variable* is the name of an environment variable that has the value, a *file* the path of a file that has it. A *dotted path* is
+- A *variable* is the name of an environment variable that has the value, a *file* the path of a file that has it, which may begin with ~. A *dotted path* is
   names of members with dots between, as in ~data.items~.
 - A key whose value is null counts as absent, but for the keys of ~auth~ and ~required~, ~default~ and ~enum~ of a parameter, where it is a mistake.
 - Keys that begin with ~x-~ are yours. Any other unknown key is a warning, with ~adapter validate --strict~ an error; in a block that protects

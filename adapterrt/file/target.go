@@ -107,7 +107,7 @@ func (c *checker) base(n *node, t *Target) {
 		if v == nil || v.kind == wire.Null {
 			continue
 		}
-		from := Credential{File: v.text}
+		from := Credential{File: c.place(v)}
 		if key == "base_url_env" {
 			from = c.variable(v, "target."+key, key, v.line)
 		} else if !isPath(v) {
@@ -244,6 +244,9 @@ func (c *checker) headers(n *node, path string) []Header {
 func (c *checker) templates(n *node, path string) {
 	if n == nil {
 		return
+	}
+	if strings.HasSuffix(path, "_env") || strings.Contains(path, ".headers_env.") {
+		return // takes the name of a variable, and says itself that this is none
 	}
 	if n.kind == wire.String && strings.Contains(n.text, "${") {
 		c.wrong(SchemaInvalidValue, path, "${…} is not replaced here", "base_url_env, headers_env, or a key of auth that ends in _env", n.hidden(), n.line)

@@ -116,6 +116,9 @@ func (s *adapterSettings) find(cmd *cobra.Command, name string) (*adapterrt.Runt
 		names = append(names, a.Name)
 	}
 	rt.Close()
+	if strings.HasSuffix(name, ".md") {
+		return nil, nil, &exitError{exitUsage, fmt.Errorf("%q is a file: %s --adapters %s, with the name of the adapter in it in its place", name, cmd.CommandPath(), config.AsTyped([]string{name}))}
+	}
 	return nil, nil, &exitError{exitUsage, fmt.Errorf("no adapter %q in %s; there are: %s", name, w.where(), orNone(names))}
 }
 

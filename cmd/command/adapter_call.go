@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -103,7 +105,10 @@ func arguments(args []string, d *described) (map[string]json.RawMessage, error) 
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		if !ok || key == "" || key == ":" {
-			return nil, fmt.Errorf("%q is not KEY=VALUE", arg)
+			if len(known) == 0 {
+				return nil, fmt.Errorf("%q is not KEY=VALUE", arg)
+			}
+			return nil, fmt.Errorf("%q is not KEY=VALUE; the operation takes %s", arg, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 		name, literal := strings.CutSuffix(key, ":")
 		p := known[name]

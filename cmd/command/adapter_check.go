@@ -168,7 +168,8 @@ func adapterNewCommand() *cobra.Command {
 			"  dragoman adapter new my-api --output adapters",
 		Args: cobra.ExactArgs(1),
 	}
-	output := cmd.Flags().StringP("output", "o", "", "file to write, or the directory for NAME-adapter.md")
+	output := new(string)
+	cmd.Flags().VarP(&onePath{path: output}, "output", "o", "file to write, or the directory for NAME-adapter.md")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := args[0]
 		text := adapterrt.Starter(name)

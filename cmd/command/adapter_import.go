@@ -64,7 +64,8 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	}
 	i := &importSettings{}
 	f := cmd.Flags()
-	f.StringVarP(&i.output, "output", "o", ".", "directory for the files, or one file; - for standard output")
+	i.output = "."
+	f.VarP(&onePath{path: &i.output}, "output", "o", "directory for the files, or one file; - for standard output")
 	f.StringVar(&i.Name, "name", "", "name of the adapter (default: made of the document's title)")
 	f.StringArrayVar(&i.Include, "include", nil, "import only the operations that this selects; repeatable")
 	f.StringArrayVar(&i.Exclude, "exclude", nil, "leave out the operations that this selects; repeatable")
@@ -81,9 +82,9 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	f.BoolVar(&i.NoOutputSchema, "no-output-schema", false, "do not describe what operations answer: tools have no output schemas then")
 	f.BoolVar(&i.partial, "allow-partial", false, "leave out operations that an adapter cannot express")
 	f.BoolVar(&i.examples, "examples", true, "write an example of each operation")
-	f.StringVar(&i.report, "report", "", "write what did not fit, as JSON, into this file; - for standard output")
-	f.StringVar(&i.update, "update", "", "adapter file into which to bring what has changed in the document")
-	f.StringVar(&i.base, "base", "", "with --update: the document of which the file was made, to merge within operations")
+	f.Var(&onePath{path: &i.report}, "report", "write what did not fit, as JSON, into this file; - for standard output")
+	f.Var(&onePath{path: &i.update}, "update", "adapter file into which to bring what has changed in the document")
+	f.Var(&onePath{path: &i.base}, "base", "with --update: the document of which the file was made, to merge within operations")
 	f.BoolVar(&i.fetch, "fetch", false, "fetch the document, and those that it refers to, over https, or http from localhost")
 	filesFlag(cmd, &i.files)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

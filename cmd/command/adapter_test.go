@@ -263,7 +263,7 @@ func TestAdapterCall(t *testing.T) {
 		{args: "delete_note id=7", code: exitServer, stderr: "repeat the command with --yes"},
 		{args: "delete_note id=7 --yes", sends: "DELETE /v1/notes/7" + auth, stdout: `"success": true`},
 		{args: "introspect query=operations", stdout: `"add_note"`},
-		{args: "add_note title", code: exitUsage, stderr: `"title" is not KEY=VALUE`},
+		{args: "add_note title", code: exitUsage, stderr: `"title" is not KEY=VALUE; the operation takes `},
 		{args: "add_note title=a title=b", code: exitUsage, stderr: "title is given twice"},
 		{args: "add_note title:=a", code: exitUsage, stderr: "title: the value after := is not JSON"},
 		{args: "nothing", code: exitUsage, stderr: `no operation "nothing"`},

@@ -19,7 +19,7 @@ func adapterCommand() *cobra.Command {
 	}
 	s := &adapterSettings{}
 	f := cmd.PersistentFlags()
-	f.StringVar(&s.config, "config", "", "configuration file (YAML), of which the adapters section applies as it does for serve")
+	f.Var(&onePath{path: &s.config}, "config", "configuration file (YAML), of which the adapters section applies as it does for serve")
 	f.StringArrayVar(&s.sources, "adapters", nil, "directory with adapters, or adapter file; repeatable (default those of the configuration, or ./adapters)")
 	f.StringArrayVar(&s.insecure, "insecure-host", nil, "host, besides localhost, that adapters may call over http; repeatable")
 	cmd.AddCommand(

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -37,7 +38,10 @@ func doctorCommand() *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print the report as JSON")
 	tool := cmd.Flags().String("call", "", "tool to call once, with the JSON object that follows as its arguments: --call TOOL '{…}'")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		server, arguments := toolArguments(cmd, args, *tool)
+		server, arguments, err := toolArguments(cmd, args, *tool)
+		if err != nil {
+			return withCode(exitUsage, err)
+		}
 		s.taken = len(args) - len(server)
 		o := doctor.Options{
 			Version: version(), Program: ownName(), Sources: s.sources(server), Tool: *tool, Arguments: arguments,
@@ -61,8 +65,11 @@ func configCheckCommand() *cobra.Command {
 	s := newSettings(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the report as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 && s.file != "" {
+			return withCode(exitUsage, fmt.Errorf("two files are given, %s and --config %s: keep one", args[0], s.file))
+		}
 		if len(args) == 1 {
-			s.file = args[0]
+			s.file = atHome(args[0])
 		}
 		return examine(cmd, *asJSON, doctor.Options{Sources: s.sources(nil), Start: proxy.Check}, doctor.CheckConfiguration)
 	}
@@ -94,7 +101,7 @@ func examine(cmd *cobra.Command, asJSON bool, o doctor.Options, run func(context
 }
 
 // toolArguments returns args without the JSON object for --call, and this object. It is the argument that begins with { before --.
-func toolArguments(cmd *cobra.Command, args []string, tool string) (server []string, arguments string) {
+func toolArguments(cmd *cobra.Command, args []string, tool string) (server []string, arguments string, err error) {
 	arguments = "{}"
 	before := len(args)
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
@@ -103,11 +110,17 @@ func toolArguments(cmd *cobra.Command, args []string, tool string) (server []str
 	for i, arg := range args {
 		if tool != "" && i < before && strings.HasPrefix(strings.TrimSpace(arg), "{") {
 			arguments = arg
-			continue
+			if json.Valid([]byte(arg)) {
+				continue
+			}
+			err = fmt.Errorf("--call %s: what follows is not a JSON object; write it in single quotes, such as '{\"message\": \"hello\"}'", tool)
+		}
+		if name, _, pair := strings.Cut(arg, "="); tool != "" && i < before && pair && !looksLikeURL(arg) {
+			err = fmt.Errorf("--call %s takes the tool's arguments as one JSON object: '{%q: …}'", tool, name)
 		}
 		server = append(server, arg)
 	}
-	return server, arguments
+	return server, arguments, err
 }
 
 // ownName returns how clients start this program: its name if it is in PATH, its path otherwise.

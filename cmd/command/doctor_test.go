@@ -113,6 +113,8 @@ func TestChecksAgreeWithServe(t *testing.T) {
 		{"tls: {cert: " + empty + ", key: " + empty + "}", "tls"},
 		{"record: {file: " + recorded + "}", "recorded.jsonl exists"},
 		{"{upstream: {headers: {X-Key: k}}, listen: '0.0.0.0:0', admin: {listen: ''}}", "not a loopback address"},
+		{"{auth: {tokens: [REPLACE]}, listen: '0.0.0.0:0', admin: {listen: ''}}", "auth.tokens[0] is a placeholder"},
+		{"{auth: {named_tokens: {a: short}}, listen: '[::]:0', admin: {listen: ''}}", "auth.named_tokens.a is shorter than 16 characters"},
 		{"inspect: {redact: {a: ['b..c']}}", "inspect.redact"},
 	} {
 		config := file("c.yaml", c.settings)

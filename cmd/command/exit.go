@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
@@ -101,47 +98,4 @@ func serverFailed(ctx context.Context, cfg config.Config, err error) error {
 		}
 	}
 	return withCode(exitServer, fmt.Errorf("%w; %s", err, advice))
-}
-
-// checkUsage makes cmd and its subcommands end with exitUsage if the command line is wrong, and say how it is written.
-func checkUsage(cmd *cobra.Command) {
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if strings.Contains(cmd.Use, "-- COMMAND") && strings.HasPrefix(err.Error(), "unknown ") {
-			err = fmt.Errorf("%w; write -- before the server's command if this is a flag of it: %s -- COMMAND [ARG...]", err, cmd.CommandPath())
-		}
-		return withCode(exitUsage, fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
-	})
-	if args := cmd.Args; args != nil {
-		cmd.Args = func(cmd *cobra.Command, a []string) error {
-			err := args(cmd, a)
-			if err != nil && !cmd.HasSubCommands() {
-				if strings.HasPrefix(err.Error(), "unknown command") { // so says cobra.NoArgs
-					err = fmt.Errorf("takes no argument such as %q", a[0])
-				}
-				err = fmt.Errorf("%w; usage: %s", err, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
-			}
-			if err == nil {
-				err = cmd.ValidateFlagGroups() // cobra itself would do that later, and give the error no code
-			}
-			return withCode(exitUsage, err)
-		}
-	}
-	for _, c := range cmd.Commands() {
-		checkUsage(c)
-	}
-}
-
-// onlySubcommands refuses an argument of a command that has only subcommands, and says which of them it may have meant.
-func onlySubcommands(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var names []string
-	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
-	}
-	if near := setting.Nearest(args[0], names); near != "" {
-		return fmt.Errorf("unknown command %q; did you mean %s %s?", args[0], cmd.CommandPath(), near)
-	}
-	return fmt.Errorf("unknown command %q; see %s --help", args[0], cmd.CommandPath())
 }

@@ -43,11 +43,12 @@ func footprintCommand() *cobra.Command {
 	can := capabilitiesFlag(cmd)
 	f := cmd.Flags()
 	maxBytes := f.Int("max-bytes", footprint.DefaultBudget, "maximum size of list and instructions; 0 for no limit")
-	baseline := f.String("baseline", "", "an earlier report, printed with --json, to compare with")
+	baseline := new(string)
+	f.Var(&onePath{path: baseline}, "baseline", "an earlier report, printed with --json, to compare with")
 	asJSON := f.Bool("json", false, "print the report as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *maxBytes < 0 {
-			return errors.New("--max-bytes: must not be below 0")
+			return withCode(exitUsage, errors.New("--max-bytes: must not be below 0"))
 		}
 		before, err := readBaseline(*baseline)
 		if err != nil {

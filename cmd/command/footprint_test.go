@@ -108,10 +108,10 @@ func TestFootprint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string]string{
-		"is not a report":         "footprint --baseline " + baseline + " " + url,
-		"--baseline: open":        "footprint --baseline /nonexistent/x " + url,
-		"--max-bytes":             "footprint --max-bytes -1 " + url,
-		"neither url nor command": "footprint",
+		"is not a report":  "footprint --baseline " + baseline + " " + url,
+		"--baseline: open": "footprint --baseline /nonexistent/x " + url,
+		"--max-bytes":      "footprint --max-bytes -1 " + url,
+		"no server is named: write dragoman footprint URL, or dragoman footprint -- COMMAND": "footprint",
 	} {
 		if _, _, err := run(t.Context(), "", strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", args, err)

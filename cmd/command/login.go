@@ -198,7 +198,11 @@ func (s *settings) listSignIns(cmd *cobra.Command) error {
 // account returns the sign-in to a server, with its tokens where the configuration says.
 func (s *settings) account(server string) (config.Config, *oauth.Account, error) {
 	if !looksLikeURL(server) {
-		return config.Config{}, nil, &exitError{exitUsage, fmt.Errorf("%q is not a URL such as https://mcp.example.com/mcp", server)}
+		err := fmt.Errorf("%q is not a URL such as https://mcp.example.com/mcp", server)
+		if hostLike().MatchString(server) {
+			err = fmt.Errorf("%q is not a URL; did you mean https://%s?", server, server)
+		}
+		return config.Config{}, nil, &exitError{exitUsage, err}
 	}
 	cfg, err := s.config([]string{server})
 	if err != nil {

@@ -27,7 +27,7 @@ func Main() {
 	go children.ReapOrphans()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // so that a second signal ends the process at once
-	err := causeOf(ctx, command().ExecuteContext(ctx))
+	err := causeOf(ctx, command(os.Args[1:]).ExecuteContext(ctx))
 	stop()
 	if err != nil {
 		fmt.Fprintln(stderr, "dragoman:", err)
@@ -41,7 +41,8 @@ func Main() {
 	}
 }
 
-func command() *cobra.Command {
+// command returns the command line with its arguments.
+func command(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dragoman",
 		Short: "An interpreter between MCP clients and servers of different protocol revisions",
@@ -49,7 +50,7 @@ func command() *cobra.Command {
 			"Without a command it serves a small built-in server, to try it out.\n\n" + exitHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          onlySubcommands,
+		Args:          rootArguments,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	demo := newSettings(root, listenFlags)
@@ -64,6 +65,8 @@ func command() *cobra.Command {
 		return runDemo(cmd, demo, *quiet)
 	}
 	root.AddCommand(serveCommand(), stdioCommand(), loginCommand(), logoutCommand(), translateCommand(), probeCommand(), doctorCommand(), inspectCommand(), configCommand(), footprintCommand(), tokensCommand(), transformCommand(), adapterCommand(), versionCommand())
-	checkUsage(root)
+	checkUsage(root, args)
+	checkHelp(root)
+	root.SetArgs(args)
 	return root
 }

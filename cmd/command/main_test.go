@@ -20,12 +20,11 @@ import (
 
 // run executes the command line and returns what it wrote.
 func run(ctx context.Context, in string, args ...string) (out, errOut string, err error) {
-	cmd := command()
+	cmd := command(args)
 	var o, e bytes.Buffer
 	cmd.SetIn(strings.NewReader(in))
 	cmd.SetOut(&o)
 	cmd.SetErr(&e)
-	cmd.SetArgs(args)
 	err = cmd.ExecuteContext(ctx)
 	return o.String(), e.String(), err
 }
@@ -45,21 +44,21 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		want string
 	}{
 		{"nonsense", `unknown command "nonsense"`},
-		{"serve", "neither url nor command is set"},
-		{"stdio", "neither url nor command is set"},
+		{"serve", "no server is named: write dragoman serve URL, dragoman serve -- COMMAND [ARG...], or dragoman serve --adapters DIR"},
+		{"stdio", "no server is named: write dragoman stdio URL, dragoman stdio -- COMMAND [ARG...], or dragoman stdio --adapters DIR"},
 		{"serve cat", "write -- before the server's command: dragoman serve -- cat"},
 		{"serve --upstream http://x/ -- cat", "two servers are given, a URL and a command: keep one"},
 		{"serve localhost:3000/mcp", "upstream.url: must begin with http:// or https://; did you mean http://localhost:3000/mcp?"},
 		{"serve http://x/ -- cat", "two servers"},
 		{"serve http://x/ --upstream http://y/", "two servers"},
 		{"stdio http://x/ cat", `"cat" follows the server's URL: dragoman stdio takes one URL`},
-		{"serve npx -y server", "unknown shorthand flag: 'y' in -y; write -- before the server's command if this is a flag of it: dragoman serve -- COMMAND [ARG...]; see dragoman serve --help"},
-		{"probe npx --yes server", "write -- before the server's command if this is a flag of it: dragoman probe -- COMMAND"},
+		{"serve npx -y server", "write -- before the server's command: dragoman serve -- npx -y server"},
+		{"probe npx --yes server", "write -- before the server's command: dragoman probe -- npx --yes server"},
 		{"serv", `unknown command "serv"; did you mean dragoman serve?`},
 		{"config chek", `unknown command "chek"; did you mean dragoman config check?`},
-		{"login", "accepts 1 arg(s), received 0; usage: dragoman login URL | --list"},
+		{"login", "takes 1 argument, and none is given; usage: dragoman login URL | --list"},
 		{"version x", `takes no argument such as "x"; usage: dragoman version`},
-		{"adapter diff x", "accepts 2 arg(s), received 1; usage: dragoman adapter diff FILE DOCUMENT"},
+		{"adapter diff x", "takes 2 arguments, and 1 is given; usage: dragoman adapter diff FILE DOCUMENT"},
 		{"serve --upstream x", "upstream.url: must begin with"},
 		{"login x", `"x" is not a URL such as https://mcp.example.com/mcp`},
 		{"logout x", `"x" is not a URL such as https://mcp.example.com/mcp`},
@@ -71,22 +70,23 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"serve --upstream http://x/ --upstream-version 1", "upstream.version:"},
 		{"serve --upstream http://x/ --log-level loud", "log.level:"},
 		{"serve --upstream http://x/ --config " + file, "c.yaml:2: limits.reply: unknown setting; did you mean limits.replay?"},
-		{"serve --upstream http://x/ --listen " + busy.Addr().String(), "address already in use: --listen (listen) chooses another address"},
-		{"--listen " + busy.Addr().String(), "address already in use: --listen (listen) chooses another address"},
+		{"serve --upstream http://x/ --listen " + busy.Addr().String(), "address already in use: --listen (listen) chooses another address; dragoman doctor says which process has this one"},
+		{"serve --upstream http://x/ --listen 192.0.2.1:0", "--listen (listen) chooses another address"},
+		{"--listen " + busy.Addr().String(), "address already in use: --listen (listen) chooses another address; dragoman doctor says which process has this one"},
 		{"translate --from 2025-06-18 --to x", `--to: "x" is not a revision`},
-		{"translate", `--from: "" is not a revision`},
-		{"translate --nonsense", "unknown flag: --nonsense; see dragoman translate --help"},
+		{"translate", "--from is missing: write --from REVISION --to REVISION, each one of "},
+		{"translate --nonsense", "unknown flag --nonsense; see dragoman translate --help"},
 		{"translate --edge left", `--edge: "left" is not client or server`},
 		{"translate --explain=everything", `--explain: "everything" is not words or json`},
-		{"translate --from-client --from-server", "[from-client from-server] were all set"},
-		{"login --device --list", "[device list] were all set"},
-		{"translate --explain --report", "[explain report] were all set"},
+		{"translate --from-client --from-server", "--from-client and --from-server exclude each other: keep one"},
+		{"login --device --list", "--device and --list exclude each other: keep one"},
+		{"translate --explain --report", "--explain and --report exclude each other: keep one"},
 	} {
 		_, _, err := run(t.Context(), "", strings.Fields(c.args)...)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want %q", c.args, err, c.want)
 		}
-		if code := exitCode(err); (code == exitUsage) == strings.Contains(c.want, "address already in use") {
+		if code := exitCode(err); (code == exitUsage) == strings.Contains(c.want, "chooses another address") {
 			t.Errorf("%s: exit code %d", c.args, code)
 		}
 	}
@@ -242,9 +242,8 @@ func TestBuiltInServerAndItsTranscript(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	r, w := io.Pipe()
-	cmd := command()
+	cmd := command([]string{"--listen", "127.0.0.1:0", "--log-level", "error"})
 	cmd.SetOut(w)
-	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--log-level", "error"})
 	ended := make(chan error, 1)
 	go func() {
 		ended <- cmd.ExecuteContext(ctx)

@@ -81,7 +81,7 @@ func TestTheReadmeIsShort(t *testing.T) {
 // TestSnippetsForClients checks that dragoman accepts the command lines, and those in the entries for clients' configurations.
 func TestSnippetsForClients(t *testing.T) {
 	taken := func(page string, args []string) {
-		cmd, flags, err := command().Find(args)
+		cmd, flags, err := command(nil).Find(args)
 		if err != nil || cmd.Parent() == nil {
 			t.Errorf("%s: dragoman %q: no such command (%v)", page, args, err)
 			return

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -89,6 +91,7 @@ func stdioCommand() *cobra.Command {
 		}
 		defer withdraw()
 		defer freeingMemory(ctx)()
+		sayWaiting(stderr, os.Stdin, atTerminal)
 		err = srv.ServePipe(ctx, os.Stdin, os.Stdout)
 		if errors.Is(err, syscall.EPIPE) {
 			log.Info("the client has closed dragoman's stdout: stopping")
@@ -117,7 +120,7 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	}
 	ln, err := listen(cfg)
 	if err != nil {
-		return fmt.Errorf("%w: --listen (listen) chooses another address", err)
+		return fmt.Errorf("%w: %s", err, elsewhere(err))
 	}
 	ops, err := admin(srv, cfg, ln.Addr(), log)
 	if err != nil {
@@ -162,10 +165,24 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	defer context.AfterFunc(ctx, service.stopping)()
 	defer freeingMemory(ctx)()
 	err = srv.Serve(ctx, ln)
-	if errors.Is(err, setup.ErrLends) {
+	if errors.Is(err, setup.ErrLends) || errors.As(err, new(*setup.WeakTokenError)) {
 		return withCode(exitUsage, err)
 	}
 	return err
+}
+
+// elsewhere says what to do if dragoman cannot listen.
+func elsewhere(err error) string {
+	switch do := "--listen (listen) chooses another address"; {
+	case oauth.IsInUse(err):
+		return do + "; dragoman doctor says which process has this one"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return do + ": one of this machine, such as 127.0.0.1:8808, or 0.0.0.0:8808 for all"
+	case errors.Is(err, fs.ErrPermission):
+		return do + ": ports below 1024 need a privilege"
+	default:
+		return do
+	}
 }
 
 // listen opens the listener for clients.
@@ -338,15 +355,19 @@ func translateCommand() *cobra.Command {
 				return err
 			}
 		}
+		sayReading(cmd)
 		return f.Run()
 	}
 	return cmd
 }
 
 func revision(flag, name string) (*translate.Revision, error) {
+	if name == "" {
+		return nil, &exitError{exitUsage, fmt.Errorf("%s is missing: write --from REVISION --to REVISION, each one of %s", flag, strings.Join(translate.Names(), ", "))}
+	}
 	r := translate.Lookup(name)
 	if r == nil {
-		return nil, &exitError{exitUsage, fmt.Errorf("%s: %q is not a revision; there are %v", flag, name, translate.All())}
+		return nil, &exitError{exitUsage, fmt.Errorf("%s: %q is not a revision; there are %s", flag, name, strings.Join(translate.Names(), ", "))}
 	}
 	return r, nil
 }

@@ -7,13 +7,11 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -88,7 +86,7 @@ func recordFlags(s *settings) {
 func newSettings(cmd *cobra.Command, groups ...flagGroup) *settings {
 	s := &settings{cmd: cmd}
 	f := cmd.Flags()
-	f.StringVar(&s.file, "config", "", "configuration file (YAML)")
+	f.Var(&onePath{path: &s.file}, "config", "configuration file (YAML)")
 	f.StringVar(&s.logLevel, "log-level", "", "debug, info, warn or error (default info)")
 	for _, g := range groups {
 		g(s)
@@ -101,7 +99,7 @@ func (s *settings) configFile() string {
 	if s.file != "" {
 		return s.file
 	}
-	return os.Getenv(config.EnvFile)
+	return atHome(os.Getenv(config.EnvFile))
 }
 
 // config builds the configuration from the defaults, the file, the environment and the flags.
@@ -110,6 +108,9 @@ func (s *settings) config(args []string) (config.Config, error) {
 	cfg, err := s.sources(args).Read()
 	if err != nil {
 		return cfg, &exitError{exitUsage, err}
+	}
+	if needsServer(s.cmd) && cfg.Upstream.URL == "" && len(cfg.Upstream.Command) == 0 && (len(cfg.Adapters.Sources) == 0 || s.cmd.Flags().Lookup("adapters") == nil) {
+		return cfg, noServer(s.cmd, s.configFile())
 	}
 	return cfg, nil
 }
@@ -192,27 +193,19 @@ func (s *settings) server(args []string) (server string, command []string, err e
 	}
 	switch {
 	case len(before) == 1 && looksLikeURL(before[0]):
-		server = before[0]
+		server = strings.TrimSpace(before[0])
 	case len(before) > 1 && looksLikeURL(before[0]):
-		return "", nil, fmt.Errorf("%q follows the server's URL: dragoman %s takes one URL, and all else in flags", before[1], s.cmd.Name())
+		return "", nil, fmt.Errorf("%q follows the server's URL: %s takes one URL, and all else in flags", config.AsTyped(before[1:2]), s.cmd.CommandPath())
 	case len(before) > 0:
-		return "", nil, fmt.Errorf("write -- before the server's command: dragoman %s -- %s", s.cmd.Name(), strings.Join(args, " "))
+		return "", nil, notAServer(s.cmd, args)
 	}
 	switch {
 	case server != "" && s.upstream != "":
-		return "", nil, fmt.Errorf("two servers are given, %s and --upstream %s: keep one", server, s.upstream)
+		return "", nil, fmt.Errorf("two servers are given, %s and --upstream %s: keep one", config.AsTyped([]string{server}), config.AsTyped([]string{s.upstream}))
 	case server+s.upstream != "" && len(command) > 0:
 		return "", nil, errors.New("two servers are given, a URL and a command: keep one")
 	}
 	return cmp.Or(server, s.upstream), command, nil
-}
-
-// looksLikeURL reports whether arg is a URL, with or without its scheme, and not the name of a program.
-func looksLikeURL(arg string) bool {
-	host, _, _ := strings.Cut(arg, "/")
-	_, port, hasPort := strings.Cut(host, ":")
-	_, err := strconv.ParseUint(port, 10, 16)
-	return strings.Contains(arg, "://") || hasPort && err == nil || strings.HasPrefix(arg, unixsocket.Scheme)
 }
 
 // logger writes to stderr: stdout belongs to clients.

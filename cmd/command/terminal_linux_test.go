@@ -61,11 +61,10 @@ func openTerminal(t *testing.T, columns uint16) (tty *os.File, read func() strin
 func onTerminal(t *testing.T, columns uint16, in string, args ...string) string {
 	t.Helper()
 	tty, read := openTerminal(t, columns)
-	cmd := command()
+	cmd := command(args)
 	cmd.SetIn(strings.NewReader(in))
 	cmd.SetOut(tty)
 	cmd.SetErr(new(bytes.Buffer))
-	cmd.SetArgs(args)
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -42,6 +42,7 @@ func tokensCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		sayReading(cmd)
 		c := e.Counter()
 		defer c.Release()
 		if _, err := io.Copy(c, cmd.InOrStdin()); err != nil {

@@ -44,7 +44,8 @@ func transformCommand() *cobra.Command {
 	number := f.Uint64("call", 0, "read a recording, and transform the server's answer to the call with this number")
 	cmd.MarkFlagsMutuallyExclusive("call", "tool")
 	cmd.MarkFlagsMutuallyExclusive("call", "method")
-	schema := f.String("output-schema", "", "file with the tool's outputSchema, if it has one")
+	schema := new(string)
+	f.Var(&onePath{path: schema}, "output-schema", "file with the tool's outputSchema, if it has one")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := s.config(nil)
 		if err != nil {
@@ -74,6 +75,7 @@ func transformCommand() *cobra.Command {
 			}
 			call.Schemas = transform.Seen
 		}
+		sayReading(cmd)
 		in, err := recordedAnswer(cmd.InOrStdin(), *number, call)
 		if err != nil {
 			return withCode(exitUsage, err)
@@ -112,6 +114,7 @@ func answerOf(file io.Reader, number uint64, call *transform.Call) ([]byte, erro
 		return nil, err
 	}
 	seen := false
+	var first, last uint64 // calls
 	for {
 		l, err := r.Next()
 		var bad *recording.LineError
@@ -119,12 +122,21 @@ func answerOf(file io.Reader, number uint64, call *transform.Call) ([]byte, erro
 		case errors.Is(err, io.EOF) && seen:
 			return nil, fmt.Errorf("the recording has no result of the server for call %d", number)
 		case errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("the recording has no call %d", number)
+			if last == 0 {
+				return nil, fmt.Errorf("the recording has no call %d, and no other: is it one of --record FILE?", number)
+			}
+			return nil, fmt.Errorf("the recording has no call %d: its calls are %d to %d; dragoman inspect FILE shows them", number, first, last)
 		case errors.As(err, &bad):
 			continue
 		case err != nil:
 			return nil, err
-		case l.Kind != recording.Message || l.Call != number:
+		case l.Kind != recording.Message || l.Call == 0:
+			continue
+		}
+		if last = max(last, l.Call); first == 0 || l.Call < first {
+			first = l.Call
+		}
+		if l.Call != number {
 			continue
 		}
 		seen = true

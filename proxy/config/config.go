@@ -29,7 +29,7 @@ type Config struct {
 	// Path is where the MCP endpoint is.
 	Path string `yaml:"path"`
 	// AllowedHosts are names other than the loopback ones and the listen
-	// address that a Host or Origin header may carry.
+	// address that a Host or Origin header may carry: those in the URLs that clients use, such as mcp.example.com.
 	AllowedHosts []string `yaml:"allowed_hosts"`
 	OAuth        OAuth    `yaml:"oauth"`
 	CORS         CORS     `yaml:"cors"`
@@ -98,15 +98,16 @@ type CORS struct {
 // Auth sets which clients a listener serves.
 type Auth struct {
 	// Tokens are bearer tokens, one of which each HTTP client must send; none serves every client. Values
-	// may contain ${NAME}. They are secrets and never logged.
+	// may contain ${NAME}. They are secrets and never logged. Where other machines can reach the listener, a placeholder
+	// (REPLACE) or a token of less than 16 characters is refused, unless trust_network is set.
 	Tokens []string `yaml:"tokens"`
 	// NamedTokens are further tokens, by names for adapters.tokens. Values may contain ${NAME}. They are
 	// secrets and never logged.
 	NamedTokens map[string]string `yaml:"named_tokens"`
 	// TokenFile is a file with further tokens, one per line.
-	TokenFile string `yaml:"token_file" file:"reload"`
+	TokenFile string `yaml:"token_file" file:"reload,secret"`
 	// TrustNetwork allows every client that reaches the listener to use dragoman's credentials for the
-	// server.
+	// server, and tokens that can be guessed.
 	TrustNetwork bool `yaml:"trust_network"`
 
 	// Unused says that the variable DRAGOMAN_TOKEN is set, and that no setting refers to it.
@@ -116,7 +117,7 @@ type Auth struct {
 // TLS names the PEM files of the listener's certificate and key; "" for plain HTTP.
 type TLS struct {
 	Cert string `yaml:"cert" file:"reload"`
-	Key  string `yaml:"key" file:"reload"`
+	Key  string `yaml:"key" file:"reload,secret"`
 }
 
 // Admin is the listener of probes and metrics.
@@ -168,7 +169,7 @@ type Upstream struct {
 	// ClientCert and ClientKey are PEM files of the certificate that dragoman presents to the server; ""
 	// for none.
 	ClientCert string `yaml:"client_cert" file:"reload"`
-	ClientKey  string `yaml:"client_key" file:"reload"`
+	ClientKey  string `yaml:"client_key" file:"reload,secret"`
 	// Version is the protocol revision that the server speaks. If it is "", dragoman finds out whether the server has
 	// a handshake, and then proposes the newest revision with one, or an older one if the server refuses that.
 	Version string `yaml:"version"`
@@ -218,7 +219,7 @@ type Session struct {
 	MaxAge time.Duration `yaml:"max_age"`
 	// KeyFile is a file with the key that seals session ids: 32 bytes in base64 or hex. A second line may
 	// have a second key: the first seals, both open. "" makes a key that ends with the process.
-	KeyFile string `yaml:"key_file" file:"reload"`
+	KeyFile string `yaml:"key_file" file:"reload,secret"`
 }
 
 // Bridge sets how clients without sessions use a server with sessions, and the other way round.

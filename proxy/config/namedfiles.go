@@ -1,12 +1,16 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+	"strings"
+)
 
 // Files returns the files that c names and that are read when c is taken into use: those of the settings whose field has the tag
-// file:"reload". The files of settings with file:"use" are read again each time that they are needed.
+// file:"reload". The files of settings with file:"use" are read again each time that they are needed; [Config.SecretFiles] has those
+// of either kind that hold a secret.
 func (c *Config) Files() (files []string) {
 	_ = fieldsOf(reflect.ValueOf(c).Elem(), "", func(_ string, field reflect.StructField, v reflect.Value) error {
-		if field.Tag.Get("file") == "reload" && v.String() != "" {
+		if when, _, _ := strings.Cut(field.Tag.Get("file"), ","); when == "reload" && v.String() != "" {
 			files = append(files, v.String())
 		}
 		return nil

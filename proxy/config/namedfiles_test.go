@@ -10,24 +10,24 @@ import (
 )
 
 // filesOfSettings are the settings that name a file, and when the file is read again: if it changes, the configuration is
-// reloaded ("reload"), or the file is read each time that it is needed ("use").
+// reloaded ("reload"), or the file is read each time that it is needed ("use"); "secret" for a file with one.
 var filesOfSettings = map[string]string{
-	"auth.token_file":                  "reload",
+	"auth.token_file":                  "reload,secret",
 	"tls.cert":                         "reload",
-	"tls.key":                          "reload",
-	"session.key_file":                 "reload",
+	"tls.key":                          "reload,secret",
+	"session.key_file":                 "reload,secret",
 	"bridge.peer_ca_file":              "reload",
 	"upstream.ca_file":                 "reload",
 	"upstream.client_cert":             "reload",
-	"upstream.client_key":              "reload",
-	"upstream.auth.client_secret_file": "reload",
-	"upstream.auth.key_file":           "reload",
-	"upstream.auth.token_file":         "use",
-	"upstream.auth.assertion_file":     "use",
-	"store.password_file":              "use",
+	"upstream.client_key":              "reload,secret",
+	"upstream.auth.client_secret_file": "reload,secret",
+	"upstream.auth.key_file":           "reload,secret",
+	"upstream.auth.token_file":         "use,secret",
+	"upstream.auth.assertion_file":     "use,secret",
+	"store.password_file":              "use,secret",
 	"store.ca_file":                    "use",
 	"store.client_cert":                "use",
-	"store.client_key":                 "use",
+	"store.client_key":                 "use,secret",
 	"adapters.network.ca_file":         "reload",
 }
 
@@ -76,23 +76,31 @@ func TestEverySettingThatIsAFileSaysWhenItIsRead(t *testing.T) {
 	}
 }
 
-// TestFilesAreThoseOfTheConfiguration checks that Files has each setting that is to be reloaded, and no other.
+// TestFilesAreThoseOfTheConfiguration checks that Files has each setting that is to be reloaded, SecretFiles each that holds a secret,
+// and neither any other.
 func TestFilesAreThoseOfTheConfiguration(t *testing.T) {
 	c := Default()
 	if got := c.Files(); len(got) > 0 {
 		t.Errorf("the default configuration names %q", got)
 	}
 	var want []string
+	var secrets []SecretFile
 	_ = c.EachSetting(func(path string, v reflect.Value) error {
 		if v.Kind() == reflect.String {
 			v.SetString("of " + path)
-			if filesOfSettings[path] == "reload" {
+			if strings.HasPrefix(filesOfSettings[path], "reload") {
 				want = append(want, "of "+path)
+			}
+			if strings.HasSuffix(filesOfSettings[path], ",secret") {
+				secrets = append(secrets, SecretFile{path, "of " + path})
 			}
 		}
 		return nil
 	})
 	if got := c.Files(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+	if got := c.SecretFiles(); !slices.Equal(got, secrets) {
+		t.Errorf("%q, want %q", got, secrets)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
@@ -48,8 +49,15 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 	layers := setting.Over(&c, removed)
 	if s.File != "" {
 		text, err := ReadSmall(s.File)
+		if err != nil && s.File == file.AtHome(s.Getenv(EnvFile), s.Home()) {
+			return c, layers, fmt.Errorf("configuration file (%s): %w", EnvFile, err)
+		}
 		if err != nil {
 			return c, layers, fmt.Errorf("configuration file: %w", err)
+		}
+		if err := ofClient(s.File, text); err != nil {
+			layers.Add(err)
+			return c, layers, layers.Err()
 		}
 		layers.File(s.File, text)
 	}
@@ -57,6 +65,7 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 	if s.Flags != nil {
 		s.Flags(&c, layers)
 	}
+	c.atHome(s.Home())
 	used := false
 	layers.Add(c.Expand(func(name string) (string, bool) {
 		layers.Forgive(name)
@@ -75,6 +84,14 @@ func (s Sources) Getenv(name string) string {
 	return value
 }
 
+// Home returns the home directory of the user whose variables are environ.
+func (s Sources) Home() string {
+	if home := s.Getenv("HOME"); home != "" {
+		return home
+	}
+	return s.Getenv("USERPROFILE")
+}
+
 // lookup returns the value of a variable. If a name occurs twice, the last one counts.
 func lookup(environ []string, name string) (value string, ok bool) {
 	for _, entry := range environ {
@@ -83,40 +100,6 @@ func lookup(environ []string, name string) (value string, ok bool) {
 		}
 	}
 	return value, ok
-}
-
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}
-
-// EachSetting calls do with the path of every setting of c ("session.max") and the
-// place it is kept in.
-func (c *Config) EachSetting(do func(path string, v reflect.Value) error) error {
-	return fieldsOf(reflect.ValueOf(c).Elem(), "", func(path string, _ reflect.StructField, v reflect.Value) error { return do(path, v) })
-}
-
-// fieldsOf is [Config.EachSetting] for the struct at path. do also gets the field of the setting.
-func fieldsOf(v reflect.Value, path string, do func(path string, field reflect.StructField, v reflect.Value) error) error {
-	for field, f := range v.Fields() {
-		key := field.Tag.Get("yaml")
-		if key == "-" {
-			continue
-		}
-		var err error
-		p := join(path, key)
-		if f.Kind() == reflect.Struct {
-			err = fieldsOf(f, p, do)
-		} else {
-			err = do(p, field, f)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // eachText calls do with every text of a setting: its setting's path, its place in the setting, and its value, which it replaces

@@ -29,7 +29,7 @@ const reference = "../../docs/configuration.md"
 const referenceHead = `# Configuration
 
 Every setting, with its default. A file has them as YAML (` + "`--config FILE`, or `DRAGOMAN_CONFIG`" + `), the environment as
-variables: ` + "`session.max` is `DRAGOMAN_SESSION_MAX`" + `, and a list may be ` + "`a,b`" + `. Flags stand above variables, those above
+variables: ` + "`session.max` is `DRAGOMAN_SESSION_MAX`" + `, and a list may be ` + "`a,b`" + `. A path may begin with ` + "`~`" + `, for the home directory. Flags stand above variables, those above
 the file, the file above the defaults. In headings, ` + "`[]`" + ` is a list, and NAME any name. A mistake is told with its place, and all of them at once.
 A change of the file, or of a file that a setting names, takes the new content into use; so does ` + "`SIGHUP`" + `
 ([when](operations.md#files-that-change-and-sighup)). [config.example.yaml](../deploy/config.example.yaml) has the same settings to copy from.

@@ -25,7 +25,7 @@ type Store struct {
 	// Password is the password of Username. It may contain ${NAME}. It is a secret and never logged.
 	Password string `yaml:"password"`
 	// PasswordFile is a file with the password, which is read again for each connection.
-	PasswordFile string `yaml:"password_file" file:"use"`
+	PasswordFile string `yaml:"password_file" file:"use,secret"`
 	// Sentinel is the name of the server at the Sentinels, if the hosts in URL are Sentinels; "" if they are not.
 	Sentinel string `yaml:"sentinel"`
 	// SentinelPassword is the password of the Sentinels; "" if they want none. It may contain ${NAME}. It is a secret
@@ -37,7 +37,7 @@ type Store struct {
 	// ClientCert and ClientKey are PEM files of the certificate that is shown to the server; "" for none. They are read again for each
 	// connection.
 	ClientCert string `yaml:"client_cert" file:"use"`
-	ClientKey  string `yaml:"client_key" file:"use"`
+	ClientKey  string `yaml:"client_key" file:"use,secret"`
 	// Prefix begins the names of all keys and channels, before a colon. Deployments that share a server have different ones.
 	Prefix string `yaml:"prefix"`
 	// Timeout is how long one operation may take. After three that took longer the server counts as down: what needs it fails

@@ -37,19 +37,19 @@ type UpstreamAuth struct {
 	// Authorization.
 	Type string `yaml:"type"`
 	// TokenFile is the file of token_file. It is read again when it changes.
-	TokenFile string `yaml:"token_file" file:"use"`
+	TokenFile string `yaml:"token_file" file:"use,secret"`
 	// AssertionFile is the file of jwt_bearer: a JWT that another program renews, such as a projected service-account
 	// token. It is read for each request for a token. ClientID is optional then.
-	AssertionFile string `yaml:"assertion_file" file:"use"`
+	AssertionFile string `yaml:"assertion_file" file:"use,secret"`
 	// ClientID and ClientSecret belong to a client that is registered at the authorization server. The secret may contain
 	// ${NAME}, or is read from ClientSecretFile. With login and no ClientID, dragoman registers itself.
 	ClientID         string `yaml:"client_id"`
 	ClientSecret     string `yaml:"client_secret"`
-	ClientSecretFile string `yaml:"client_secret_file" file:"reload"`
+	ClientSecretFile string `yaml:"client_secret_file" file:"reload,secret"`
 	// KeyFile is the private key of the client, instead of a secret (private_key_jwt): PEM with an EC key on P-256 or an RSA
 	// key. Kid is its id at the authorization server, if that requires one. KeyAudience is the audience of the
 	// signed assertions: issuer, or token_endpoint for authorization servers that expect its URL.
-	KeyFile     string `yaml:"key_file" file:"reload"`
+	KeyFile     string `yaml:"key_file" file:"reload,secret"`
 	Kid         string `yaml:"kid"`
 	KeyAudience string `yaml:"key_audience"`
 	// ClientMetadataURL is the https URL of a client ID metadata document, for authorization servers that accept one as

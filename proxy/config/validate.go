@@ -32,7 +32,7 @@ func (c *Config) Validate() error {
 		all.Add(c.Transform.Validate())
 	}
 	if c.Admin.Listen != "" {
-		validateAddress(&all, "admin.listen", c.Admin.Listen)
+		validateAddress(&all, "admin.listen", c.Admin.Listen, "8809")
 	}
 	taken := []string{"/livez", "/readyz", "/metrics", ReplicasPath, SSEPath, MessagesPath}
 	switch {
@@ -141,7 +141,7 @@ func (c *Config) validateListen(all *setting.Mistakes) {
 		all.Addf("listen_mode", "%q is not a mode of three octal digits, such as 0660", c.ListenMode)
 	}
 	if !unixsocket.Is(c.Listen) {
-		validateAddress(all, "listen", c.Listen)
+		validateAddress(all, "listen", c.Listen, "8808")
 		return
 	}
 	if _, err := unixsocket.Path(c.Listen); err != nil {
@@ -171,25 +171,6 @@ func (c *Inspect) validate(admin string) error {
 	return all.Err()
 }
 
-// validateAddress checks that addr is host:port.
-func validateAddress(all *setting.Mistakes, path, addr string) {
-	if unixsocket.Is(addr) {
-		all.Addf(path, "%q is not host:port; only listen may be a unix socket", addr)
-		return
-	}
-	if _, port, err := net.SplitHostPort(addr); err == nil {
-		if _, err := strconv.ParseUint(port, 10, 16); err != nil && strings.Trim(port, "0123456789") == "" && port != "" {
-			all.Addf(path, "%q has a port above 65535", addr)
-		}
-		return
-	}
-	hint := ""
-	if port, err := strconv.ParseUint(addr, 10, 16); err == nil {
-		hint = fmt.Sprintf("; did you mean 127.0.0.1:%d?", port)
-	}
-	all.Addf(path, "%q is not host:port%s", addr, hint)
-}
-
 func (u *Upstream) validate() error {
 	var all setting.Mistakes
 	switch {
@@ -202,15 +183,22 @@ func (u *Upstream) validate() error {
 		switch {
 		case err != nil:
 			all.Addf("upstream.url", "is not a URL%s", meantURL(u.URL))
+		case at.Scheme == "" && strings.Contains(u.URL, " "):
+			all.Addf("upstream.url", "is not a URL; a command is written behind --, or as upstream.command: [PROGRAM, ARG] in a file")
 		case at.Scheme != "http" && at.Scheme != "https":
 			all.Addf("upstream.url", "must begin with http:// or https://%s", meantURL(u.URL))
 		case at.Host == "":
 			all.Addf("upstream.url", "missing host")
+		case !isPort(at.Port()):
+			all.Addf("upstream.url", "has a port above 65535")
 		case at.User != nil:
 			all.Addf("upstream.url", "holds a password; use upstream.headers")
 		}
 	case len(u.Command) > 0 && u.Command[0] == "":
 		all.Addf("upstream.command[0]", "is empty")
+	case len(u.Command) > 0 && u.quoted():
+		words := AsTyped(append(strings.Fields(u.Command[0]), u.Command[1:]...))
+		all.Addf("upstream.command[0]", "is a whole command line in quotes, and no program has this name; write -- %s, or [%s] in a file", words, strings.ReplaceAll(words, " ", ", "))
 	}
 	if u.ShareChild && u.URL != "" {
 		all.Addf("upstream.share_child", "applies only to upstream.command")
@@ -261,8 +249,20 @@ func (u *Upstream) validateSocket(all *setting.Mistakes) {
 	}
 }
 
+// isPort reports whether a port of a URL, "" for the usual one, exists.
+func isPort(port string) bool {
+	_, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil
+}
+
 // meantURL suggests the URL that a text without a scheme probably means.
 func meantURL(text string) string {
+	if bare := strings.Trim(text, "\"'<> `"); bare != text {
+		if at, err := url.Parse(bare); err == nil && at.Host != "" && strings.HasPrefix(at.Scheme, "http") {
+			return "; did you mean " + SafeURL(bare) + ", without what is around it?"
+		}
+		return ""
+	}
 	scheme := "http://"
 	if host, _, _ := strings.Cut(text, "/"); strings.HasSuffix(host, ":443") {
 		scheme = "https://"

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -237,7 +238,7 @@ func TestCredentialsAreNotLentToStrangers(t *testing.T) {
 		"certificate":                    {wide, func(c *config.Config) { c.Upstream.ClientCert = "x" }, true},
 		"credentials on loopback":        {loop, func(c *config.Config) { c.Upstream.Headers = secret }, false},
 		"nothing to lend":                {wide, func(*config.Config) {}, false},
-		"credentials behind a token":     {wide, func(c *config.Config) { c.Upstream.Headers, c.Auth.Tokens = secret, []string{"t"} }, false},
+		"credentials behind a token":     {wide, func(c *config.Config) { c.Upstream.Headers, c.Auth.Tokens = secret, []string{"GYyTszHzLoNSj5Mj"} }, false},
 		"credentials, trusted neighbour": {wide, func(c *config.Config) { c.Upstream.Headers, c.Auth.TrustNetwork = secret, true }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -262,6 +263,162 @@ func TestCredentialsAreNotLentToStrangers(t *testing.T) {
 				t.Errorf("listener is left open: %v", err)
 			}
 		})
+	}
+}
+
+// TestTokensThatCanBeGuessed: a placeholder or a short token is refused where other machines can try.
+func TestTokensThatCanBeGuessed(t *testing.T) {
+	wide, loop := net.IPv4(192, 0, 2, 1), net.IPv4(127, 0, 0, 1)
+	const strong = "GYyTszHzLoNSj5Mj"
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte(strong+"\nshort\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		at   net.IP
+		auth config.Auth
+		want string // in the error; "" for none
+	}{
+		"placeholder":            {wide, config.Auth{Tokens: []string{strong, "REPLACE"}}, "auth.tokens[1] is a placeholder, and other machines can reach"},
+		"short":                  {wide, config.Auth{Tokens: []string{"short"}}, "auth.tokens[0] is shorter than 16 characters, and other machines can reach"},
+		"named":                  {wide, config.Auth{NamedTokens: map[string]string{"ci": "CHANGEME"}}, "auth.named_tokens.ci is a placeholder"},
+		"in a file":              {wide, config.Auth{TokenFile: file}, "auth.token_file: token 2 of " + file + " is shorter than 16 characters"},
+		"strong":                 {wide, config.Auth{Tokens: []string{strong}}, ""},
+		"short on loopback":      {loop, config.Auth{Tokens: []string{"short"}}, ""},
+		"short, trusted network": {wide, config.Auth{Tokens: []string{"short"}, TrustNetwork: true}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			leavesNothing(t)
+			cfg := config.Default()
+			cfg.Auth = c.auth
+			srv, err := proxy.NewWith(cfg, zap.NewNop(), newFake(nil).origin())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended, stop := context.WithCancel(context.Background())
+			stop() // as soon as it serves
+			err = srv.Serve(ended, addressed{ln, &net.TCPAddr{IP: c.at, Port: 1}})
+			if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "openssl rand -base64 32") || !errors.As(err, new(*setup.WeakTokenError))) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestReloadRefusesTokensThatCanBeGuessed: the tokens in use stay.
+func TestReloadRefusesTokensThatCanBeGuessed(t *testing.T) {
+	leavesNothing(t)
+	cfg := config.Default()
+	cfg.Auth.Tokens = []string{"GYyTszHzLoNSj5Mj"}
+	srv, err := proxy.NewWith(cfg, zap.NewNop(), newFake(nil).origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	serving, ended := make(chan struct{}), make(chan error, 1)
+	srv.WhenServing(func() { close(serving) })
+	go func() { ended <- srv.Serve(ctx, addressed{ln, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}}) }()
+	<-serving
+	cfg.Auth.Tokens = []string{"REPLACE"}
+	if err := srv.Reload(cfg); !errors.As(err, new(*setup.WeakTokenError)) {
+		t.Errorf("%v", err)
+	}
+	cfg.Auth.TrustNetwork = true
+	if err := srv.Reload(cfg); err != nil {
+		t.Errorf("in a trusted network: %v", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOpenListenersAreTold: the start says once which names clients may use, and which files with secrets others can read.
+func TestOpenListenersAreTold(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(key, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const hosts, files = config.NoHosts, "a file with a secret is open to others: "
+	for name, c := range map[string]struct {
+		at     net.Addr
+		change func(*config.Config)
+		want   []string // beginnings of the warnings
+	}{
+		"open":        {&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}, func(*config.Config) {}, []string{hosts}},
+		"everywhere":  {&net.TCPAddr{IP: net.IPv6zero, Port: 1}, func(*config.Config) {}, []string{hosts}},
+		"named":       {&net.TCPAddr{IP: net.IPv4zero, Port: 1}, func(c *config.Config) { c.AllowedHosts = []string{"a.example"} }, nil},
+		"loopback":    {&net.TCPAddr{IP: net.IPv6loopback, Port: 1}, func(*config.Config) {}, nil},
+		"unix socket": {&net.UnixAddr{Name: "x", Net: "unix"}, func(*config.Config) {}, nil},
+		"key file":    {&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, func(c *config.Config) { c.Session.KeyFile = key }, []string{files + key + " has mode 0644"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if runtime.GOOS == "windows" && name == "key file" {
+				t.Skip("files have no mode")
+			}
+			leavesNothing(t)
+			cfg := config.Default()
+			c.change(&cfg)
+			core, logged := observer.New(zap.WarnLevel)
+			srv, err := proxy.NewWith(cfg, zap.New(core), newFake(nil).origin())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended, stop := context.WithCancel(context.Background())
+			stop() // as soon as it serves
+			if err := srv.Serve(ended, addressed{ln, c.at}); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range logged.All() {
+				got = append(got, e.Message)
+			}
+			if len(got) != len(c.want) || len(got) > 0 && !strings.HasPrefix(got[0], c.want[0]) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestOpenFilesAreToldOnAPipe: stdio warns of them as serve does.
+func TestOpenFilesAreToldOnAPipe(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no mode")
+	}
+	leavesNothing(t)
+	cfg := config.Default()
+	cfg.Session.KeyFile = filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(cfg.Session.KeyFile, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(cfg.Session.KeyFile, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	core, logged := observer.New(zap.WarnLevel)
+	srv, err := proxy.NewWith(cfg, zap.New(core), newFake(nil).origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.ServePipe(t.Context(), strings.NewReader(""), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if all := logged.FilterMessageSnippet("has mode 0644").All(); len(all) != 1 || !strings.HasPrefix(fmt.Sprint(all[0].ContextMap()["advice"]), "chmod 600 "+cfg.Session.KeyFile) {
+		t.Errorf("%v", logged.All())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
@@ -96,29 +97,12 @@ type namedFile struct{ setting, path string }
 
 // secretFiles checks that the files with secrets can be read, and only by their owner.
 func (e *exam) secretFiles() {
-	c := &e.cfg
-	for _, f := range []namedFile{
-		{"auth.token_file", c.Auth.TokenFile},
-		{"session.key_file", c.Session.KeyFile},
-		{"tls.key", c.TLS.Key},
-		{"upstream.client_key", c.Upstream.ClientKey},
-		{"upstream.auth.token_file", c.Upstream.Auth.TokenFile},
-		{"upstream.auth.assertion_file", c.Upstream.Auth.AssertionFile},
-		{"upstream.auth.client_secret_file", c.Upstream.Auth.ClientSecretFile},
-		{"upstream.auth.key_file", c.Upstream.Auth.KeyFile},
-		{"store.password_file", c.Store.PasswordFile},
-		{"store.client_key", c.Store.ClientKey},
-	} {
-		if f.path == "" || !e.readable(f) {
+	for _, f := range e.cfg.SecretFiles() {
+		if !e.readable(namedFile{f.Setting, f.Path}) {
 			continue
 		}
-		info, err := os.Stat(f.path)
-		if err != nil || runtime.GOOS == "windows" {
-			continue // it has gone since it was opened, or has no mode
-		}
-		if mode := info.Mode().Perm(); mode&0o027 != 0 {
-			e.warn(fmt.Sprintf("%s: %s has mode %04o: other users of this machine can read or change it", f.setting, f.path, mode), f.path,
-				"chmod 600 "+f.path+"; in Kubernetes defaultMode: 0400 or 0440 of the volume")
+		if what, do := secret.OpenToOthers(f.Path); what != "" {
+			e.warn(f.Setting+": "+what, f.Path, do)
 		}
 	}
 }

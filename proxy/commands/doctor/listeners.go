@@ -87,9 +87,15 @@ func freeBeside(addr string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// exposed says whether other machines can use the listener without a token.
+// exposed says whether other machines can use the listener without a token, and under which names.
 func (e *exam) exposed() {
-	if unixsocket.Is(e.cfg.Listen) || oauth.IsLoopback(e.cfg.Listen) || len(e.cfg.Auth.Tokens)+len(e.cfg.Auth.NamedTokens) > 0 || e.cfg.Auth.TokenFile != "" {
+	if unixsocket.Is(e.cfg.Listen) || oauth.IsLoopback(e.cfg.Listen) {
+		return
+	}
+	if len(e.cfg.AllowedHosts) == 0 {
+		e.warn(config.NoHosts, "allowed_hosts", config.SetHosts)
+	}
+	if len(e.cfg.Auth.Tokens)+len(e.cfg.Auth.NamedTokens) > 0 || e.cfg.Auth.TokenFile != "" {
 		return
 	}
 	const do = `auth.tokens: ["${DRAGOMAN_TOKEN}"], or a loopback address in listen`

@@ -204,19 +204,22 @@ func TestListeners(t *testing.T) {
 		"admin at listen everywhere": {func(c *config.Config) {
 			c.Listen, c.Admin.Listen = strings.TrimPrefix(free, "127.0.0.1"), strings.Replace(free, "127.0.0.1", "0.0.0.0", 1)
 			c.Auth.TrustNetwork = true
-		}, []string{"ok *", "FAIL admin.listen: *"}},
-		"foreign": {func(c *config.Config) { c.Listen = "192.0.2.1:8808" }, []string{"FAIL listen: cannot listen at 192.0.2.1:8808: *", "warn auth.tokens: *"}},
+		}, []string{"ok *", "FAIL admin.listen: *", "warn allowed_hosts: *"}},
+		"foreign": {func(c *config.Config) { c.Listen = "192.0.2.1:8808" }, []string{"FAIL listen: cannot listen at 192.0.2.1:8808: *", "warn allowed_hosts: *", "warn auth.tokens: *"}},
 		"exposed": {func(c *config.Config) { c.Listen = ":0" },
-			[]string{"ok listen: :0 is free", "warn auth.tokens: :0 can be reached from other machines without a token" + do}},
+			[]string{"ok listen: :0 is free", "warn allowed_hosts: " + config.NoHosts + " → " + config.SetHosts, "warn auth.tokens: :0 can be reached from other machines without a token" + do}},
 		"exposed with credentials": {func(c *config.Config) {
 			c.Listen, c.Upstream.Headers = "0.0.0.0:0", map[string]string{"Authorization": "x"}
 		}, []string{
-			"ok listen: 0.0.0.0:0 is free",
+			"ok listen: 0.0.0.0:0 is free", "warn allowed_hosts: *",
 			"FAIL auth.tokens: 0.0.0.0:0 can be reached from other machines without a token, and its clients use dragoman's credentials: serve refuses to start" +
 				do + ", or auth.trust_network: true where the network keeps others out",
 		}},
-		"exposed with tokens":          {func(c *config.Config) { c.Listen, c.Auth.Tokens = "0.0.0.0:0", []string{"t"} }, []string{"ok listen: 0.0.0.0:0 is free"}},
-		"exposed in a trusted network": {func(c *config.Config) { c.Listen, c.Auth.TrustNetwork = "0.0.0.0:0", true }, []string{"ok listen: 0.0.0.0:0 is free"}},
+		"exposed with tokens": {func(c *config.Config) { c.Listen, c.Auth.Tokens = "0.0.0.0:0", []string{"t"} }, []string{"ok listen: 0.0.0.0:0 is free", "warn allowed_hosts: *"}},
+		"exposed with a name": {func(c *config.Config) {
+			c.Listen, c.Auth.Tokens, c.AllowedHosts = "0.0.0.0:0", []string{"t"}, []string{"mcp.example"}
+		}, []string{"ok listen: 0.0.0.0:0 is free"}},
+		"exposed in a trusted network": {func(c *config.Config) { c.Listen, c.Auth.TrustNetwork = "0.0.0.0:0", true }, []string{"ok listen: 0.0.0.0:0 is free", "warn allowed_hosts: *"}},
 		"certificate": {func(c *config.Config) { c.TLS = config.TLS{Cert: cert, Key: key} }, []string{
 			"ok listen: 127.0.0.1:0 is free",
 			"warn " + cert + ": the listener's certificate for proxy.example ends on " + now.AddDate(0, 0, 5).UTC().Format("2006-01-02") + " → renew it; dragoman reads the files again on SIGHUP",

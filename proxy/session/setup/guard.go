@@ -5,7 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
@@ -17,6 +19,7 @@ import (
 // Listener holds the settings of the listener: which clients may connect, and the certificate.
 type Listener struct {
 	tokens []string
+	weak   string            // says which token can be guessed, and why; "" if none can
 	names  map[string]string // of tokens, by downstream.Request.Guest
 	Cert   *tls.Certificate  // nil for none
 
@@ -25,10 +28,13 @@ type Listener struct {
 
 // NewListener reads the files of the listener's settings that cfg names.
 func NewListener(cfg config.Config) (l Listener, err error) {
-	l.tokens = append(l.tokens, cfg.Auth.Tokens...)
+	for i, token := range cfg.Auth.Tokens {
+		l.admit(token, fmt.Sprintf("auth.tokens[%d]", i))
+	}
 	l.names = map[string]string{}
-	for name, token := range cfg.Auth.NamedTokens {
-		l.tokens = append(l.tokens, token)
+	for _, name := range slices.Sorted(maps.Keys(cfg.Auth.NamedTokens)) {
+		token := cfg.Auth.NamedTokens[name]
+		l.admit(token, "auth.named_tokens."+name)
 		l.names[downstream.GuestOf(token)] = name
 	}
 	if file := cfg.Auth.TokenFile; file != "" {
@@ -40,7 +46,9 @@ func NewListener(cfg config.Config) (l Listener, err error) {
 		if len(found) == 0 {
 			return l, fmt.Errorf("auth.token_file: %s holds no token", file)
 		}
-		l.tokens = append(l.tokens, found...)
+		for i, token := range found {
+			l.admit(token, fmt.Sprintf("auth.token_file: token %d of %s", i+1, file))
+		}
 	}
 	if cfg.TLS.Cert != "" {
 		pair, err := config.KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
@@ -57,11 +65,31 @@ func NewListener(cfg config.Config) (l Listener, err error) {
 	return l, nil
 }
 
+// admit adds a token of clients, which has this place in the configuration.
+func (l *Listener) admit(token, place string) {
+	l.tokens = append(l.tokens, token)
+	if why := config.Weakness(token); why != "" && l.weak == "" {
+		l.weak = place + " " + why
+	}
+}
+
 var ErrLends = errors.New("listen: this address is not a loopback address, and any client that reaches it would use the credentials of upstream and of adapters: " +
 	"set auth.tokens, or auth.trust_network where the network keeps others out")
 
-// MayServe returns an error for an address at which others could use dragoman's credentials.
+// A WeakTokenError says that a token of clients can be guessed where other machines can try.
+type WeakTokenError struct{ Token string }
+
+// Error says which token it is, and what to do.
+func (e *WeakTokenError) Error() string {
+	return e.Token + ", and other machines can reach the address in listen: use a random one (openssl rand -base64 32), " +
+		"or set auth.trust_network: true where the network keeps others out"
+}
+
+// MayServe returns an error for an address at which others could use dragoman's credentials, or guess a token.
 func (s *Setup) MayServe(at net.Addr) error {
+	if s.Guard.weak != "" && !IsLoopback(at) && !s.Config.Auth.TrustNetwork {
+		return &WeakTokenError{s.Guard.weak}
+	}
 	u := s.Config.Upstream
 	lends := len(u.Headers) > 0 || u.ClientCert != "" || u.Auth.Lends() || len(s.Config.Adapters.Sources) > 0
 	if lends && !IsLoopback(at) && len(s.Guard.tokens) == 0 && !s.Config.Auth.TrustNetwork {

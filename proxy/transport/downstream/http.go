@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -102,6 +103,21 @@ func (h *HTTP) dismiss(who string) {
 // isMCP reports whether clients send messages to a path.
 func (h *HTTP) isMCP(path []byte) bool {
 	return string(path) == h.cfg.Path || h.cfg.Pipes != nil && (string(path) == h.cfg.SSEPath || string(path) == h.cfg.MessagesPath)
+}
+
+// meant returns the path to which clients send messages that differs from path by a slash at the end, or path itself. Some people write
+// the slash, and some clients and balancers add it.
+func (h *HTTP) meant(path []byte) []byte {
+	if h.isMCP(path) {
+		return path
+	}
+	plain := bytes.TrimSuffix(path, []byte("/"))
+	for _, own := range []string{h.cfg.Path, h.cfg.SSEPath, h.cfg.MessagesPath} {
+		if string(plain) == strings.TrimSuffix(own, "/") && h.isMCP([]byte(own)) {
+			return []byte(own)
+		}
+	}
+	return path
 }
 
 // isPlain reports whether path is one of the plain endpoints.

@@ -20,7 +20,7 @@ func (h *HTTP) serve(ctx *fasthttp.RequestCtx) {
 		if r != drained {
 			h.cfg.Refused(r.status, r.why())
 		}
-		switch path := ctx.Path(); {
+		switch path := h.meant(ctx.Path()); {
 		case h.cfg.PlainRefusal != nil && h.isPlain(path):
 			say(ctx, r.status, h.cfg.PlainRefusal(r.status, r.words))
 		case h.isMCP(path):
@@ -78,7 +78,7 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	}
 	path := header.RequestURI()
 	if string(path) != h.cfg.Path {
-		path = ctx.Path() // fasthttp has to parse the URI for this
+		path = h.meant(ctx.Path()) // fasthttp has to parse the URI for this
 	}
 	if c.probe {
 		ctx.SetConnectionClose()

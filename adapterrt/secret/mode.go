@@ -1,0 +1,27 @@
+package secret
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+)
+
+// OpenToOthers says what is wrong with the mode of a file with a secret, and what to do; "" if nothing is, or the file cannot be looked at.
+//
+// The group may read a file of another owner, which is how a volume of Kubernetes (fsGroup) or a file of root's gives a
+// secret to a service. A file of our own needs no group.
+func OpenToOthers(path string) (what, do string) {
+	info, err := os.Stat(path)
+	if err != nil || runtime.GOOS == "windows" {
+		return "", "" // whatever reads it says so; or it has no mode
+	}
+	mode, wrong := info.Mode().Perm(), os.FileMode(0o027)
+	if ownedByUs(info) {
+		wrong = 0o077
+	}
+	if mode&wrong == 0 {
+		return "", ""
+	}
+	return fmt.Sprintf("%s has mode %04o: other users of this machine can read or change it", path, mode),
+		"chmod 600 " + path + "; in Kubernetes defaultMode: 0400 or 0440 of the volume"
+}

@@ -1,0 +1,147 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+)
+
+// looksLikeURL reports whether arg is a URL, with or without its scheme, and not the name of a program.
+func looksLikeURL(arg string) bool {
+	host, _, _ := strings.Cut(arg, "/")
+	_, port, hasPort := strings.Cut(host, ":")
+	_, err := strconv.ParseUint(port, 10, 16)
+	return strings.Contains(arg, "://") || hasPort && err == nil || strings.HasPrefix(arg, unixsocket.Scheme)
+}
+
+// isProgram reports whether arg is a program or the path of one, or a whole command line.
+func isProgram(arg string) bool {
+	if words := strings.Fields(arg); len(words) > 1 {
+		arg = words[0]
+	}
+	_, err := exec.LookPath(arg)
+	return err == nil || errors.Is(err, exec.ErrDot) || strings.HasPrefix(arg, "./") || filepath.IsAbs(arg) || runs(arg) != ""
+}
+
+// runs returns the program that runs a script, by the end of its name; "" for none.
+func runs(script string) string {
+	switch filepath.Ext(script) {
+	case ".py":
+		return "python"
+	case ".js", ".mjs", ".cjs":
+		return "node"
+	}
+	return ""
+}
+
+// ofCommand returns the words of the server's command that args mean: a quoted command line is several, a script needs its program.
+func ofCommand(args []string) []string {
+	if len(args) == 1 && len(strings.Fields(args[0])) > 1 && !isFile(args[0]) {
+		return strings.Fields(args[0])
+	}
+	if program := runs(args[0]); program != "" {
+		if info, err := os.Stat(args[0]); err != nil || info.Mode()&0o111 == 0 {
+			return append([]string{program}, args...)
+		}
+	}
+	return args
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// missingDash says how a server's command is written that args are, behind flags of cmd itself.
+func missingDash(cmd *cobra.Command, flags, args []string) error {
+	what := "write -- before the server's command"
+	if words := ofCommand(args); len(words) > len(args) && runs(args[0]) == "" {
+		what += ", and no quotes around it"
+	}
+	return fmt.Errorf("%s: %s", what, strings.Join(slices.DeleteFunc([]string{cmd.CommandPath(), config.AsTyped(flags), "--", config.AsTyped(ofCommand(args))}, isEmpty), " "))
+}
+
+func isEmpty(s string) bool { return s == "" }
+
+// twoWays says which commands put dragoman in front of the server that args name, a URL or a command.
+func twoWays(root *cobra.Command, args []string) error {
+	server := "-- " + config.AsTyped(ofCommand(args))
+	if looksLikeURL(args[0]) {
+		server = config.AsTyped(args)
+		if !strings.Contains(args[0], ":/") {
+			server = "http://" + server
+		}
+	}
+	return fmt.Errorf("write serve if clients connect over HTTP, or stdio if a client starts dragoman:\n"+
+		"  %[1]s serve %[2]s\n  %[1]s stdio %[2]s", root.CommandPath(), server)
+}
+
+// rootArguments refuses the arguments of dragoman without a command, and says what may be meant.
+func rootArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && looksLikeURL(args[0]) {
+		return twoWays(cmd, args)
+	}
+	err := onlySubcommands(cmd, args)
+	if err != nil && !strings.Contains(err.Error(), "did you mean") && (isProgram(args[0]) || cmd.ArgsLenAtDash() == 0) {
+		return twoWays(cmd, args)
+	}
+	return err
+}
+
+// hostLike matches a host name, with a path or without.
+var hostLike = pattern.Later(`^([A-Za-z0-9-]+\.)+[A-Za-z]{2,}(/\S*)?$`)
+
+// configurations are the ends of the names of files with configurations.
+var configurations = []string{".json", ".yaml", ".yml", ".toml"}
+
+// notAServer says what is wrong with an argument that is neither a URL nor behind --.
+func notAServer(cmd *cobra.Command, args []string) error {
+	arg := args[0]
+	scheme, rest, hasScheme := strings.Cut(arg, ":")
+	switch ext := filepath.Ext(arg); {
+	case arg == "":
+		return errors.New("an argument is empty: is a variable of the shell not set?")
+	case arg == "true" || arg == "false":
+		return fmt.Errorf("%q is not a server; a flag has its value behind =, as in --inspect=%[1]s", arg)
+	case arg == "help":
+		return fmt.Errorf("%q is not a server; for help: %s --help", arg, cmd.CommandPath())
+	case hasScheme && (scheme == "http" || scheme == "https"):
+		return fmt.Errorf("%q is not a URL; did you mean %s://%s?", config.AsTyped(args[:1]), scheme, config.AsTyped([]string{strings.TrimLeft(rest, "/")}))
+	case isFile(arg) && config.OfClient(arg) != nil:
+		return config.OfClient(arg)
+	case slices.Contains(configurations, ext) && !isFile(arg):
+		return fmt.Errorf("%s is not a server, and there is no such file", config.AsTyped(args[:1]))
+	case slices.Contains(configurations, ext):
+		return fmt.Errorf("%s is a file, not a server; if it is dragoman's configuration: %s --config %s", arg, cmd.CommandPath(), config.AsTyped(args[:1]))
+	case len(args) == 1 && hostLike().MatchString(arg) && !isProgram(arg) && !isFile(arg):
+		return fmt.Errorf("%q is not a URL; did you mean https://%s?", arg, arg)
+	}
+	return missingDash(cmd, nil, args)
+}
+
+// needsServer reports whether a command does nothing without a server.
+func needsServer(cmd *cobra.Command) bool { return strings.Contains(cmd.Use, "(URL | -- COMMAND") }
+
+// noServer says how a server is named for cmd. file is the configuration, "" for none.
+func noServer(cmd *cobra.Command, file string) error {
+	path := cmd.CommandPath()
+	text := "no server is named: write " + path + " URL, or " + path + " -- COMMAND [ARG...]"
+	if cmd.Flags().Lookup("adapters") != nil {
+		text = "no server is named: write " + path + " URL, " + path + " -- COMMAND [ARG...], or " + path + " --adapters DIR"
+	}
+	if file != "" {
+		text += "; or set upstream.url in " + file
+	}
+	return &exitError{exitUsage, errors.New(text)}
+}

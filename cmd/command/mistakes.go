@@ -1,0 +1,278 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
+)
+
+// checkUsage makes cmd and its subcommands end with exitUsage if the command line is wrong, and say how it is written. args are the
+// arguments of the process.
+func checkUsage(cmd *cobra.Command, args []string) {
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return withCode(exitUsage, flagMistake(cmd, args, err))
+	})
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, a []string) error {
+			err := check(cmd, a)
+			if err != nil && !cmd.HasSubCommands() {
+				err = fmt.Errorf("%s; usage: %s", countMistake(err, a), strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+			}
+			if err == nil {
+				err = together(cmd.ValidateFlagGroups()) // cobra itself would do that later, and give the error no code
+			}
+			return withCode(exitUsage, err)
+		}
+	}
+	for _, c := range cmd.Commands() {
+		checkUsage(c, args)
+	}
+}
+
+// allSet matches what cobra says of flags that exclude each other.
+var allSet = pattern.Later(`; \[([^\]]*)\] were all set$`)
+
+// together says in plain words what cobra says of flags that exclude each other.
+func together(err error) error {
+	if err == nil {
+		return nil
+	}
+	if set := allSet().FindStringSubmatch(err.Error()); set != nil {
+		return fmt.Errorf("--%s exclude each other: keep one", strings.ReplaceAll(set[1], " ", " and --"))
+	}
+	return err
+}
+
+// counted matches what cobra says of a wrong number of arguments.
+var counted = pattern.Later(`^(?:accepts|requires) (at least |at most |between \d+ and )?(\d+) arg\(s\), (?:only )?received (\d+)$`)
+
+// countMistake says in plain words what cobra says of the number of arguments.
+func countMistake(err error, args []string) string {
+	if strings.HasPrefix(err.Error(), "unknown command") { // so says cobra.NoArgs
+		return fmt.Sprintf("takes no argument such as %q", args[0])
+	}
+	parts := counted().FindStringSubmatch(err.Error())
+	if parts == nil {
+		return err.Error()
+	}
+	takes := "takes " + parts[1] + parts[2] + " argument"
+	if parts[2] != "1" || strings.HasPrefix(parts[1], "between") {
+		takes += "s"
+	}
+	if parts[3] == "0" {
+		return takes + ", and none is given"
+	}
+	if parts[3] == "1" {
+		return takes + ", and 1 is given"
+	}
+	return takes + ", and " + parts[3] + " are given"
+}
+
+// flagMistake says what is wrong with a flag of cmd, and what to write.
+func flagMistake(cmd *cobra.Command, args []string, err error) error {
+	_, args, _ = cmd.Root().Find(args) // without the names of the commands
+	if before := cmd.Flags().Args(); len(before) > 0 && !looksLikeURL(before[0]) {
+		// Flags behind the name of a program are its own.
+		at := max(0, slices.Index(args, before[0]))
+		switch {
+		case takesCommand(cmd) && cmd.Flags().ArgsLenAtDash() < 0:
+			return missingDash(cmd, args[:at], args[at:])
+		case cmd == cmd.Root() && isProgram(before[0]):
+			return twoWays(cmd, args[at:])
+		}
+	}
+	see := "see " + cmd.CommandPath() + " --help"
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return fmt.Errorf("--%s: %s; %s", wrong.GetFlag().Name, valueMistake(wrong), see)
+	}
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return fmt.Errorf("%w; %s", err, see)
+	}
+	name, given := unknown.GetSpecifiedName(), "--"+unknown.GetSpecifiedName()
+	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
+		name = letters
+		for _, arg := range args { // letters are what follows those that are flags: -elp of -help
+			if strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && strings.HasSuffix(arg, letters) {
+				name = arg[1:]
+			}
+		}
+		given = "-" + name
+	}
+	what := "unknown flag " + given
+	if do := meantFlag(cmd, name, given, args); do != "" {
+		return fmt.Errorf("%s; %s", what, do)
+	}
+	if takesCommand(cmd) {
+		return fmt.Errorf("%s; if it is one of the server's command: %s -- COMMAND [ARG...]; %s", what, cmd.CommandPath(), see)
+	}
+	return fmt.Errorf("%s; %s", what, see)
+}
+
+// valueMistake says what a value of a flag should be.
+func valueMistake(wrong *pflag.InvalidValueError) string {
+	switch wrong.GetFlag().Value.Type() {
+	case "int", "uint64":
+		return fmt.Sprintf("%q is not a whole number", wrong.GetValue())
+	case "bool":
+		return fmt.Sprintf("%q is not true or false; the flag alone means true", wrong.GetValue())
+	}
+	return wrong.Unwrap().Error()
+}
+
+// takesCommand reports whether a command takes the server's command behind --.
+func takesCommand(cmd *cobra.Command) bool { return strings.Contains(cmd.Use, "-- COMMAND") }
+
+// ofOthers are flags that other programs have, and what dragoman has in their place: a flag, and the value that it may take.
+var ofOthers = map[string]struct{ flag, value string }{
+	"port": {"listen", "127.0.0.1:PORT"}, "p": {"listen", "127.0.0.1:PORT"}, "host": {"listen", "HOST:8808"}, "hostname": {"listen", "HOST:8808"},
+	"bind": {"listen", "HOST:8808"}, "address": {"listen", "HOST:8808"}, "addr": {"listen", "HOST:8808"}, "l": {"listen", "HOST:8808"},
+	"headers": {"header", "'Name: value'"}, "H": {"header", "'Name: value'"},
+	"token": {"header", "'Authorization: Bearer ${TOKEN}'"}, "bearer": {"header", "'Authorization: Bearer ${TOKEN}'"},
+	"auth-token": {"header", "'Authorization: Bearer ${TOKEN}'"}, "api-key": {"header", "'Authorization: Bearer ${TOKEN}'"},
+	"debug": {"log-level", "debug"}, "verbose": {"log-level", "debug"}, "v": {"log-level", "debug"}, "vv": {"log-level", "debug"},
+	"env": {"pass-env", "NAME"}, "e": {"pass-env", "NAME"}, "transport": {"upstream-transport", "http"}, "c": {"config", "FILE"}, "f": {"config", "FILE"}, "conf": {"config", "FILE"},
+	"config-file": {"config", "FILE"}, "protocol-version": {"upstream-version", "REVISION"}, "adapter": {"adapters", "DIR"},
+	"format": {"json", ""}, "output": {"json", ""}, "o": {"json", ""}, "j": {"json", ""},
+	"ui": {"inspect", ""}, "page": {"inspect", ""}, "open": {"inspect", ""}, "log": {"log-level", "debug"}, "V": {"version", ""},
+}
+
+// instead are flags that other programs have for what dragoman takes as an argument.
+var instead = map[string]string{
+	"url": "URL", "u": "URL", "server": "URL", "server-url": "URL", "endpoint": "URL", "target": "URL", "remote": "URL", "sse": "URL", "streamable-http": "URL", "streamableHttp": "URL",
+	"command": "-- COMMAND [ARG...]", "cmd": "-- COMMAND [ARG...]", "stdio": "-- COMMAND [ARG...]", "exec": "-- COMMAND [ARG...]",
+}
+
+// meantFlag says what to write in place of an unknown flag; "" if that is not known. given is the flag with its dashes.
+func meantFlag(cmd *cobra.Command, name, given string, args []string) string {
+	has := func(flag string) bool { return cmd.Flags().Lookup(flag) != nil }
+	plain := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	plain, _, _ = strings.Cut(plain, "=") // of -listen=x
+	if has(plain) {
+		return "did you mean --" + plain + "?"
+	}
+	if o, ok := ofOthers[name]; ok && has(o.flag) {
+		if variable, _, _ := strings.Cut(valueOf(given, args), "="); o.flag == "pass-env" && variableName().MatchString(variable) {
+			return "set " + variable + " in dragoman's environment, and write --pass-env " + variable
+		}
+		return strings.TrimSpace("write --" + o.flag + " " + valued(o.value, valueOf(given, args)))
+	}
+	if strings.HasSuffix(cmd.Use, " [KEY=VALUE...]") && !strings.HasPrefix(name, "-") {
+		if of := commandsWith(cmd.Parent(), plain); len(of) == 0 && near(cmd, plain) == "" {
+			return "a parameter of the operation is written without dashes: " + plain + "=VALUE"
+		}
+	}
+	if o, ok := instead[name]; ok && takesCommand(cmd) {
+		return "it needs no flag: " + cmd.CommandPath() + " " + o
+	}
+	if flag := near(cmd, plain); flag != "" {
+		return "did you mean --" + flag + "?"
+	}
+	if of := commandsWith(cmd.Root(), plain); len(of) > 0 {
+		return "it is a flag of " + strings.Join(of, ", ")
+	}
+	if do := settingNamed(plain); do != "" && has("config") {
+		return do
+	}
+	if of := commandsWith(cmd.Root(), ofOthers[name].flag); len(of) > 0 && takesCommand(cmd) {
+		return "--" + ofOthers[name].flag + " is a flag of " + strings.Join(of, ", ")
+	}
+	return ""
+}
+
+// near returns the flag of cmd that is like name, or begins or ends with it; "" if none is.
+func near(cmd *cobra.Command, name string) string {
+	var own []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			own = append(own, f.Name)
+		}
+	})
+	found := setting.Nearest(name, own)
+	for _, f := range own {
+		if found == "" && len(name) > 2 && (strings.HasPrefix(f, name) || strings.HasSuffix(f, "-"+name)) {
+			found = f
+		}
+	}
+	return found
+}
+
+// ofSettings are flags that other programs have, and the settings that dragoman has in their place.
+var ofSettings = map[string]string{
+	"timeout": "upstream.silence_timeout", "insecure": "upstream.ca_file", "k": "upstream.ca_file", "ca": "upstream.ca_file", "cacert": "upstream.ca_file",
+	"cert": "tls.cert", "key": "tls.key", "cors": "cors.origins", "tls": "tls.cert", "ssl": "tls.cert", "metrics": "admin.listen", "base-path": "path", "allow-origin": "cors.origins",
+}
+
+// settingNamed says how the setting is set for which name is a flag that does not exist; "" if there is none, or several.
+func settingNamed(name string) string {
+	key := strings.NewReplacer("-", "_", ".", "_").Replace(name)
+	exact := ofSettings[name]
+	var ending []string
+	c := config.Default()
+	_ = c.EachSetting(func(path string, _ reflect.Value) error {
+		if plain := strings.ReplaceAll(path, ".", "_"); exact == "" && plain == key {
+			exact = path
+		}
+		if strings.HasSuffix(path, "."+key) {
+			ending = append(ending, path)
+		}
+		return nil
+	})
+	switch {
+	case exact == "" && len(ending) == 1:
+		exact = ending[0]
+	case exact == "":
+		return ""
+	}
+	return "it is the setting " + exact + ": in the file of --config, or the variable " + config.EnvPrefix + strings.ToUpper(strings.ReplaceAll(exact, ".", "_"))
+}
+
+// valueOf returns the value that an unknown flag was given; "" if it had none.
+func valueOf(given string, args []string) string {
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, given+"="); ok {
+			return value
+		}
+		if arg == given && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			return args[i+1]
+		}
+	}
+	return ""
+}
+
+// number, variableName and hostname match values that are no secrets.
+var (
+	number       = pattern.Later(`^[0-9]{1,5}$`)
+	variableName = pattern.Later(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	hostname     = pattern.Later(`^[A-Za-z0-9.-]+$`)
+)
+
+// valued puts a value into the place that the example of another flag has for it.
+func valued(example, value string) string {
+	switch {
+	case number().MatchString(value):
+		return strings.Replace(example, "PORT", value, 1)
+	case hostname().MatchString(value):
+		return strings.Replace(example, "HOST", value, 1)
+	}
+	return example
+}
+
+// commandsWith returns the commands that have a flag of this name.
+func commandsWith(root *cobra.Command, flag string) (paths []string) {
+	for _, c := range root.Commands() {
+		if c.Flags().Lookup(flag) != nil {
+			paths = append(paths, c.CommandPath())
+		}
+	}
+	return paths
+}

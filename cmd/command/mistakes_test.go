@@ -1,0 +1,176 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestMistakesOfAStranger: what people type who do not know dragoman is told what to type, in at most three lines and without secrets.
+func TestMistakesOfAStranger(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"npx", "python"} {
+		if runtime.GOOS == "windows" {
+			name += ".exe"
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+	t.Setenv("HOME", dir)
+	t.Setenv("DRAGOMAN_ADMIN_LISTEN", "")
+	t.Chdir(dir)
+	write(t, "server.py", "")
+	write(t, "mcp.json", `{"mcpServers": {"everything": {"command": "npx", "args": ["-y", "x", "--api-key", "canary-canary"], "env": {"API_KEY": "canary-canary"}},
+		"remote": {"type": "http", "url": "https://ann:canary@mcp.example.com/mcp?key=canary", "headers": {"Authorization": "Bearer canary"}}}}`)
+	write(t, "c.yaml", "listen: 127.0.0.1:0\n")
+	write(t, "home.yaml", "session: {max: 0}\n")
+	const (
+		url = "http://127.0.0.1:1/mcp"
+		two = "write serve if clients connect over HTTP, or stdio if a client starts dragoman:\n  dragoman serve *\n  dragoman stdio *"
+		npx = "write -- before the server's command: dragoman serve -- npx -y x"
+		one = "write -- before the server's command, and no quotes around it: dragoman serve -- npx -y x"
+		cmd = "command line: upstream.command[0]: is a whole command line in quotes, and no program has this name; write -- npx -y x, or [npx, -y, x] in a file"
+		ofs = `mcp.json: is the configuration of a client, not dragoman's; for its server "everything" write dragoman serve -- npx -y x --api-key …; ` +
+			`for its server "remote" write dragoman serve https://mcp.example.com/mcp?…`
+	)
+	both := func(server string) string { return strings.ReplaceAll(two, "*", server) }
+	for _, c := range []struct{ args, want string }{ // arguments are apart at |
+		// Flags.
+		{"serve|--max-token|100|" + url, "unknown flag --max-token; did you mean --max-tokens?"},
+		{"serve|--max_tokens=100|" + url, "unknown flag --max_tokens; did you mean --max-tokens?"},
+		{"serve|--lissten|127.0.0.1:0|" + url, "unknown flag --lissten; did you mean --listen?"},
+		{"serve|-listen|127.0.0.1:0|" + url, "unknown flag -listen; did you mean --listen?"},
+		{"serve|--LISTEN|127.0.0.1:0|" + url, "unknown flag --LISTEN; did you mean --listen?"},
+		{"serve|--version-upstream|x|" + url, "unknown flag --version-upstream; if it is one of the server's command: dragoman serve -- COMMAND [ARG...]; see dragoman serve --help"},
+		{"serve|--port|9000|" + url, "unknown flag --port; write --listen 127.0.0.1:9000"},
+		{"serve|--port=9000|" + url, "unknown flag --port; write --listen 127.0.0.1:9000"},
+		{"serve|-p|9000|" + url, "unknown flag -p; write --listen 127.0.0.1:9000"},
+		{"serve|--port", "unknown flag --port; write --listen 127.0.0.1:PORT"},
+		{"--port|9000", "unknown flag --port; write --listen 127.0.0.1:9000"},
+		{"stdio|--port|9000|" + url, "unknown flag --port; --listen is a flag of dragoman doctor, dragoman serve"},
+		{"serve|--host|0.0.0.0|" + url, "unknown flag --host; write --listen 0.0.0.0:8808"},
+		{"serve|--url|" + url, "unknown flag --url; it needs no flag: dragoman serve URL"},
+		{"probe|--url|" + url, "unknown flag --url; it needs no flag: dragoman probe URL"},
+		{"serve|--headers|A: canary|" + url, "unknown flag --headers; write --header 'Name: value'"},
+		{"serve|-H|A: canary|" + url, "unknown flag -H; write --header 'Name: value'"},
+		{"serve|--token|canary|" + url, "unknown flag --token; write --header 'Authorization: Bearer ${TOKEN}'"},
+		{"serve|--verbose|" + url, "unknown flag --verbose; write --log-level debug"},
+		{"serve|-v|" + url, "unknown flag -v; write --log-level debug"},
+		{"stdio|--env|API_KEY=canary|--|npx", "unknown flag --env; set API_KEY in dragoman's environment, and write --pass-env API_KEY"},
+		{"serve|--command|npx -y x", "unknown flag --command; it needs no flag: dragoman serve -- COMMAND [ARG...]"},
+		{"serve|--stdio|npx -y x", "unknown flag --stdio; it needs no flag: dragoman serve -- COMMAND [ARG...]"},
+		{"serve|--transport|sse|" + url, "unknown flag --transport; write --upstream-transport http"},
+		{"stdio|--listen|127.0.0.1:1|" + url, "unknown flag --listen; it is a flag of dragoman doctor, dragoman serve"},
+		{"version|--json", "unknown flag --json; it is a flag of dragoman doctor, dragoman footprint, dragoman probe"},
+		{"tokens|--modle|gpt-4", "unknown flag --modle; did you mean --model?"},
+		{"adapter|import|--fetc|x", "unknown flag --fetc; did you mean --fetch?"},
+		{"config|check|--jsn", "unknown flag --jsn; did you mean --json?"},
+		{"doctor|--cal|echo", "unknown flag --cal; did you mean --call?"},
+		{"probe|--format|json|" + url, "unknown flag --format; write --json"},
+		{"serve|-help", "unknown flag -help; did you mean --help?"},
+		{"serve|--allowed-hosts|x|" + url, "unknown flag --allowed-hosts; it is the setting allowed_hosts: in the file of --config, or the variable DRAGOMAN_ALLOWED_HOSTS"},
+		{"serve|--session.max|5|" + url, "unknown flag --session.max; it is the setting session.max: in the file of --config, or the variable DRAGOMAN_SESSION_MAX"},
+		{"serve|--key_file|x|" + url, "unknown flag --key_file; if it is one of the server's command: dragoman serve -- COMMAND [ARG...]; see dragoman serve --help"},
+		{"serve|--cert|x|" + url, "unknown flag --cert; it is the setting tls.cert: in the file of --config, or the variable DRAGOMAN_TLS_CERT"},
+		{"serve|--share-childs|" + url, "unknown flag --share-childs; did you mean --share-child?"},
+		{"-V", "unknown flag -V; write --version"},
+		{"serve|--max-tokens|4k|" + url, `--max-tokens: "4k" is not a whole number; see dragoman serve --help`},
+		{"serve|--inspect=yes|" + url, `--inspect: "yes" is not true or false; the flag alone means true; see dragoman serve --help`},
+		{"transform|--call|last", `--call: "last" is not a whole number; see dragoman transform --help`},
+		{"serve|--max-tokens", "flag needs an argument: --max-tokens; see dragoman serve --help"},
+		{"serve|--config|c.yaml|--config|d.yaml|" + url, "--config: is given twice, as c.yaml and as d.yaml: keep one; see dragoman serve --help"},
+		{"adapter|list|--config|c.yaml|--config|c.yaml", "--config: is given twice, as c.yaml and as c.yaml: keep one; see dragoman adapter list --help"},
+		{"config|check|c.yaml|--config|d.yaml", "two files are given, c.yaml and --config d.yaml: keep one"},
+
+		// Servers.
+		{url, both(url)},
+		{"127.0.0.1:1/mcp", both(url)},
+		{"https://ann:canary@mcp.example.com/mcp?token=canary", both("https://mcp.example.com/mcp?…")},
+		{"npx|-y|x", both("-- npx -y x")},
+		{"npx|x", both("-- npx x")},
+		{"--|npx|-y|x", both("-- npx -y x")},
+		{"npx -y x", both("-- npx -y x")},
+		{"npx|-y|x|--api-key|canary-canary", both("-- npx -y x --api-key …")},
+		{"server.py", both("-- python server.py")},
+		{"serve|npx|-y|x", npx},
+		{"serve|npx|-y|x|--api-key=canary-canary", npx + " --api-key=…"},
+		{"serve|--listen|127.0.0.1:0|npx|-y|x", "write -- before the server's command: dragoman serve --listen 127.0.0.1:0 -- npx -y x"},
+		{"serve|--header|Authorization: Bearer canary|npx|-y|x", "write -- before the server's command: dragoman serve --header 'Authorization: …' -- npx -y x"},
+		{"serve|npx -y x", one},
+		{"serve|server.py", "write -- before the server's command: dragoman serve -- python server.py"},
+		{"serve|--|npx -y x", cmd},
+		{"stdio|--|npx -y x", cmd},
+		{"config|print|--|npx -y x", cmd},
+		{"probe|npx|-y|x", strings.Replace(npx, "dragoman serve", "dragoman probe", 1)},
+		{"serve|--upstream|npx -y x", "command line: upstream.url: is not a URL; a command is written behind --, or as upstream.command: [PROGRAM, ARG] in a file"},
+		{"serve|", "an argument is empty: is a variable of the shell not set?"},
+		{"serve|--inspect|true|" + url, `"true" is not a server; a flag has its value behind =, as in --inspect=true`},
+		{"serve|help", `"help" is not a server; for help: dragoman serve --help`},
+		{"stdio|nowhere.yaml", "nowhere.yaml is not a server, and there is no such file"},
+		{"serve|'http://a.example/mcp?token=canary'", "command line: upstream.url: is not a URL; did you mean http://a.example/mcp?…, without what is around it?"},
+		{"serve|<https://a.example/mcp>", "command line: upstream.url: is not a URL; did you mean https://a.example/mcp, without what is around it?"},
+		{"serve|http://127.0.0.1:99999/mcp", "command line: upstream.url: has a port above 65535"},
+		{"serve|mcp.example.com/mcp", `"mcp.example.com/mcp" is not a URL; did you mean https://mcp.example.com/mcp?`},
+		{"serve|https:/mcp.example.com/mcp", `"https:/mcp.example.com/mcp" is not a URL; did you mean https://mcp.example.com/mcp?`},
+		{"login|mcp.example.com/mcp", `"mcp.example.com/mcp" is not a URL; did you mean https://mcp.example.com/mcp?`},
+		{"serve|c.yaml", "c.yaml is a file, not a server; if it is dragoman's configuration: dragoman serve --config c.yaml"},
+		{"footprint", "no server is named: write dragoman footprint URL, or dragoman footprint -- COMMAND [ARG...]"},
+		{"probe", "no server is named: write dragoman probe URL, or dragoman probe -- COMMAND [ARG...]"},
+		{"serve|--config|c.yaml", "no server is named: write dragoman serve URL, dragoman serve -- COMMAND [ARG...], or dragoman serve --adapters DIR; or set upstream.url in c.yaml"},
+
+		// Files.
+		{"serve|--config|mcp.json", ofs},
+		{"stdio|--config|mcp.json", ofs},
+		{"serve|mcp.json", ofs},
+		{"serve|--config=~/home.yaml|" + url, filepath.Join(dir, "home.yaml") + ":1: session.max: must be greater than 0"},
+		{"serve|--config=~/nowhere.yaml|" + url, "configuration file: open " + filepath.Join(dir, "nowhere.yaml") + ": "},
+		{"serve|--adapters|~/nowhere", "adapters: " + filepath.Join(dir, "nowhere") + ": error: file cannot be read: "},
+		{"footprint|--baseline=~/nowhere|" + url, "--baseline: open " + filepath.Join(dir, "nowhere") + ": "},
+
+		// Addresses.
+		{"serve|--listen|9000|" + url, `--listen: listen: "9000" is not host:port; did you mean 127.0.0.1:9000?`},
+		{"serve|--listen|::1:8808|" + url, `--listen: listen: "::1:8808" is not host:port; did you mean [::1]:8808?`},
+		{"serve|--listen|[::1]|" + url, `--listen: listen: "[::1]" is not host:port; did you mean [::1]:8808?`},
+		{"serve|--listen|[$(POD_IP)]:8808|" + url, `--listen: listen: "[$(POD_IP)]:8808" holds $(POD_IP), which Kubernetes has not replaced; the container's env must set POD_IP before the variable that uses it`},
+		{"serve|--listen|http://127.0.0.1:9000/|" + url, `--listen: listen: "http://127.0.0.1:9000/" is not host:port; did you mean 127.0.0.1:9000?`},
+		{"serve|--listen|127.0.0.1:nope|" + url, `--listen: listen: "127.0.0.1:nope": there is no port "nope"; write host:port, such as 127.0.0.1:8808`},
+
+		// Commands and their arguments.
+		{"start", `unknown command "start"; did you mean dragoman serve?`},
+		{"proxy|" + url, `unknown command "proxy"; did you mean dragoman serve?`},
+		{"config|show", `unknown command "show"; did you mean dragoman config print?`},
+		{"config|validate", `unknown command "validate"; did you mean dragoman config check?`},
+		{"adapter|check", `unknown command "check"; did you mean dragoman adapter validate?`},
+		{"help|nonsense", `unknown command "nonsense"; see dragoman --help`},
+		{"help|config|chek", `unknown command "chek"; did you mean dragoman config check?`},
+		{"nonsense", `unknown command "nonsense"; see dragoman --help`},
+		{"logout", "takes 1 argument, and none is given; usage: dragoman logout URL | --all"},
+		{"adapter|call", "takes at least 2 arguments, and none is given; usage: dragoman adapter call NAME OPERATION [KEY=VALUE...]"},
+		{"adapter|show", "takes between 1 and 2 arguments, and none is given; usage: dragoman adapter show NAME [OPERATION]"},
+		{"adapter|call|x-adapter.md|y", `"x-adapter.md" is a file: dragoman adapter call --adapters x-adapter.md, with the name of the adapter in it in its place`},
+		{"adapter|call|x|y|--id|7", "unknown flag --id; a parameter of the operation is written without dashes: id=VALUE"},
+		{"adapter|call|x|y|--dry-rum", "unknown flag --dry-rum; did you mean --dry-run?"},
+		{"login|" + url + "|--device|--paste", "--device and --paste exclude each other: keep one"},
+		{"doctor|" + url + "|--call|echo|message=canary", `--call echo takes the tool's arguments as one JSON object: '{"message": …}'`},
+		{"doctor|" + url + "|--call|echo|{bad", `--call echo: what follows is not a JSON object; write it in single quotes, such as '{"message": "hello"}'`},
+		{"translate|--from|2025-6-18", `--from: "2025-6-18" is not a revision; there are 2026-07-28, `},
+		{"footprint|" + url + "|--max-bytes|-5", "--max-bytes: must not be below 0"},
+		{"translate|--from|2025-06-18", "--to is missing: write --from REVISION --to REVISION, each one of "},
+	} {
+		_, _, err := run(t.Context(), "", strings.Split(c.args, "|")...)
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s:\n got  %v\n want %s", c.args, err, c.want)
+			continue
+		}
+		if strings.Count(err.Error(), "\n") > 2 || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", c.args, err)
+		}
+		if exitCode(err) != exitUsage {
+			t.Errorf("%s: exit code %d", c.args, exitCode(err))
+		}
+	}
+}
