@@ -49,7 +49,7 @@ func (t *Table) countSession(s *Session, why error) {
 	}
 	t.dropPipe(s)
 	if t.Observer.Watched() {
-		t.Observer.Session(observe.Session{Ended: true, Peers: *s.Peers(), Why: clienterror.Reason(why)})
+		t.Observer.Session(observe.Session{Ended: true, Made: s.Made, Peers: *s.Peers(), Why: clienterror.Reason(why)})
 	}
 	ended := metrics.Session{Client: s.ClientRevision, Server: s.ServerRevision, Began: s.Made}
 	if s.Principal != "" {
