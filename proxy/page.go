@@ -85,6 +85,15 @@ func (srv *Server) PageURL(at net.Addr) string {
 	return "http://" + at.String() + inspect.Path + "#token=" + url.QueryEscape(srv.pageToken)
 }
 
+// PageInvitation returns a URL of the page at the address of the listener for operators that gives access once and soon, or "" if
+// there is no page.
+func (srv *Server) PageInvitation(at net.Addr) string {
+	if srv.page == nil {
+		return ""
+	}
+	return "http://" + at.String() + inspect.Path + "#once=" + srv.page.Invite()
+}
+
 // pageEndpoint returns the URL that clients use, as far as it is known.
 func (srv *Server) pageEndpoint() string {
 	srv.reloading.Lock()
@@ -181,8 +190,9 @@ func (srv *Server) EndRecording() {
 
 // appendAsked appends the questions that wait for the answers of the session's client.
 func appendAsked(list []inspect.Parked, s *session.Session, fingerprint string) []inspect.Parked {
+	p := s.Peers()
 	for _, q := range s.Asked.List() {
-		list = append(list, inspect.Parked{Method: q.Method.String(), Session: fingerprint, Since: q.Began, Call: q.More.Seen.Number()})
+		list = append(list, inspect.Parked{Method: q.Method.String(), Session: fingerprint, Client: p.Client, Server: p.Server, Since: q.Began, Call: q.More.Seen.Number()})
 	}
 	return list
 }

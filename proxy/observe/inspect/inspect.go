@@ -76,8 +76,12 @@ func (h *Handler) Serve(c *fasthttp.RequestCtx) {
 		return
 	}
 	n, isCall := strings.CutPrefix(rest, "calls/")
-	if !isCall && rest != "feed" && rest != "state" && rest != "search" && rest != "export" {
+	if !isCall && rest != "feed" && rest != "token" && rest != "rules" && rest != "state" && rest != "search" && rest != "export" {
 		refuse(c, fasthttp.StatusNotFound, "there is nothing at this path; the page is at "+Path)
+		return
+	}
+	if rest == "token" {
+		h.tellToken(c)
 		return
 	}
 	if !h.hasToken(c) {
@@ -93,6 +97,8 @@ func (h *Handler) Serve(c *fasthttp.RequestCtx) {
 		h.feed(c)
 	case rest == "state":
 		writeJSON(c, h.state())
+	case rest == "rules":
+		writeJSON(c, observe.Rules())
 	case rest == "search":
 		h.search(c)
 	default:

@@ -1,7 +1,9 @@
 package inspect
 
 import (
+	"cmp"
 	"crypto/sha256"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +23,7 @@ type Handler struct {
 	detach   func()      // nil while the ring is not filled
 	idle     *time.Timer // ends filling after the last watcher has left
 	closed   bool
+	invited  invitation
 	over     chan struct{} // closed with closed
 	feeds    sync.WaitGroup
 }
@@ -48,9 +51,10 @@ type state struct {
 	Replica string `json:"replica,omitempty"`
 	Started string `json:"started"`
 	stats
-	Parked   []Parked          `json:"parked"`
-	Replicas []Replica         `json:"replicas"`
-	Losses   []observe.LossRow `json:"losses"`
+	Parked   []Parked             `json:"parked"`
+	Ended    []observe.SessionRow `json:"ended"`
+	Replicas []Replica            `json:"replicas"`
+	Losses   []observe.LossRow    `json:"losses"`
 }
 
 func (h *Handler) live() Live {
@@ -82,7 +86,8 @@ func merged(counted []observe.SessionRow, live map[string]LiveSession, redact ob
 			}
 			seen[row.Session] = true
 			if lives {
-				row.Streams, row.Open, row.Asking = s.Streams, s.Open, s.Asking
+				row.Asking = max(s.Asking, min(row.Asking, s.Open)) // the ring knows of dragoman's own questions
+				row.Streams, row.Open = s.Streams, s.Open
 				row.Since = s.Since.UTC().Format(time.RFC3339)
 			}
 		}
@@ -96,6 +101,32 @@ func merged(counted []observe.SessionRow, live map[string]LiveSession, redact ob
 	return list
 }
 
+// waiting returns the questions that wait for an answer. The ring knows those of dragoman itself, and more of the calls.
+func (h *Handler) waiting(l *Live) []Parked {
+	calls := map[uint64]observe.Asking{}
+	for _, a := range h.o.Ring.Asking() {
+		if a.Session == "" || l.Sessions[a.Session].Open > 0 { // else its end was missed
+			calls[a.N] = a
+		}
+	}
+	list, shown := []Parked{}, map[uint64]bool{}
+	for _, p := range l.Parked {
+		p.Client, p.Server = h.o.Redactor.Text(p.Client), h.o.Redactor.Text(p.Server)
+		if a, known := calls[p.Call]; known {
+			p.Session, p.Client, p.Server, p.Tool = a.Session, a.Client, a.Server, a.Tool
+			shown[p.Call] = true
+		}
+		list = append(list, p)
+	}
+	for n, a := range calls {
+		if !shown[n] {
+			list = append(list, Parked{Method: a.Method, Session: a.Session, Client: a.Client, Server: a.Server, Tool: a.Tool, Since: a.Since, Call: n})
+		}
+	}
+	slices.SortFunc(list, func(a, b Parked) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Call, b.Call)) })
+	return list
+}
+
 // maxListed is how many sessions are listed.
 const maxListed = 500
 
@@ -103,10 +134,7 @@ func (h *Handler) state() state {
 	l := h.live()
 	s := state{
 		Version: h.o.Version, Replica: h.o.Replica, Started: h.started(), stats: h.stats(&l),
-		Parked: l.Parked, Replicas: l.Replicas, Losses: h.o.Ring.Losses(),
-	}
-	if s.Parked == nil {
-		s.Parked = []Parked{}
+		Parked: h.waiting(&l), Ended: h.o.Ring.Ended(), Replicas: l.Replicas, Losses: h.o.Ring.Losses(),
 	}
 	if s.Replicas == nil {
 		s.Replicas = []Replica{}
