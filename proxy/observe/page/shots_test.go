@@ -24,7 +24,7 @@ func TestShots(t *testing.T) {
 	for _, rows := range []int{0, 10, 10_000} {
 		f := newFake(t)
 		f.madeUp(rows)
-		for _, width := range []int{360, 1600} {
+		for _, width := range []int{360, 768, 1280} {
 			for _, scheme := range []string{"light", "dark"} {
 				save := func(what string) {
 					t.Helper()
@@ -32,7 +32,7 @@ func TestShots(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				b.size(int64(width), map[int]int64{360: 740, 1600: 900}[width])
+				b.size(int64(width), map[int]int64{360: 740, 768: 900, 1280: 800}[width])
 				b.media("prefers-color-scheme", scheme)
 				b.open("about:blank")
 				b.open(f.withToken())
@@ -57,7 +57,7 @@ func TestShots(t *testing.T) {
 				b.press("\x1b")
 				if rows == 10 {
 					for _, view := range []string{"sessions", "parked", "losses"} {
-						b.click("[data-view=" + view + "]")
+						b.click("#views [data-view=" + view + "]")
 						b.until(`!!document.querySelector("#panel table")`)
 						save("-" + view)
 					}
