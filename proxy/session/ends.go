@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
@@ -42,6 +43,14 @@ func (t *Table) End(s *Session, why error) {
 // EndConn closes a connection that no session came of. It waits like End.
 func (t *Table) EndConn(c upstream.Conn) { pipes.End(c, t.Host.Log) }
 
+// endReason says in words why a session has ended.
+func endReason(why error) string {
+	if f := clienterror.Of(why); f.Cause == mcp.SessionUnknown { // which that is need not be said
+		return strings.TrimPrefix(f.Text, mcp.Fail(f.Cause, "").Text+": ")
+	}
+	return clienterror.Reason(why)
+}
+
 // countSession counts a session that has ended because of why.
 func (t *Table) countSession(s *Session, why error) {
 	if s.Direct != nil {
@@ -49,7 +58,7 @@ func (t *Table) countSession(s *Session, why error) {
 	}
 	t.dropPipe(s)
 	if t.Observer.Watched() {
-		t.Observer.Session(observe.Session{Ended: true, Made: s.Made, Peers: *s.Peers(), Why: clienterror.Reason(why)})
+		t.Observer.Session(observe.Session{Ended: true, Made: s.Made, Peers: *s.Peers(), Why: endReason(why)})
 	}
 	ended := metrics.Session{Client: s.ClientRevision, Server: s.ServerRevision, Began: s.Made}
 	if s.Principal != "" {
