@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -47,6 +49,9 @@ func (t *Table) EndConn(c upstream.Conn) { pipes.End(c, t.Host.Log) }
 func endReason(why error) string {
 	if f := clienterror.Of(why); f.Cause == mcp.SessionUnknown { // which that is need not be said
 		return strings.TrimPrefix(f.Text, mcp.Fail(f.Cause, "").Text+": ")
+	}
+	if errors.Is(why, downstream.ErrStopped) { // its text is about dragoman as a server
+		why = clienterror.ErrShutdown
 	}
 	return clienterror.Reason(why)
 }

@@ -1,6 +1,17 @@
 package tests
 
-import "testing"
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
+)
 
 // TestEndedSessionsAreTold to the page and counted, with a server on a pipe, and with one over HTTP, whose sessions could be resumed.
 func TestEndedSessionsAreTold(t *testing.T) {
@@ -27,4 +38,53 @@ func TestEndedSessionsAreTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhySessionsEnd is said truly: dragoman goes on when a client leaves or does nothing.
+func TestWhySessionsEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		why string
+		do  func(t *testing.T, base string)
+	}{
+		"an idle client": {"it was not used for session.idle_timeout, or its id has expired", func(t *testing.T, base string) {
+			visit(t, http.DefaultClient, "POST", base+"/mcp", initialize("2025-06-18", `{}`))
+		}},
+		"a client of HTTP+SSE that leaves": {"the client has disconnected", func(t *testing.T, base string) {
+			c := peertest.NewSSEClient(t, base)
+			c.Post(initialize("2024-11-05", `{}`))
+			c.Next()
+			_ = c.Body.Close()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config.Default()
+			cfg.Session.IdleTimeout = 50 * time.Millisecond
+			f := newFake(initializing("2025-06-18", obliging))
+			f.piped = true
+			srv, err := proxy.NewWith(cfg, zap.NewNop(), f.origin())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ring := observe.NewRing(srv.Now().Redactor)
+			defer srv.Observer.Attach("test", ring)()
+			base, _ := startServing(t, srv)
+			c.do(t, base)
+			eventually(t, "the session has ended", func() bool { return len(ring.Ended()) == 1 })
+			if s := ring.Ended()[0]; s.Why != c.why {
+				t.Errorf("it has ended because %s, want %s", s.Why, c.why)
+			}
+		})
+	}
+	t.Run("a client on stdio that leaves", func(t *testing.T) {
+		client, srv := pipeClient(t, newFake(initializing("2025-06-18", obliging)))
+		ring, end := observedBy(srv)
+		client.initialize("2025-06-18", `{}`)
+		if err := client.end(); err != nil {
+			t.Error(err)
+		}
+		end()
+		if all := ring.Ended(); len(all) != 1 || all[0].Why != "the client has disconnected" {
+			t.Errorf("%+v", all)
+		}
+	})
 }
