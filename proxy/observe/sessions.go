@@ -128,6 +128,43 @@ func (t sessionTallies) ended(e *End, bad bool) {
 	s.sampled++
 }
 
+// maxEnded bounds the sessions that are remembered after their end.
+const maxEnded = 100
+
+// lives reports whether the session has not ended, as far as that is known.
+func (s *sessionTally) lives() bool { return s.ended.IsZero() }
+
+// heard notes that a session began or ended.
+func (t sessionTallies) heard(told *Session) {
+	s := t.of(&told.Peers, told.At)
+	if !told.Ended {
+		s.ended, s.why = time.Time{}, ""
+		return
+	}
+	s.ended, s.why, s.open, s.asking = told.At, told.Why, 0, 0
+	if !told.Made.IsZero() {
+		s.since = told.Made
+	}
+	t.boundEnded()
+}
+
+// boundEnded forgets the session that ended first if there are too many that have ended.
+func (t sessionTallies) boundEnded() {
+	n, first, of := 0, "", (*sessionTally)(nil)
+	for key, s := range t {
+		if s.lives() {
+			continue
+		}
+		n++
+		if of == nil || s.ended.Before(of.ended) {
+			first, of = key, s
+		}
+	}
+	if n > maxEnded {
+		delete(t, first)
+	}
+}
+
 // maxRules bounds the rules that are noted of one session.
 const maxRules = 100
 
@@ -168,6 +205,9 @@ func (s *sessionTally) view(redact Redactor) SessionRow {
 	out.Rules = slices.Sorted(maps.Keys(s.rules))
 	return out
 }
+
+// seconds is how times are written that need not be exact.
+func seconds(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // errorRate counts the errors of the last minute, by second.
 type errorRate struct {

@@ -80,13 +80,9 @@ func (h *Handler) Serve(c *fasthttp.RequestCtx) {
 		refuse(c, fasthttp.StatusNotFound, "there is nothing at this path; the page is at "+Path)
 		return
 	}
-	if rest == "token" {
-		h.tellToken(c)
-		return
-	}
-	if !h.hasToken(c) {
+	if rest == "token" && !h.accepts(c) || rest != "token" && !h.hasToken(c) {
 		c.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
-		refuse(c, fasthttp.StatusUnauthorized, "send the token that dragoman has printed with the page's URL, as Authorization: Bearer")
+		refuse(c, fasthttp.StatusUnauthorized, "send the token that dragoman has printed with the page's URL, as Authorization: Bearer; dragoman inspect prints it again")
 		return
 	}
 	c.Response.Header.Set(fasthttp.HeaderCacheControl, "no-store")
@@ -97,6 +93,8 @@ func (h *Handler) Serve(c *fasthttp.RequestCtx) {
 		h.feed(c)
 	case rest == "state":
 		writeJSON(c, h.state())
+	case rest == "token":
+		writeJSON(c, map[string]string{"token": h.o.Token})
 	case rest == "rules":
 		writeJSON(c, observe.Rules())
 	case rest == "search":

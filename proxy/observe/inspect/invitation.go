@@ -27,19 +27,13 @@ func (h *Handler) Invite() string {
 	return code
 }
 
-// tellToken answers with the token if the request has the code of an invitation, which ends with that.
-func (h *Handler) tellToken(c *fasthttp.RequestCtx) {
-	c.Response.Header.Set(fasthttp.HeaderCacheControl, "no-store")
+// accepts reports whether the request has the code of an invitation, which ends with that.
+func (h *Handler) accepts(c *fasthttp.RequestCtx) bool {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	good := time.Now().Before(h.invited.until) && bears(c, h.invited.sum)
 	if good {
 		h.invited = invitation{}
 	}
-	h.mu.Unlock()
-	if !good {
-		c.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
-		refuse(c, fasthttp.StatusUnauthorized, "this code is not good, or not any more: dragoman inspect prints the page's URL with the token")
-		return
-	}
-	writeJSON(c, map[string]string{"token": h.o.Token})
+	return good
 }
