@@ -69,7 +69,8 @@ func TestRowsSayWhatAndWhy(t *testing.T) {
 		seen := func(n int) string {
 			return value[string](b, fmt.Sprintf(`document.querySelector("#rows tr[data-n='%d'] .c-call").innerText`, n))
 		}
-		if said := seen(2); !strings.HasPrefix(said, "resources/read file:///srv/notes.txt") || strings.Contains(said, "no such file") {
+		first := map[int64]string{1280: "resources/read file:///srv/notes.txt", 768: "resources/read file:///srv/notes.txt", 360: "file:///srv/notes.txt"}[width]
+		if said := seen(2); !strings.HasPrefix(strings.TrimSpace(said), first) || !strings.Contains(said, "resources/read") || strings.Contains(said, "no such file") {
 			t.Errorf("at %d: %q", width, said)
 		}
 		if said := seen(3); strings.Count(said, "no such file: notes.txt") != 1 {
@@ -216,6 +217,18 @@ func TestNarrowScreensReachAll(t *testing.T) {
 		b.click(".quick [data-word='-status:ok']")
 		b.until(`document.getElementById("q").value === "-status:ok" && / of 10 shown$/.test(document.getElementById("shown").textContent)`)
 		b.press("\x1b")
+	}
+	// Long names make room for what is said of the session.
+	long := object{"session": "1", "client": strings.Repeat("client ", 6), "client_rev": "2024-11-05", "server": strings.Repeat("server ", 6), "server_rev": "2025-11-25", "transport": "http",
+		"calls": 12_345, "errors": 12, "asking": 2, "open": 3, "p95_ms": 1234, "rules": []string{"C01", "C02", "C03", "C07", "C08"}}
+	f.mu.Lock()
+	f.sessions = []object{long}
+	f.mu.Unlock()
+	f.send("stats", object{"sessions": f.sessions})
+	b.until(`document.querySelectorAll("#story li").length === 1`)
+	for _, width := range []int64{1600, 1280, 1100, 768, 360} {
+		b.size(width, 740)
+		b.until(fmt.Sprintf(`innerWidth === %d && [...document.querySelectorAll("#story li > *, #story .wire > *, #story .facts > *")].every((e) => { const r = e.getBoundingClientRect(), o = e.parentNode.getBoundingClientRect(); return r.left >= o.left - 1 && r.right <= o.right + 6 })`, width))
 	}
 	b.size(360, 740)
 	if shadow := value[string](b, `(v => v.scrollWidth > v.clientWidth ? getComputedStyle(v).backgroundImage + getComputedStyle(v).backgroundAttachment : "all tabs fit")(document.getElementById("views"))`); shadow != "all tabs fit" && (!strings.Contains(shadow, "linear-gradient") || !strings.Contains(shadow, "local")) {

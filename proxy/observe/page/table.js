@@ -84,8 +84,8 @@ function cells(r, slowest) {
 	const rules = [...(r.rules ?? []), ...(r.by ?? [])], size = change(r.bytes, bytes), all = total(r.ms), at = clock(r.at), about = r.tool || r.subject;
 	return [
 		h('td.c-time', at),
-		h('th.c-call', { scope: 'row', title: [r.method, about, r.error].filter(Boolean).join(' ') }, h(about ? 'span' : 'span.alone', r.method || r.kind), about && [' ', h('b', about)], r.error && h('span.bad.error', r.error),
-			h('span.sub', `${at}  ${size}  `, r.error ? h('span.bad', r.error) : rules.slice(0, 4).join('  '))),
+		h('th.c-call', { scope: 'row', title: [r.method, about, r.error].filter(Boolean).join(' ') }, h(about ? 'span.method' : 'span.alone', r.method || r.kind), about && [' ', h('b', about)], r.error && h('span.bad.error', r.error),
+			h('span.sub', at, '  ', r.error ? h('span.bad', r.error) : [about && r.method, size, ...rules.slice(0, 4)].filter(Boolean).join('  '))),
 		h('td.c-peer', { title: `${r.client ?? ''} ${r.client_rev ?? ''} → ${r.server ?? ''} ${r.server_rev ?? ''}` }, r.client),
 		h('td.c-status', status(r.status)),
 		h('td.c-ms', h('span.all', r.ms ? time(all) : '–'), [r.ms?.client, r.ms?.proxy, r.ms?.server].map((t, i) => h('span.part' + (i === 2 ? '.own' : ''), t !== undefined && time(t))), bar(r.ms, Math.max(2, (100 * Math.log1p(all)) / Math.log1p(slowest)))),
