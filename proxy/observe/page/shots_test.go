@@ -89,7 +89,7 @@ func shootAt(t *testing.T, b *tab) {
 			save(fmt.Sprintf("inspect-%d-%s", width, scheme))
 			for name, query := range map[string]string{"list": "method:tools/list", "call": "method:tools/call", "open": "method:initialize"} {
 				value[any](b, fmt.Sprintf(`(q => { q.value = %q; q.dispatchEvent(new Event("input")) })(document.getElementById("q"))`, query))
-				b.until(fmt.Sprintf(`document.querySelector("#rows .c-call")?.innerText.startsWith(%q)`, strings.TrimPrefix(query, "method:")))
+				b.until(fmt.Sprintf(`document.querySelector("#rows .c-call")?.textContent.startsWith(%q)`, strings.TrimPrefix(query, "method:")))
 				value[any](b, `document.querySelector("#rows tr").click()`)
 				b.until(fmt.Sprintf(`!!document.querySelector("#body .ln") && document.querySelector("#detail h2").textContent.startsWith(%q)`, strings.TrimPrefix(query, "method:")))
 				value[any](b, `(q => { q.value = ""; q.dispatchEvent(new Event("input")) })(document.getElementById("q"))`)
