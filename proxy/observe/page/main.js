@@ -95,7 +95,7 @@ function linked(to) {
 	link = to;
 	const live = to.is === 'live', lost = to.is === 'lost' || to.is === 'busy';
 	document.body.dataset.link = waiting && live ? 'paused' : to.is;
-	$('link').textContent = lost ? 'not connected' : live && hello?.file ? 'recording' : (document.body.dataset.link ?? '');
+	$('link').textContent = lost ? 'not connected' : live && hello?.file ? 'recording' : to.is === 'opening' ? 'connecting' : (document.body.dataset.link ?? '');
 	$('gate').hidden = to.is !== 'token' && to.is !== 'forbidden';
 	$('no-token').hidden = to.is !== 'token';
 	$('no-host').hidden = to.is !== 'forbidden';
@@ -157,7 +157,7 @@ async function explain(chip, rule) {
 	allWords ??= getJSON('rules');
 	const all = await allWords.catch(quiet);
 	if (!all) allWords = undefined;
-	fill(tip, ...ruleWords(rule, all?.[rule] ?? []));
+	fill(tip, ...ruleWords(rule, all && Object.hasOwn(all, rule) ? all[rule] : []));
 	tip.showPopover();
 	const { offsetWidth: width, offsetHeight: height } = tip;
 	tip.style.left = Math.max(8, Math.min(left, innerWidth - width - 8)) + 'px';

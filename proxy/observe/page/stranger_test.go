@@ -114,6 +114,13 @@ func TestChipsExplainThemselves(t *testing.T) {
 	if n := value[int](b, `document.querySelectorAll("#rows tr:not([aria-current]) .chip[tabindex='0']").length`); n != 0 {
 		t.Errorf("Tab would stop at %d chips of other rows", n)
 	}
+	// What a recording names need not be a rule.
+	b.press("\x1b")
+	value[any](b, `(c => { c.dataset.ruleWords = "__proto__"; c.click() })(document.querySelector("#story .chip"))`)
+	b.until(tip + `.includes("dragoman has no words for it.")`)
+	b.press("\x1b")
+	value[any](b, `(c => { c.dataset.ruleWords = "C01"; c.click() })(document.querySelector("#story .chip"))`)
+	b.until(tip + `.startsWith("C01\n")`)
 	value[any](b, `document.querySelector("#tip [data-q]").click()`)
 	b.until(`document.getElementById("q").value === "rule:C01" && ` + tip + ` === ""`)
 }
