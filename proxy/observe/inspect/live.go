@@ -86,8 +86,7 @@ func merged(counted []observe.SessionRow, live map[string]LiveSession, redact ob
 			}
 			seen[row.Session] = true
 			if lives {
-				row.Asking = max(s.Asking, min(row.Asking, s.Open)) // the ring knows of dragoman's own questions
-				row.Streams, row.Open = s.Streams, s.Open
+				row.Streams, row.Open, row.Asking = s.Streams, s.Open, s.Asking
 				row.Since = s.Since.UTC().Format(time.RFC3339)
 			}
 		}
@@ -101,27 +100,17 @@ func merged(counted []observe.SessionRow, live map[string]LiveSession, redact ob
 	return list
 }
 
-// waiting returns the questions that wait for an answer. The ring knows those of dragoman itself, and more of the calls.
+// waiting returns the questions that wait for an answer, the oldest first, with what the ring knows of their calls.
 func (h *Handler) waiting(l *Live) []Parked {
 	calls := map[uint64]observe.Asking{}
 	for _, a := range h.o.Ring.Asking() {
-		if a.Session == "" || l.Sessions[a.Session].Open > 0 { // else its end was missed
-			calls[a.N] = a
-		}
+		calls[a.N] = a
 	}
-	list, shown := []Parked{}, map[uint64]bool{}
+	list := []Parked{}
 	for _, p := range l.Parked {
-		p.Client, p.Server = h.o.Redactor.Text(p.Client), h.o.Redactor.Text(p.Server)
-		if a, known := calls[p.Call]; known {
-			p.Session, p.Client, p.Server, p.Tool = a.Session, a.Client, a.Server, a.Tool
-			shown[p.Call] = true
-		}
+		a := calls[p.Call]
+		p.Client, p.Server, p.Tool = cmp.Or(a.Client, h.o.Redactor.Text(p.Client)), cmp.Or(a.Server, h.o.Redactor.Text(p.Server)), a.Tool
 		list = append(list, p)
-	}
-	for n, a := range calls {
-		if !shown[n] {
-			list = append(list, Parked{Method: a.Method, Session: a.Session, Client: a.Client, Server: a.Server, Tool: a.Tool, Since: a.Since, Call: n})
-		}
 	}
 	slices.SortFunc(list, func(a, b Parked) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Call, b.Call)) })
 	return list
