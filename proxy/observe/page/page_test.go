@@ -20,7 +20,7 @@ import (
 
 // maxSize is the size of all files of the page together, of which gzip leaves two fifths, and maxLines the lines of one.
 const (
-	maxSize  = 68_000
+	maxSize  = 69_000
 	maxLines = 400
 )
 

@@ -66,7 +66,7 @@ const paste = (title, text) => [h('h3', title), h('div.paste', h('pre', text), h
  * @param {Partial<Hello>} hello
  */
 export const empty = ({ url = '', file } = {}) => (file ? [h('h2', 'This recording has no calls')] : [h('h2', 'Waiting for the first call'),
-	h('p.note', url ? 'Point a client at dragoman, and each message appears here, as the client and as the server saw it.' : 'This dragoman serves the client that has started it, over stdio. Use that client, and each message appears here, as the client and as the server saw it.'),
+	h('p.note', url ? 'Point a client at dragoman' : 'This dragoman serves the client that has started it, over stdio. Use that client', ', and each message appears here, as the client and as the server saw it.'),
 	url && paste('In a client’s configuration', `{"mcpServers": {"dragoman": ${url.startsWith('http') ? `{"type": "http", "url": "${url}"}` : `{"command": "dragoman", "args": ["stdio", "${url}"]}`}}}`),
 	url.startsWith('http') && paste('Or from a terminal', `npx -y @modelcontextprotocol/inspector --cli ${url} --transport http --method tools/list`)].flat().filter(Boolean));
 
