@@ -94,7 +94,7 @@ export const STATUSES = {
 };
 
 /** A status as a word and a colour. */
-export const status = (word, colour = COLOURS[word] ?? 'calm') => h('span.status.' + colour, { title: STATUSES[word] }, words(word));
+export const status = (word, title = STATUSES[word], colour = COLOURS[word] ?? 'calm') => h('span.status.' + colour, { title }, words(word));
 
 /** Whether it is the number of a rule, and not what else changes messages. */
 const isRule = (rule) => /^[A-Z]\.?\d/.test(rule);

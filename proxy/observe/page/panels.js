@@ -29,7 +29,7 @@ const P95 = '95 of 100 calls took no longer';
 const WAITS = { 'elicitation/create': 'the user to answer a question', 'sampling/createMessage': 'the client’s model to write, which the user may have to allow', 'roots/list': 'the client to list its folders' };
 
 /** How a session stands. @param {Session} s */
-const life = (s) => (!s.ended ? status('live', 'good') : [h('span', 'ended ', clock(s.ended)), s.why && h('span.reason', s.why)]);
+const life = (s) => (!s.ended ? status('live', '', 'good') : [h('span', 'ended ', clock(s.ended)), s.why && h('span.reason', s.why)]);
 
 /** Title, subject, what stands for no rows, columns, rows. @type {Record<string, [string, string, string, string[], (s: State) => any[][]]>} */
 const PANELS = {
@@ -42,7 +42,7 @@ const PANELS = {
 		(s) => s.parked.map((x) => [WAITS[x.method] ?? 'the client to answer', x.client || '–', since(x.since), x.ends ? clock(x.ends) : 'it is answered', [x.tool && h('b', x.tool, ' '), call(x.call)], x.server || '–', h('code', x.method)])],
 	replicas: ['Replicas', 'A request about a session or question of another replica is forwarded to that one.', 'This dragoman is the only one.',
 		['Address', 'State', 'Forwarded'],
-		(s) => s.replicas.map((x) => [h('code', x.address), x.reachable == null ? status('not asked yet') : x.reachable ? status('reachable', 'good') : status('not reachable', 'bad'), count(x.forwarded)])],
+		(s) => s.replicas.map((x) => [h('code', x.address), x.reachable == null ? status('not asked yet') : x.reachable ? status('reachable', '', 'good') : status('not reachable', '', 'bad'), count(x.forwarded)])],
 	losses: ['Losses by rule', 'What the receiver’s revision has no form for, since dragoman started.', 'Nothing was lost.',
 		['Rule', 'What', 'Count', 'Why', 'Example'],
 		(s) => s.losses.map((x) => [link(x.rule, { 'data-q': 'rule:' + x.rule }), h('b', x.what), count(x.count), h('span.does', prose(x.does)), call(x.example)])],
