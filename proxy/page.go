@@ -82,7 +82,16 @@ func (srv *Server) PageURL(at net.Addr) string {
 	if srv.page == nil {
 		return ""
 	}
-	return "http://" + at.String() + inspect.Path + "#token=" + url.QueryEscape(srv.pageToken)
+	return "http://" + fromHere(at).String() + inspect.Path + "#token=" + url.QueryEscape(srv.pageToken)
+}
+
+// PageInvitation returns a URL of the page at the address of the listener for operators that gives access once and soon, or "" if
+// there is no page.
+func (srv *Server) PageInvitation(at net.Addr) string {
+	if srv.page == nil {
+		return ""
+	}
+	return "http://" + fromHere(at).String() + inspect.Path + "#once=" + srv.page.Invite()
 }
 
 // pageEndpoint returns the URL that clients use, as far as it is known.
@@ -92,7 +101,15 @@ func (srv *Server) pageEndpoint() string {
 	if srv.at == nil {
 		return "$URL"
 	}
-	return srv.Endpoint(srv.at)
+	return srv.Endpoint(fromHere(srv.at))
+}
+
+// fromHere returns the address at which this machine reaches a listener: browsers cannot open that of all interfaces.
+func fromHere(at net.Addr) net.Addr {
+	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: tcp.Port}
+	}
+	return at
 }
 
 // noteWatcher logs who looks at the page, so that a reviewer can see it.
@@ -181,8 +198,9 @@ func (srv *Server) EndRecording() {
 
 // appendAsked appends the questions that wait for the answers of the session's client.
 func appendAsked(list []inspect.Parked, s *session.Session, fingerprint string) []inspect.Parked {
+	p := s.Peers()
 	for _, q := range s.Asked.List() {
-		list = append(list, inspect.Parked{Method: q.Method.String(), Session: fingerprint, Since: q.Began, Call: q.More.Seen.Number()})
+		list = append(list, inspect.Parked{Method: q.Method.String(), Session: fingerprint, Client: p.Client, Server: p.Server, Since: q.Began, Call: q.More.Seen.Number()})
 	}
 	return list
 }

@@ -240,7 +240,7 @@ func (srv *Server) tend(ctx context.Context) {
 			srv.Legacy.Expire(now)
 			srv.Eras.EndSpareSince(now)
 			for _, s := range srv.Table.DropIdle(now.Add(-srv.Now().Config.Session.IdleTimeout)) {
-				srv.Retire(s, clienterror.ErrShutdown)
+				srv.Retire(s, clienterror.ErrIdle)
 			}
 			srv.Table.Each(func(s *session.Session) {
 				if l := s.Lanes; l != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/instances"
@@ -22,8 +23,9 @@ import (
 )
 
 func inspectCommand() *cobra.Command {
+	open := false
 	cmd := &cobra.Command{
-		Use:   "inspect [FILE]",
+		Use:   "inspect [--open] [FILE]",
 		Short: "Show a recording in a browser, or list the pages of running dragomans",
 		Long: "With FILE, serve the page that shows calls, filled from a recording (--record FILE), and print its URL, until\n" +
 			"Ctrl-C. Only this machine can open it, with the token in the URL.\n\n" +
@@ -32,9 +34,13 @@ func inspectCommand() *cobra.Command {
 		Example: "  dragoman inspect calls.jsonl\n  dragoman inspect",
 		Args:    cobra.MaximumNArgs(1),
 	}
+	cmd.Flags().BoolVar(&open, "open", false, "open the page of FILE in a browser on this machine")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 {
-			return inspectFile(cmd.Context(), cmd.OutOrStdout(), args[0])
+			return inspectFile(cmd.Context(), cmd.OutOrStdout(), args[0], open)
+		}
+		if open {
+			return &exitError{exitUsage, errors.New("--open opens a recording: dragoman inspect --open FILE; a dragoman that is started with --open opens its own page")}
 		}
 		dir, err := instances.Dir()
 		if err != nil {
@@ -63,8 +69,8 @@ func listPages(out io.Writer, dir string) error {
 	return nil
 }
 
-// inspectFile serves the page with a recording until ctx ends.
-func inspectFile(ctx context.Context, out io.Writer, name string) error {
+// inspectFile serves the page with a recording until ctx ends, and opens it in a browser if open says so.
+func inspectFile(ctx context.Context, out io.Writer, name string, open bool) error {
 	file, closer, err := recording.OpenFile(name)
 	if err != nil {
 		return withCode(exitUsage, err)
@@ -97,6 +103,11 @@ func inspectFile(ctx context.Context, out io.Writer, name string) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
 	if _, err = fmt.Fprintf(out, "%s: %s\n\n    http://%s%s#token=%s\n\nCtrl-C ends it.\n", name, kept(ring), ln.Addr(), inspect.Path, token); err == nil {
+		if open {
+			if failed := oauth.OpenBrowser("http://" + ln.Addr().String() + inspect.Path + "#once=" + h.Invite()); failed != nil {
+				fmt.Fprintln(stderr, "dragoman: cannot open it in a browser:", failed)
+			}
+		}
 		select {
 		case err = <-served:
 			served <- nil

@@ -35,7 +35,7 @@ func TestARecordingIsShownUntilTheCommandEnds(t *testing.T) {
 	r, w := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := inspectFile(ctx, w, name)
+		err := inspectFile(ctx, w, name, false)
 		w.Close()
 		ended <- err
 	}()

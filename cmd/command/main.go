@@ -53,7 +53,7 @@ func command(args []string) *cobra.Command {
 		Args:          rootArguments,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	demo := newSettings(root, listenFlags)
+	demo := newSettings(root, listenFlags, openFlag)
 	quiet := root.Flags().Bool("quiet", false, "do not show the messages")
 	// Not the field Version of cobra: to print it without cobra's own words takes a template, and a program with templates
 	// has every method of every type, 4.6 MB more.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/instances"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
@@ -23,7 +24,7 @@ const anyPort = "127.0.0.1:0"
 
 // shimPage opens the listener of the page of a client on stdio, if there is a page. Several shims run on one machine, so
 // each has a port of its own, which "dragoman inspect" finds.
-func shimPage(srv *proxy.Server, cfg config.Config, log *zap.Logger) (withdraw func(), err error) {
+func shimPage(srv *proxy.Server, cfg config.Config, open bool, log *zap.Logger) (withdraw func(), err error) {
 	if !cfg.Inspect.Enabled {
 		return func() {}, nil
 	}
@@ -32,7 +33,18 @@ func shimPage(srv *proxy.Server, cfg config.Config, log *zap.Logger) (withdraw f
 		return nil, err
 	}
 	srv.Admin(ln)
+	if open {
+		openPage(srv.PageInvitation(ln.Addr()), log)
+	}
 	return announce(cfg, srv.PageURL(ln.Addr()), log), nil
+}
+
+// openPage opens the page in a browser on this machine. Other users can read the address among the arguments of the browser's
+// process, so it does not hold the token. A failure is only logged: the page can be opened by hand.
+func openPage(address string, log *zap.Logger) {
+	if err := oauth.OpenBrowser(address); err != nil {
+		log.Warn("cannot open the live page in a browser", zap.Error(err), zap.String("advice", "dragoman inspect prints the URL of the page, for a browser on this machine"))
+	}
 }
 
 // announce lets "dragoman inspect" find the page, and logs that. Nothing waits for the files that this takes. A failure is

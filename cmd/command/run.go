@@ -85,7 +85,7 @@ func stdioCommand() *cobra.Command {
 		if err := srv.Record(); err != nil {
 			return withCode(exitUsage, err)
 		}
-		withdraw, err := shimPage(srv, cfg, log)
+		withdraw, err := shimPage(srv, cfg, s.open, log)
 		if err != nil {
 			return err
 		}
@@ -140,6 +140,9 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 		say(srv.Endpoint(ln.Addr()), page)
 	} else {
 		showPage(page)
+	}
+	if open, _ := cmd.Flags().GetBool("open"); open && page != "" {
+		openPage(srv.PageInvitation(ops.Addr()), log)
 	}
 	ctx, end := context.WithCancel(cmd.Context())
 	defer end()

@@ -37,6 +37,7 @@ type settings struct {
 	login     string
 	record    string
 	inspect   bool
+	open      bool
 	logLevel  string
 	taken     int // arguments before -- that are of the command itself
 
@@ -75,7 +76,12 @@ func transformFlags(s *settings) {
 }
 
 func inspectFlags(s *settings) {
-	s.cmd.Flags().BoolVar(&s.inspect, "inspect", false, "serve a page that shows messages as they pass; \"dragoman inspect\" opens it (inspect.enabled)")
+	s.cmd.Flags().BoolVar(&s.inspect, "inspect", false, "serve a page that shows messages as they pass; \"dragoman inspect\" prints its URL (inspect.enabled)")
+	openFlag(s)
+}
+
+func openFlag(s *settings) {
+	s.cmd.Flags().BoolVar(&s.open, "open", false, "serve that page, and open it in a browser on this machine")
 }
 
 func recordFlags(s *settings) {
@@ -152,6 +158,10 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	if s.cmd.Flags().Changed("inspect") {
 		cfg.Inspect.Enabled = s.inspect
 		l.Flag("inspect.enabled", "--inspect")
+	}
+	if s.open {
+		cfg.Inspect.Enabled = true
+		l.Flag("inspect.enabled", "--open")
 	}
 	if s.maxTokens != 0 {
 		t := transform.DefaultConfig()

@@ -78,7 +78,7 @@ func (f Filter) Match(r *Row, payload func(text string) bool) bool {
 func (t *term) match(r *Row, payload func(string) bool) bool {
 	switch t.key {
 	case "":
-		for _, text := range []string{r.Method, r.Tool, r.ID} {
+		for _, text := range []string{r.Method, r.Tool, r.Subject, r.ID} {
 			if strings.Contains(strings.ToLower(text), t.value) {
 				return true
 			}

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -178,7 +179,25 @@ func HeadOf(m *wire.Message) Head {
 	both.WriteString(id)
 	both.WriteString(tool)
 	h.ID, h.Tool = both.String()[:len(id)], both.String()[len(id):]
+	h.Subject = subjectOf(m)
 	return h
+}
+
+// subjectOf returns [Head.Subject] of a message. It keeps no reference to it.
+func subjectOf(m *wire.Message) string {
+	if m.Kind.Response() {
+		return ""
+	}
+	of := func(path string) string { return short(gjson.Get(wire.View(m.Params()), path).String()) }
+	switch m.Method {
+	case wire.ResourcesRead, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe, wire.ResourcesUpdated:
+		return of("uri")
+	case wire.CompletionComplete:
+		return cmp.Or(of("ref.name"), of("ref.uri"))
+	case wire.LoggingSetLevel:
+		return of("level")
+	}
+	return ""
 }
 
 // head reads what it can of a message.

@@ -40,7 +40,7 @@ func (r *contents) pack(memory *chunks) (p packedCall, ok bool) {
 	w.time(c.Began)
 	w.flag(c.Server)
 	w.uint(uint64(c.Kind))
-	w.str(c.Method, c.Tool, c.ID)
+	w.str(c.Method, c.Tool, c.ID, c.Subject)
 	if w.flag(c.short); c.short {
 		s := c.summary()
 		w.summary(&s)
@@ -187,7 +187,7 @@ func (w *packer) why(y *Why) {
 // unpack returns what was packed. It is valid as long as p is in the ring: see [contents.owned].
 func (p *packedCall) unpack(peers *Peers) *contents {
 	r := unpacker{rest: p.text, p: p}
-	c := &Call{Peers: peers, N: r.uint(), Began: r.time(), Server: r.flag(), Head: Head{Kind: wire.Kind(r.uint()), Method: r.method(), Tool: r.text(), ID: r.text()}}
+	c := &Call{Peers: peers, N: r.uint(), Began: r.time(), Server: r.flag(), Head: Head{Kind: wire.Kind(r.uint()), Method: r.method(), Tool: r.text(), ID: r.text(), Subject: r.text()}}
 	if c.short = r.flag(); c.short {
 		c.sum = r.summary()
 	}

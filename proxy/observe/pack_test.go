@@ -19,7 +19,7 @@ func packable(t *testing.T) *contents {
 	}
 	up, down := table.Between(translate.Lookup("2024-11-05"), translate.Lookup("2025-11-25")), table.Between(translate.Lookup("2025-11-25"), translate.Lookup("2024-11-05"))
 	at := func(n int64) time.Time { return time.Unix(0, 1_795_000_000_000_000_000+n) }
-	c := &Call{N: 7, Began: at(0), Peers: &Peers{Client: "c"}, Head: Head{wire.Request, "tools/call", "tool", `"x"`}}
+	c := &Call{N: 7, Began: at(0), Peers: &Peers{Client: "c"}, Head: Head{wire.Request, "tools/call", "tool", `"x"`, "file:///a"}}
 	long := []byte(`{"jsonrpc":"2.0","id":"x","result":"` + strings.Repeat("y", packApart) + `"}`)
 	in := &Message{
 		Seq: 1, Call: c, At: at(1), Edge: ClientEdge, Direction: ToServer, Kind: wire.Request, Method: "tools/call", ID: `"x"`,

@@ -219,9 +219,7 @@ func IsFailure(status string) bool {
 func (r *Ring) Session(s *Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !s.Ended || !r.past {
-		r.sessions.heard(s)
-	}
+	r.sessions.heard(s)
 	if s.Call != nil {
 		at := r.of(s.Call)
 		at.peers = &s.Peers

@@ -47,6 +47,7 @@ type Row struct {
 	Kind           string   `json:"kind"` // request, notification or response of the client; server
 	Method         string   `json:"method,omitempty"`
 	Tool           string   `json:"tool,omitempty"`
+	Subject        string   `json:"subject,omitempty"` // see [Head]
 	ID             string   `json:"id,omitempty"`
 	Session        string   `json:"session,omitempty"`
 	Client         string   `json:"client,omitempty"`
@@ -169,6 +170,10 @@ func (r *row) view(redact Redactor) Row {
 		N: c.N, At: stamp(c.Began), Kind: kindOf(c), Method: redact.Text(c.Method), Tool: redact.Text(c.Tool), ID: redact.Text(idText(c.ID)), Session: p.Session,
 		Client: redact.Text(p.Client), ClientRevision: p.ClientRevision, Server: redact.Text(p.Server), ServerRevision: p.ServerRevision,
 		Transport: p.ClientTransport, Status: open, Messages: len(has.messages) + r.more,
+	}
+	if c.Subject != "" { // as in the message
+		params := append(wire.AppendQuoted([]byte(`{"params":{"uri":`), c.Subject), "}}"...)
+		out.Subject = gjson.GetBytes(redact.Payload(c.Method, c.Tool, params), "params.uri").String()
 	}
 	switch {
 	case has.end != nil:

@@ -22,6 +22,8 @@ type SessionRow struct {
 	Transport      string   `json:"transport,omitempty"`
 	Era            string   `json:"era"` // same or bridge
 	Since          string   `json:"since"`
+	Ended          string   `json:"ended,omitempty"` // "" while it lives, or for a client without sessions
+	Why            string   `json:"why,omitempty"`   // it ended
 	Calls          int      `json:"calls"`
 	Open           int      `json:"open,omitempty"`
 	Streams        int      `json:"streams,omitempty"`
@@ -43,6 +45,8 @@ const (
 type sessionTally struct {
 	peers               *Peers
 	since, used         time.Time
+	ended               time.Time // zero while it lives
+	why                 string    // it ended
 	calls, open, asking int
 	errors              int
 	samples             [maxSamples]time.Duration
@@ -75,11 +79,12 @@ func (t sessionTallies) of(p *Peers, at time.Time) *sessionTally {
 	return s
 }
 
+// forgetOldest forgets the session that was used the longest time ago, and one that has ended before one that lives.
 func (t sessionTallies) forgetOldest() {
-	oldest, when := "", time.Time{}
+	oldest, of := "", (*sessionTally)(nil)
 	for key, s := range t {
-		if when.IsZero() || s.used.Before(when) {
-			oldest, when = key, s.used
+		if of == nil || s.lives() == of.lives() && s.used.Before(of.used) || !s.lives() && of.lives() {
+			oldest, of = key, s
 		}
 	}
 	delete(t, oldest)
@@ -123,13 +128,41 @@ func (t sessionTallies) ended(e *End, bad bool) {
 	s.sampled++
 }
 
+// maxEnded bounds the sessions that are remembered after their end.
+const maxEnded = 100
+
+// lives reports whether the session has not ended, as far as that is known.
+func (s *sessionTally) lives() bool { return s.ended.IsZero() }
+
 // heard notes that a session began or ended.
 func (t sessionTallies) heard(told *Session) {
-	if told.Ended {
-		delete(t, keyOf(&told.Peers))
+	s := t.of(&told.Peers, told.At)
+	if !told.Ended {
+		s.ended, s.why = time.Time{}, ""
 		return
 	}
-	t.of(&told.Peers, told.At)
+	s.ended, s.why, s.open, s.asking = told.At, told.Why, 0, 0
+	if !told.Made.IsZero() {
+		s.since = told.Made
+	}
+	t.boundEnded()
+}
+
+// boundEnded forgets the session that ended first if there are too many that have ended.
+func (t sessionTallies) boundEnded() {
+	n, first, of := 0, "", (*sessionTally)(nil)
+	for key, s := range t {
+		if s.lives() {
+			continue
+		}
+		n++
+		if of == nil || s.ended.Before(of.ended) {
+			first, of = key, s
+		}
+	}
+	if n > maxEnded {
+		delete(t, first)
+	}
 }
 
 // maxRules bounds the rules that are noted of one session.
@@ -150,7 +183,7 @@ func SessionOf(p *Peers, since time.Time, open, streams, asking int, redact Reda
 	row := SessionRow{
 		Session: p.Session, Principal: p.Principal, Client: redact.Text(p.Client), ClientRevision: p.ClientRevision,
 		Server: redact.Text(p.Server), ServerRevision: p.ServerRevision, Transport: p.ClientTransport, Era: "same",
-		Since: since.UTC().Format(time.RFC3339), Open: open, Streams: streams, Asking: asking,
+		Since: seconds(since), Open: open, Streams: streams, Asking: asking,
 	}
 	if p.Bridged {
 		row.Era = "bridge"
@@ -161,6 +194,9 @@ func SessionOf(p *Peers, since time.Time, open, streams, asking int, redact Reda
 func (s *sessionTally) view(redact Redactor) SessionRow {
 	out := SessionOf(s.peers, s.since, s.open, 0, s.asking, redact)
 	out.Calls, out.Errors = s.calls, s.errors
+	if !s.lives() {
+		out.Ended, out.Why = seconds(s.ended), redact.Text(s.why)
+	}
 	if n := min(s.sampled, maxSamples); n > 0 {
 		sorted := slices.Clone(s.samples[:n])
 		slices.Sort(sorted)
@@ -169,6 +205,9 @@ func (s *sessionTally) view(redact Redactor) SessionRow {
 	out.Rules = slices.Sorted(maps.Keys(s.rules))
 	return out
 }
+
+// seconds is how times are written that need not be exact.
+func seconds(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // errorRate counts the errors of the last minute, by second.
 type errorRate struct {
@@ -227,7 +266,7 @@ func (r *Ring) Totals() Totals {
 			delete(r.sessions, key)
 			continue
 		}
-		if r.past && !known(s.peers) { // it became a session later on
+		if r.past && !known(s.peers) || !r.past && !s.lives() { // it became a session later on, or has ended
 			continue
 		}
 		t.Sessions = append(t.Sessions, s.view(r.redact))

@@ -83,6 +83,9 @@ type Head struct {
 	Method string
 	Tool   string // the tool or prompt that it names
 	ID     string // as it stands in the message; "" for none
+
+	// Subject is what a message is about that names no tool: the URI of a resource, the prompt whose argument is completed, a level.
+	Subject string
 }
 
 // Call is one message of the client with all that belongs to it: its response, what the server asks during it, and its
@@ -255,6 +258,7 @@ type End struct {
 // Session says that a session began or ended.
 type Session struct {
 	At    time.Time
+	Made  time.Time // when it began, if Ended is set; zero if that is not known
 	Ended bool
 	Peers Peers
 	Call  *Call  // the call that it began with, which did not know Peers; nil if it was not observed

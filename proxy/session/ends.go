@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
@@ -12,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -42,6 +45,17 @@ func (t *Table) End(s *Session, why error) {
 // EndConn closes a connection that no session came of. It waits like End.
 func (t *Table) EndConn(c upstream.Conn) { pipes.End(c, t.Host.Log) }
 
+// endReason says in words why a session has ended.
+func endReason(why error) string {
+	if f := clienterror.Of(why); f.Cause == mcp.SessionUnknown { // which that is need not be said
+		return strings.TrimPrefix(f.Text, mcp.Fail(f.Cause, "").Text+": ")
+	}
+	if errors.Is(why, downstream.ErrStopped) { // its text is about dragoman as a server
+		why = clienterror.ErrShutdown
+	}
+	return clienterror.Reason(why)
+}
+
 // countSession counts a session that has ended because of why.
 func (t *Table) countSession(s *Session, why error) {
 	if s.Direct != nil {
@@ -49,7 +63,7 @@ func (t *Table) countSession(s *Session, why error) {
 	}
 	t.dropPipe(s)
 	if t.Observer.Watched() {
-		t.Observer.Session(observe.Session{Ended: true, Peers: *s.Peers(), Why: clienterror.Reason(why)})
+		t.Observer.Session(observe.Session{Ended: true, Made: s.Made, Peers: *s.Peers(), Why: endReason(why)})
 	}
 	ended := metrics.Session{Client: s.ClientRevision, Server: s.ServerRevision, Began: s.Made}
 	if s.Principal != "" {

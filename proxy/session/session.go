@@ -176,6 +176,14 @@ func (s *Session) Release(why error) {
 	s.closing.Do(func() { s.stopWaits(why) })
 }
 
+// ReleaseEnded is Release for a session that has ended at the server.
+func (s *Session) ReleaseEnded(why error) {
+	s.closing.Do(func() {
+		s.stopWaits(why)
+		s.counted(why)
+	})
+}
+
 func (s *Session) stopWaits(why error) {
 	for _, c := range s.Open.Drain() {
 		if c.Stop != nil {

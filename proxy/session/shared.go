@@ -54,7 +54,7 @@ func (table *Table) endShared(ctx context.Context, changed <-chan struct{}) {
 			return
 		}
 		for _, s := range table.dropEnded() {
-			s.Release(mcp.Fail(mcp.SessionUnknown, "it was ended"))
+			s.Release(mcp.Fail(mcp.SessionUnknown, "its client has ended it"))
 		}
 		select {
 		case <-time.After(endedPause):

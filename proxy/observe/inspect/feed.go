@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
 )
 
 // Bounds of the feed.
@@ -204,7 +206,7 @@ func (f *feed) make() {
 	if h.o.Endpoint != nil {
 		at = h.o.Endpoint()
 	}
-	if !strings.HasPrefix(at, "http") { // a shim has none
+	if !strings.HasPrefix(at, "http") && !unixsocket.Is(at) { // a shim has none
 		at = ""
 	}
 	event(&b, "hello", hello{h.o.Version, h.o.Replica, h.started(), time.Now().UTC().Format(time.RFC3339Nano), last, first, h.o.Payloads, h.o.File, at})

@@ -76,13 +76,13 @@ func (h *Handler) Serve(c *fasthttp.RequestCtx) {
 		return
 	}
 	n, isCall := strings.CutPrefix(rest, "calls/")
-	if !isCall && rest != "feed" && rest != "state" && rest != "search" && rest != "export" {
+	if !isCall && rest != "feed" && rest != "token" && rest != "rules" && rest != "state" && rest != "search" && rest != "export" {
 		refuse(c, fasthttp.StatusNotFound, "there is nothing at this path; the page is at "+Path)
 		return
 	}
-	if !h.hasToken(c) {
+	if rest == "token" && !h.accepts(c) || rest != "token" && !h.hasToken(c) {
 		c.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
-		refuse(c, fasthttp.StatusUnauthorized, "send the token that dragoman has printed with the page's URL, as Authorization: Bearer")
+		refuse(c, fasthttp.StatusUnauthorized, "send the token that dragoman has printed with the page's URL, as Authorization: Bearer; dragoman inspect prints it again")
 		return
 	}
 	c.Response.Header.Set(fasthttp.HeaderCacheControl, "no-store")
@@ -93,6 +93,10 @@ func (h *Handler) Serve(c *fasthttp.RequestCtx) {
 		h.feed(c)
 	case rest == "state":
 		writeJSON(c, h.state())
+	case rest == "token":
+		writeJSON(c, map[string]string{"token": h.o.Token})
+	case rest == "rules":
+		writeJSON(c, observe.Rules())
 	case rest == "search":
 		h.search(c)
 	default:

@@ -1,7 +1,9 @@
 package inspect
 
 import (
+	"cmp"
 	"crypto/sha256"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +23,7 @@ type Handler struct {
 	detach   func()      // nil while the ring is not filled
 	idle     *time.Timer // ends filling after the last watcher has left
 	closed   bool
+	invited  invitation
 	over     chan struct{} // closed with closed
 	feeds    sync.WaitGroup
 }
@@ -48,9 +51,10 @@ type state struct {
 	Replica string `json:"replica,omitempty"`
 	Started string `json:"started"`
 	stats
-	Parked   []Parked          `json:"parked"`
-	Replicas []Replica         `json:"replicas"`
-	Losses   []observe.LossRow `json:"losses"`
+	Parked   []Parked             `json:"parked"`
+	Ended    []observe.SessionRow `json:"ended"`
+	Replicas []Replica            `json:"replicas"`
+	Losses   []observe.LossRow    `json:"losses"`
 }
 
 func (h *Handler) live() Live {
@@ -96,6 +100,22 @@ func merged(counted []observe.SessionRow, live map[string]LiveSession, redact ob
 	return list
 }
 
+// waiting returns the questions that wait for an answer, the oldest first, with what the ring knows of their calls.
+func (h *Handler) waiting(l *Live) []Parked {
+	calls := map[uint64]observe.Asking{}
+	for _, a := range h.o.Ring.Asking() {
+		calls[a.N] = a
+	}
+	list := []Parked{}
+	for _, p := range l.Parked {
+		a := calls[p.Call]
+		p.Client, p.Server, p.Tool = cmp.Or(a.Client, h.o.Redactor.Text(p.Client)), cmp.Or(a.Server, h.o.Redactor.Text(p.Server)), a.Tool
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b Parked) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Call, b.Call)) })
+	return list
+}
+
 // maxListed is how many sessions are listed.
 const maxListed = 500
 
@@ -103,10 +123,7 @@ func (h *Handler) state() state {
 	l := h.live()
 	s := state{
 		Version: h.o.Version, Replica: h.o.Replica, Started: h.started(), stats: h.stats(&l),
-		Parked: l.Parked, Replicas: l.Replicas, Losses: h.o.Ring.Losses(),
-	}
-	if s.Parked == nil {
-		s.Parked = []Parked{}
+		Parked: h.waiting(&l), Ended: h.o.Ring.Ended(), Replicas: l.Replicas, Losses: h.o.Ring.Losses(),
 	}
 	if s.Replicas == nil {
 		s.Replicas = []Replica{}

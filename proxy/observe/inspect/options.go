@@ -60,6 +60,9 @@ type LiveSession struct {
 type Parked struct {
 	Method  string    `json:"method"`
 	Session string    `json:"session,omitempty"`
+	Client  string    `json:"client,omitempty"`
+	Server  string    `json:"server,omitempty"`
+	Tool    string    `json:"tool,omitempty"` // that the call names
 	Since   time.Time `json:"since"`
 	Ends    time.Time `json:"ends,omitzero"`
 	Call    uint64    `json:"call,omitempty"`

@@ -1,4 +1,4 @@
-import { $, bar, bytes, change, chip, clock, count, h, millis, plural, prose, safe, status, toast, total, words } from './dom.js';
+import { $, STATUSES, bar, bytes, change, chip, clock, copy, count, h, plural, prose, safe, status, time, total, words } from './dom.js';
 import { get, getJSON } from './feed.js';
 import { show } from './lines.js';
 
@@ -30,7 +30,7 @@ export class Detail {
 		} catch (e) {
 			if (signal.aborted) return;
 			this.#shown = '';
-			$('detail').replaceChildren(this.#head('Call ' + n), note(e.status === 404 ? 'dragoman no longer has this call: it keeps the newest 10,000, and at most 16 MiB.' : `This call cannot be shown: ${e.message}`));
+			$('detail').replaceChildren(this.#head('Call ' + n), note(e.status === 404 ? 'dragoman no longer has this call: it keeps the newest 10,000, and at most 5 MiB.' : `This call cannot be shown: ${e.message}`));
 		}
 	}
 
@@ -51,16 +51,16 @@ export class Detail {
 
 	#draw() {
 		const c = this.call, /** @type {Row} */ r = c.row, box = $('detail');
-		const copy = (name, text) => h('button', { click: () => copyText(text, name) }, 'Copy ' + name);
+		const button = (name, title, text) => h('button', { title, click: () => copy(text(), name) }, 'Copy ' + name);
 		const focused = box.contains(document.activeElement) && document.activeElement?.id;
 		const first = c.messages[0], answer = c.messages.findLast((m) => m.kind === 'response' && m.direction !== first?.direction);
 		box.replaceChildren(...[
-			this.#head([r.method || r.kind, r.tool && [' ', h('b', r.tool)], h('small', ' #' + r.n)], status(r.status)),
-			h('p.note.facts', [clock(r.at) + r.at.slice(19, 23), `${r.client ?? 'client'} → ${r.server ?? 'server'}`, r.bytes && change(r.bytes, bytes) + ' bytes', r.tokens && change(r.tokens, count) + ' tokens', r.code && 'code ' + r.code].filter(Boolean).map((x) => h('span', x))),
-			r.ms && h('div.times', h('b', millis(total(r.ms)) + ' ms'), bar(r.ms, 100), Object.entries(r.ms).map(([who, t]) => h('span', h('i.' + who), who, ' ', h('b', millis(t))))),
+			this.#head([r.method || r.kind, (r.tool || r.subject) && [' ', h('b', r.tool || r.subject)], h('small', ' #' + r.n)], status(r.status)),
+			h('p.note.facts', [clock(r.at) + r.at.slice(19, 23), r.status !== 'ok' && STATUSES[r.status], `${r.client ?? 'client'} → ${r.server ?? 'server'}`, r.bytes && change(r.bytes, bytes), r.tokens && change(r.tokens, count) + ' tokens', r.code && 'code ' + r.code].filter(Boolean).map((x) => h('span', x))),
+			r.ms && h('div.times', h('b', time(total(r.ms))), bar(r.ms, 100), Object.entries(r.ms).map(([who, t]) => h('span', h('i.' + who), who, ' ', h('b', time(t))))),
 			r.error && h('p.bad', r.cause && r.cause + ': ', r.error),
 			h('div.tools', h('div.tabs', TABS.map((t) => h('button', { id: 'tab-' + t, 'aria-pressed': t === this.tab, click: () => this.show(t) }, t))),
-				h('div.copy', c.curl && copy('curl', () => c.curl), c.golden && copy('golden case', () => c.golden), copy('JSON', async () => (await get('calls/' + r.n)).text()))),
+				h('div.copy', c.curl && button('curl', 'A command that sends the request again', () => c.curl), c.golden && button('golden case', 'A test of dragoman’s translation, for a report of a defect', () => c.golden), button('JSON', 'All that is here, without secrets', async () => (await get('calls/' + r.n)).text()))),
 			h('div', { id: 'body', role: 'region', tabindex: 0, 'aria-label': this.tab },
 				this.tab === 'Timeline' ? timeline(c) : this.tab === 'Headers' ? headers(c) : this.tab === 'Request' ? exchange(c, first) : answer || c.short ? exchange(c, answer) : note(r.status === 'open' || r.status === 'asking' ? 'There is no response yet.' : 'There is no response.')),
 		].filter((e) => e instanceof Node));
@@ -70,15 +70,6 @@ export class Detail {
 	show(tab) {
 		this.tab = tab;
 		this.#draw();
-	}
-}
-
-async function copyText(text, name) {
-	try {
-		await navigator.clipboard.writeText(await text());
-		toast(name + ' copied');
-	} catch {
-		toast('the browser gives pages that came by http: from another machine no clipboard');
 	}
 }
 
@@ -143,8 +134,8 @@ function headers(c) {
 /** Messages and notes in order, on two lanes. @param {Call} c */
 function timeline(c) {
 	const begin = Date.parse(c.row.at), steps = [...c.messages, ...(c.notes ?? [])].map((of) => ({ of, ms: Date.parse(of.at) - begin })).sort((x, y) => x.ms - y.ms);
-	return [h('div.step.top', h('span.at', 'ms'), [c.row.client ?? 'client', 'dragoman', c.row.server ?? 'server'].map((x) => h('b', x))),
-		steps.map(({ of, ms }) => h('div.step', h('span.at', '+' + millis(Math.max(0, ms))), 'by' in of ? h('span.noted', chip(of.by), words(of.what), ' ', of.path && h('code', of.path)) : arrow(c, of)))];
+	return [h('div.step.top', h('span.at'), [c.row.client ?? 'client', 'dragoman', c.row.server ?? 'server'].map((x) => h('b', x))),
+		steps.map(({ of, ms }) => h('div.step', h('span.at', '+' + time(Math.max(0, ms))), 'by' in of ? h('span.noted', chip(of.by), words(of.what), ' ', of.path && h('code', of.path)) : arrow(c, of)))];
 }
 
 /** A message on its way from lane to lane, which opens below. @param {Call} c @param {Message} m */

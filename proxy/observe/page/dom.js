@@ -57,14 +57,18 @@ export const plural = (n = 0, one) => `${count(n)} ${one}${n === 1 ? '' : 's'}`;
 export function bytes(n = 0) {
 	let i = 0;
 	for (; n >= 1000; n /= 1000) i++;
-	return (i && n < 99.5 ? n.toFixed(1) : Math.round(n)) + ['', '\u00a0K', '\u00a0M', '\u00a0G'][i];
+	return (i && n < 99.5 ? n.toFixed(1) : Math.round(n)) + '\u00a0' + ['B', 'kB', 'MB', 'GB'][i];
 }
 
-export const millis = (t = 0) => (t < 100 ? t.toFixed(1) : count(Math.round(t)));
+/** 0.1 ms, 278 ms, 2.6 s. @param {number} t in milliseconds */
+export function time(t = 0) {
+	const [n, unit] = t < 1000 ? [t, 'ms'] : t < 100_000 ? [t / 1000, 's'] : [t / 60_000, 'min'];
+	return (n < 99.95 ? n.toFixed(1) : Math.round(n)) + '\u00a0' + unit;
+}
 
-/** How long ago. */
-export function since(at) {
-	const s = at ? Math.max(0, Date.now() - Date.parse(at)) / 1000 : NaN, of = (n, unit) => Math.round(s / n) + unit;
+/** How long ago, or how long until a time. */
+export function since(at, until) {
+	const s = at ? Math.max(0, (until ? Date.parse(until) : Date.now()) - Date.parse(at)) / 1000 : NaN, of = (n, unit) => Math.round(s / n) + unit;
 	return isNaN(s) ? '–' : s < 60 ? of(1, ' s') : s < 3600 ? of(60, ' min') : s < 172_800 ? of(3600, ' h') : of(86_400, ' d');
 }
 
@@ -82,13 +86,21 @@ export const prose = (text = '') => text.split('`').map((t, i) => (i % 2 ? h('co
 /** @type {Record<string, string>} */
 const COLOURS = { open: 'busy', asking: 'warn', ok: 'good', local: 'good', tool_error: 'warn', error: 'bad', refused: 'bad', failed: 'bad' };
 
+/** What the words for statuses mean. @type {Record<string, string>} */
+export const STATUSES = {
+	open: 'no response yet', asking: 'waits for an answer of the client or its user', ok: 'the server has answered', local: 'dragoman has answered instead of the server',
+	tool_error: 'the tool says that it has failed', error: 'the answer is an error', refused: 'dragoman did not send it to the server', failed: 'the server gave no answer',
+	cancelled: 'cancelled before the answer', left: 'the client was gone before the answer',
+};
+
 /** A status as a word and a colour. */
-export const status = (word, title, colour = COLOURS[word] ?? 'calm') => h('span.status.' + colour, { title }, words(word));
+export const status = (word, title = STATUSES[word], colour = COLOURS[word] ?? 'calm') => h('span.status.' + colour, { title }, words(word));
 
 /** Whether it is the number of a rule, and not what else changes messages. */
 const isRule = (rule) => /^[A-Z]\.?\d/.test(rule);
 
-export const chip = (rule, tag = 'span', props = {}) => h(`${tag}.chip${isRule(rule) ? '' : '.by'}`, props, words(rule));
+/** The name of a rule, or of what else changes messages, which says in words what that is: main.js listens. */
+export const chip = (rule, props = {}) => h('button.chip' + (isRule(rule) ? '' : '.by'), { 'data-rule-words': rule, 'aria-haspopup': 'dialog', ...props }, words(rule));
 
 /** The first rules, and how many more there are. */
 export const chips = (rules) => [rules.slice(0, rules.length > 4 ? 3 : 4).map((r) => chip(r)), rules.length > 4 && h('span.chip.more', '+' + (rules.length - 3))];
@@ -102,6 +114,22 @@ export function bar(ms, width) {
 	const to = (t) => (100 * t) / all + '%';
 	if (ms) e.style.background = `linear-gradient(90deg, var(--client) ${to(ms.client)}, var(--proxy) 0 ${to(ms.client + ms.proxy)}, var(--server) 0) 0 / ${width}% no-repeat`;
 	return e;
+}
+
+/** Copies a text, or the promise of one. Browsers give a clipboard only to pages of this machine and of https. */
+export async function copy(text, name) {
+	const whole = await text, box = h('textarea');
+	try {
+		await navigator.clipboard.writeText(whole);
+	} catch {
+		box.value = whole;
+		document.body.append(box);
+		box.select();
+		const done = document.execCommand('copy');
+		box.remove();
+		if (!done) return toast('this browser does not let the page copy: select the text instead');
+	}
+	toast(name + ' copied');
 }
 
 export function toast(text) {

@@ -24,6 +24,9 @@ import (
 // testToken is the token of every fake.
 const testToken = "0123456789abcdef0123456789abcdef"
 
+// testCode is the code that every fake gives it for.
+const testCode = "ABCDEFGHIJKLMNOP"
+
 type object = map[string]any
 
 // fake serves the page and speaks to it as dragoman does, with calls that the test makes up.
@@ -37,6 +40,7 @@ type fake struct {
 	state    object
 	started  string
 	file     string // the name of a recording
+	clients  string // the URL that clients use
 	feeds    map[chan event]bool
 	opened   []string // the queries of the feeds that were opened
 	searches int
@@ -49,7 +53,7 @@ type event struct {
 }
 
 func newFake(t *testing.T) *fake {
-	f := &fake{calls: map[int]object{}, feeds: map[chan event]bool{}, started: time.Now().Add(-2 * time.Hour).UTC().Format(time.RFC3339), state: object{"connections": 3}}
+	f := &fake{calls: map[int]object{}, feeds: map[chan event]bool{}, clients: "http://127.0.0.1:8808/mcp", started: time.Now().Add(-2 * time.Hour).UTC().Format(time.RFC3339), state: object{"connections": 3}}
 	web := httptest.NewServer(http.HandlerFunc(f.serve))
 	t.Cleanup(func() {
 		f.cut()
@@ -74,6 +78,10 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(file)
 		return
 	}
+	if name == "token" && r.Header.Get("Authorization") == "Bearer "+testCode {
+		_ = json.NewEncoder(w).Encode(object{"token": testToken})
+		return
+	}
 	if r.Header.Get("Authorization") != "Bearer "+testToken {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
@@ -86,6 +94,8 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		defer f.mu.Unlock()
 		f.state["sessions"] = f.sessions
 		_ = json.NewEncoder(w).Encode(f.state)
+	case name == "rules":
+		_ = json.NewEncoder(w).Encode(observe.Rules())
 	case name == "export":
 		w.Header().Set("Content-Disposition", "attachment; filename=dragoman.jsonl")
 		fmt.Fprintf(w, "{\"kind\":\"header\",\"format\":1}\n{\"query\":%q}\n", r.URL.Query().Get("q"))
@@ -176,7 +186,7 @@ func (f *fake) feed(w http.ResponseWriter, r *http.Request) {
 	}
 	f.feeds[events] = true
 	old := slices.Clone(f.rows)
-	first := []event{{"hello", object{"version": "0.3.0", "replica": "7f3a", "started": f.started, "now": f.started, "last": len(old), "payloads": "masked", "file": f.file}}}
+	first := []event{{"hello", object{"version": "0.3.0", "replica": "7f3a", "started": f.started, "now": f.started, "last": len(old), "payloads": "masked", "file": f.file, "url": f.clients}}}
 	stats := event{"stats", object{"connections": 3, "calls": len(old), "errors_per_min": 0, "sessions": f.sessions}}
 	f.mu.Unlock()
 	for i := 0; i < len(old); i += 200 {
@@ -273,11 +283,15 @@ var (
 		"transport": "http", "era": "bridge", "since": time.Now().Add(-6 * time.Minute).Format(time.RFC3339), "calls": 88, "open": 1, "asking": 1, "errors": 1, "p95_ms": 9.4, "rules": []string{"C29", "C30"}}
 )
 
+// editor is a session that has ended.
+var editor = object{"session": "77aa1b2c3d4e5f60", "principal": "51d0a9b2c3e4f506", "client": "zed 0.200", "client_rev": "2025-06-18", "server": "everything 2.0", "server_rev": "2025-11-25", "transport": "http", "era": "same",
+	"since": time.Now().Add(-50 * time.Minute).Format(time.RFC3339), "ended": time.Now().Add(-38 * time.Minute).Format(time.RFC3339), "why": "its client has ended it", "calls": 31, "errors": 2, "p95_ms": 1210.4, "rules": []string{"C07"}}
+
 // madeUp returns n calls as a busy morning has them, each a little different, with the messages of the newest.
 func (f *fake) madeUp(n int) {
 	base := time.Now().Add(-time.Duration(n) * 700 * time.Millisecond)
 	f.sessions = []object{cursor, claude}
-	f.state = object{"connections": 3, "sessions": f.sessions, "parked": []object{{"method": "elicitation/create", "session": "4b7e11908cd2ef01", "since": time.Now().Add(-20 * time.Second).Format(time.RFC3339), "ends": time.Now().Add(100 * time.Second).Format(time.RFC3339), "call": n - 2}},
+	f.state = object{"connections": 3, "sessions": f.sessions, "ended": []object{editor}, "parked": []object{{"method": "elicitation/create", "session": "4b7e11908cd2ef01", "client": "claude-code 2.1", "server": "tracker 0.9", "tool": "book_flight", "since": time.Now().Add(-20 * time.Second).Format(time.RFC3339), "ends": time.Now().Add(100 * time.Second).Format(time.RFC3339), "call": n - 2}},
 		"replicas": []object{{"address": "10.0.3.17:8809", "reachable": true, "forwarded": 12}, {"address": "10.0.3.18:8809", "forwarded": 0}},
 		"losses": []object{{"rule": "C01", "what": "title", "count": 13, "example": n, "does": "moves a tool's title to `annotations.title` for 2025-03-26, and removes it for 2024-11-05"}, {"rule": "C02", "what": "annotations", "count": 12, "example": n, "does": gone}, {"rule": "C07", "what": "task-only tool", "count": 1, "example": n, "does": "removes tools that only run as tasks from the list, unless tasks are bridged"},
 			{"rule": "C29", "what": "resultType", "count": 0, "changed": 88, "example": n, "does": "adds `resultType: complete`"}}}
@@ -302,7 +316,7 @@ var kinds = []object{
 	{"method": "tools/call", "tool": "write_file", "status": "tool_error", "bytes": []int{412, 412}, "server": 12.2},
 	{"method": "tools/call", "tool": "search_code", "status": "ok", "rules": []string{"C04"}, "bytes": []int{9200, 9380}, "tokens": []int{2210, 2254}, "server": 96.0},
 	{"method": "ping", "status": "local", "bytes": []int{36, 36}, "server": 0.0, "client": "claude"},
-	{"method": "resources/read", "status": "ok", "bytes": []int{48_211, 48_211}, "tokens": []int{12_040, 12_040}, "server": 31.0},
+	{"method": "resources/read", "subject": "file:///home/ada/projects/atlas/README.md", "status": "ok", "bytes": []int{48_211, 48_211}, "tokens": []int{12_040, 12_040}, "server": 31.0},
 	{"method": "notifications/progress", "kind": "server", "status": "ok", "bytes": []int{98, 98}, "server": 0.0},
 	{"method": "tools/call", "tool": "create_pull_request", "status": "failed", "cause": "timeout_first_byte", "error": "the server did not answer within 60 s", "code": -32603, "bytes": []int{0, 131}, "server": 60_000.0, "client": "claude"},
 	{"method": "prompts/list", "status": "ok", "rules": []string{"C01", "C05"}, "bytes": []int{1450, 1102}, "server": 1.4},

@@ -6,7 +6,7 @@ const LONGEST = 8 << 20;
 /** What stands behind # in the address. */
 export function readAddress() {
 	const p = new URLSearchParams(location.hash.slice(1).replaceAll('+', '%2B'));
-	return { q: p.get('q') ?? '', view: p.get('view') ?? 'calls', call: Number(p.get('call')) || 0, token: p.get('token') };
+	return { q: p.get('q') ?? '', view: p.get('view') ?? 'calls', call: Number(p.get('call')) || 0, token: p.get('token'), once: p.get('once') };
 }
 
 /** Writes filter, view and open call there, and never the token. @param {{q: string, view: string, call: number}} to */
@@ -15,17 +15,19 @@ export function writeAddress({ q, view, call }) {
 	if (hash !== location.hash) history.replaceState(null, '', location.pathname + hash);
 }
 
-/** The token of this tab. If the address has one, it is moved from there. */
-export function token() {
-	const address = readAddress();
-	if (address.token) {
-		setToken(address.token);
-		writeAddress(address);
-	}
-	return sessionStorage.getItem(TOKEN) ?? '';
-}
-
+/** The token of this tab. */
+export const token = () => sessionStorage.getItem(TOKEN) ?? '';
 export const setToken = (value) => sessionStorage.setItem(TOKEN, value);
+
+/** Moves the token from the address, if it has one, or gets it for the code that a browser was opened with, which is good once. */
+export async function enter() {
+	const address = readAddress(), one = address.token ?? address.once;
+	if (!one) return;
+	setToken(one);
+	writeAddress(address);
+	const got = address.once && (await getJSON('token').catch(() => undefined));
+	if (got) setToken(got.token);
+}
 
 export const get = (path, signal) => fetch(path, { headers: { Authorization: 'Bearer ' + token() }, cache: 'no-store', credentials: 'omit', signal });
 

@@ -20,7 +20,7 @@ function side({ depth, edit, key, kind = '' }, pieces, mark) {
 export function show({ lines, two }, does) {
 	/** @param {Line} line */
 	const draw = (line) => h('div.ln' + (!line.edit ? '' : line.l && line.r ? '.ch' : line.l ? '.rm' : '.ad'), side(line, line.l, '−'),
-		two && [side(line, line.edit ? line.r : line.l, '+'), h('div.why', line.why && (line.why.length ? line.why.map((rule) => chip(rule, 'button', { title: does(rule), 'data-why': rule })) : h('span.chip.bad', 'unexplained')))]);
+		two && [side(line, line.edit ? line.r : line.l, '+'), h('div.why', line.why && (line.why.length ? line.why.map((rule) => chip(rule, { title: does(rule), 'data-why': rule })) : h('span.chip.bad', 'unexplained')))]);
 	const folded = (part) => h('button.fold', { click: (e) => e.currentTarget.replaceWith(...part.map(draw)) }, '⋯ ' + plural(part.length, 'unchanged line'));
 	const far = lines.map((_, i) => two && lines.slice(Math.max(0, i - CONTEXT), i + CONTEXT + 1).every((l) => !l.edit));
 	let at = 0;

@@ -1,15 +1,15 @@
 import { Detail, TABS } from './detail.js';
-import { $, $$, count, fill, h, plural, toast } from './dom.js';
-import { feed, get, getJSON, readAddress, setToken, token, writeAddress } from './feed.js';
-import { about, empty, help, panel, story } from './panels.js';
+import { $, $$, copy, count, fill, h, plural, toast } from './dom.js';
+import { enter, feed, get, getJSON, readAddress, setToken, token, writeAddress } from './feed.js';
+import { about, empty, help, panel, ruleWords, story } from './panels.js';
 import { Rows, table as makeTable } from './table.js';
 
-token();
+await enter();
 const rows = new Rows(), address = readAddress(), table = makeTable(rows);
 /** @type {Hello | undefined} */
 let hello;
 /** @type {State} */
-let state = { sessions: [], parked: [], replicas: [], losses: [] };
+let state = { sessions: [], ended: [], parked: [], replicas: [], losses: [] };
 /** @type {Link} */
 let link = { is: 'opening' };
 /** @type {Map<number, Row> | undefined} what came while the table is paused */
@@ -57,7 +57,10 @@ function search() {
 
 function view(name) {
 	address.view = name;
-	for (const b of $$('#views button')) b.ariaPressed = String(b.dataset.view === name);
+	for (const b of $$('#views button')) {
+		b.ariaPressed = String(b.dataset.view === name);
+		if (b.dataset.view === name) b.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+	}
 	$('split').hidden = name !== 'calls';
 	$('panel').hidden = name === 'calls';
 	if (name !== 'calls') ask();
@@ -78,11 +81,12 @@ function draw() {
 	fill($('story'), ...story(sessions));
 	const numbers = { sessions: sessions.length, parked: parked.length, replicas: replicas.length, losses: losses.reduce((n, l) => n + l.count, 0) };
 	for (const [k, n] of Object.entries(numbers)) $('n-' + k).textContent = count(n);
+	$('t-replicas').hidden = !replicas.length && address.view !== 'replicas';
 	if (address.view !== 'calls') fill($('panel'), ...panel(address.view, state));
 	$('empty').hidden = link.is !== 'live' || length > 0;
-	if (!$('empty').hidden) fill($('empty'), ...empty(hello?.url ?? `http://${location.hostname}:8808/mcp`));
+	if (!$('empty').hidden) fill($('empty'), ...empty(hello));
 	$('none').hidden = !length || rows.shown.length > 0;
-	$('missed').textContent = missed ? plural(missed, 'row') + ' missed' : '';
+	$('missed').textContent = missed ? plural(missed, 'call') + ' not shown: too many at once' : '';
 	table.draw();
 }
 
@@ -91,14 +95,14 @@ function linked(to) {
 	link = to;
 	const live = to.is === 'live', lost = to.is === 'lost' || to.is === 'busy';
 	document.body.dataset.link = waiting && live ? 'paused' : to.is;
-	$('link').textContent = lost ? 'not connected' : live && hello?.file ? 'recording' : (document.body.dataset.link ?? '');
+	$('link').textContent = lost ? 'not connected' : live && hello?.file ? 'recording' : to.is === 'opening' ? 'connecting' : (document.body.dataset.link ?? '');
 	$('gate').hidden = to.is !== 'token' && to.is !== 'forbidden';
 	$('no-token').hidden = to.is !== 'token';
 	$('no-host').hidden = to.is !== 'forbidden';
 	$('refused').hidden = !token();
 	if (to.is === 'token') $('paste').focus();
 	if (to.is !== 'opening') $('lost').hidden = !lost;
-	if (lost) $('lost-text').textContent = `${to.is === 'lost' ? 'The connection to dragoman is lost.' : 'dragoman is busy: it serves at most eight pages.'} Next try in ${Math.ceil((to.at - Date.now()) / 1000)} s.`;
+	if (lost) $('lost-text').textContent = `${to.is === 'lost' ? 'The connection to dragoman is lost.' : 'dragoman serves at most eight pages at once, and eight are open: close one.'} Next try in ${Math.ceil((to.at - Date.now()) / 1000)} s.`;
 	draw();
 }
 
@@ -137,11 +141,27 @@ function take(list) {
 
 async function save() {
 	const r = await get('export?q=' + encodeURIComponent(address.q));
-	if (!r.ok) return toast('dragoman does not export: HTTP ' + r.status);
+	if (!r.ok) return toast('the export has failed: HTTP ' + r.status);
 	const url = URL.createObjectURL(await r.blob());
 	h('a', { href: url, download: 'dragoman.jsonl' }).click();
 	setTimeout(() => URL.revokeObjectURL(url), 10_000);
-	toast('exported what the filter shows');
+	toast('dragoman.jsonl has what the filter shows');
+}
+
+/** The words for rules, once they were asked for. @type {Promise<Record<string, Words[]>> | undefined} */
+let allWords;
+
+/** Says what a rule does, beside the chip that names it. @param {HTMLElement} chip */
+async function explain(chip, rule) {
+	const { left, top, bottom } = chip.getBoundingClientRect(), tip = $('tip'); // the chip may have gone when the words come
+	allWords ??= getJSON('rules');
+	const all = await allWords.catch(quiet);
+	if (!all) allWords = undefined;
+	fill(tip, ...ruleWords(rule, all && Object.hasOwn(all, rule) ? all[rule] : []));
+	tip.showPopover();
+	const { offsetWidth: width, offsetHeight: height } = tip;
+	tip.style.left = Math.max(8, Math.min(left, innerWidth - width - 8)) + 'px';
+	tip.style.top = Math.max(8, bottom + 6 + height < innerHeight ? bottom + 6 : top - height - 6) + 'px';
 }
 
 function move(by) {
@@ -181,7 +201,7 @@ TABS.forEach((tab, i) => (KEYS[i + 1] = () => detail.n && detail.show(tab)));
 
 document.addEventListener('keydown', (e) => {
 	const at = /** @type {HTMLElement} */ (e.target), typing = at.matches('input'), act = KEYS[e.key];
-	if (!act || e.ctrlKey || e.metaKey || e.altKey || $('help').open || !$('gate').hidden || (typing && e.key !== 'Escape')) return;
+	if (!act || e.ctrlKey || e.metaKey || e.altKey || $('help').open || $('tip').matches(':popover-open') || !$('gate').hidden || (typing && e.key !== 'Escape')) return;
 	if ((e.key === 'Enter' && at.matches('button')) || (e.key.startsWith('Arrow') && at.closest('#detail, #panel, button'))) return;
 	e.preventDefault();
 	if (typing) $('scroll').focus();
@@ -190,12 +210,14 @@ document.addEventListener('keydown', (e) => {
 document.addEventListener('click', (e) => {
 	const at = /** @type {HTMLElement} */ (e.target).closest('button, #rows tr');
 	if (!(at instanceof HTMLElement)) return;
-	const { view: name, q, n, word, why } = at.dataset;
+	const { view: name, q, n, word, why, copy: text, ruleWords: rule } = at.dataset;
 	DO[at.id]?.();
 	if (name) view(name);
-	if (q) filter(q);
+	if (q) $('tip').hidePopover(), filter(q);
+	if (text) copy(text, 'the text');
 	if (n && (at.matches('button') || !String(getSelection()))) open(Number(n));
 	if (why) $('body').querySelector(`[data-rule="${CSS.escape(why)}"]`)?.focus();
+	else if (rule) explain(at, rule);
 	if (word) {
 		const rest = address.q.split(' ').filter((x) => x && x !== word);
 		filter((at.ariaPressed === 'true' ? rest : [...rest, word]).join(' '));
@@ -208,7 +230,7 @@ $('token-form').addEventListener('submit', (e) => {
 	$('paste').value = '';
 	connect();
 });
-addEventListener('hashchange', () => readAddress().token && (token(), connect()));
+addEventListener('hashchange', async () => (readAddress().token || readAddress().once) && (await enter(), connect()));
 setInterval(() => {
 	if (fresh) $('said').textContent = plural(fresh, 'new call');
 	fresh = 0;

@@ -24,7 +24,7 @@ func TestShots(t *testing.T) {
 	for _, rows := range []int{0, 10, 10_000} {
 		f := newFake(t)
 		f.madeUp(rows)
-		for _, width := range []int{360, 1600} {
+		for _, width := range []int{360, 768, 1280} {
 			for _, scheme := range []string{"light", "dark"} {
 				save := func(what string) {
 					t.Helper()
@@ -32,7 +32,7 @@ func TestShots(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				b.size(int64(width), map[int]int64{360: 740, 1600: 900}[width])
+				b.size(int64(width), map[int]int64{360: 740, 768: 900, 1280: 800}[width])
 				b.media("prefers-color-scheme", scheme)
 				b.open("about:blank")
 				b.open(f.withToken())
@@ -57,7 +57,7 @@ func TestShots(t *testing.T) {
 				b.press("\x1b")
 				if rows == 10 {
 					for _, view := range []string{"sessions", "parked", "losses"} {
-						b.click("[data-view=" + view + "]")
+						b.click("#views [data-view=" + view + "]")
 						b.until(`!!document.querySelector("#panel table")`)
 						save("-" + view)
 					}
@@ -89,7 +89,7 @@ func shootAt(t *testing.T, b *tab) {
 			save(fmt.Sprintf("inspect-%d-%s", width, scheme))
 			for name, query := range map[string]string{"list": "method:tools/list", "call": "method:tools/call", "open": "method:initialize"} {
 				value[any](b, fmt.Sprintf(`(q => { q.value = %q; q.dispatchEvent(new Event("input")) })(document.getElementById("q"))`, query))
-				b.until(fmt.Sprintf(`document.querySelector("#rows .c-call")?.innerText.startsWith(%q)`, strings.TrimPrefix(query, "method:")))
+				b.until(fmt.Sprintf(`document.querySelector("#rows .c-call")?.textContent.startsWith(%q)`, strings.TrimPrefix(query, "method:")))
 				value[any](b, `document.querySelector("#rows tr").click()`)
 				b.until(fmt.Sprintf(`!!document.querySelector("#body .ln") && document.querySelector("#detail h2").textContent.startsWith(%q)`, strings.TrimPrefix(query, "method:")))
 				value[any](b, `(q => { q.value = ""; q.dispatchEvent(new Event("input")) })(document.getElementById("q"))`)

@@ -1,4 +1,4 @@
-import { $, bar, bytes, change, chips, clock, count, fill, h, millis, plural, status, total } from './dom.js';
+import { $, bar, bytes, change, chips, clock, count, fill, h, plural, status, time, total } from './dom.js';
 
 /** So many rows are kept, as in dragoman. */
 const KEEP = 10_000;
@@ -81,13 +81,14 @@ const MARGIN = 5, PACE = 200, HEAD = 30;
 
 /** The cells of a row. @param {Row} r */
 function cells(r, slowest) {
-	const rules = [...(r.rules ?? []), ...(r.by ?? [])], size = change(r.bytes, bytes), all = total(r.ms), time = clock(r.at);
+	const rules = [...(r.rules ?? []), ...(r.by ?? [])], size = change(r.bytes, bytes), all = total(r.ms), at = clock(r.at), about = r.tool || r.subject;
 	return [
-		h('td.c-time', time),
-		h('th.c-call', { scope: 'row' }, h(r.tool ? 'span' : 'span.alone', r.method || r.kind), r.tool && [' ', h('b', r.tool)], h('span.sub', [time, size, ...rules.slice(0, 4)].join('  '))),
+		h('td.c-time', at),
+		h('th.c-call', { scope: 'row', title: [r.method, about, r.error].filter(Boolean).join(' ') }, h(about ? 'span.method' : 'span.alone', r.method || r.kind), about && [' ', h('b', about)], r.error && h('span.bad.error', r.error),
+			h('span.sub', at, '  ', r.error ? h('span.bad', r.error) : [about && r.method, size, ...rules.slice(0, 4)].filter(Boolean).join('  '))),
 		h('td.c-peer', { title: `${r.client ?? ''} ${r.client_rev ?? ''} → ${r.server ?? ''} ${r.server_rev ?? ''}` }, r.client),
-		h('td.c-status', status(r.status, r.error)),
-		h('td.c-ms', h('span.all', r.ms ? millis(all) : '–'), [r.ms?.client, r.ms?.proxy, r.ms?.server].map((t, i) => h('span.part' + (i === 2 ? '.own' : ''), t !== undefined && millis(t))), bar(r.ms, Math.max(2, (100 * Math.log1p(all)) / Math.log1p(slowest)))),
+		h('td.c-status', status(r.status)),
+		h('td.c-ms', h('span.all', r.ms ? time(all) : '–'), [r.ms?.client, r.ms?.proxy, r.ms?.server].map((t, i) => h('span.part' + (i === 2 ? '.own' : ''), t !== undefined && time(t))), bar(r.ms, Math.max(2, (100 * Math.log1p(all)) / Math.log1p(slowest)))),
 		h('td.c-bytes', size),
 		h('td.c-tokens' + (r.tokens && r.tokens.after < r.tokens.before ? '.cut' : ''), change(r.tokens, count)),
 		h('td.c-changed', rules.length ? chips(rules) : '–'),
@@ -129,6 +130,7 @@ export function table(rows) {
 			if (tr.row !== row) fill(tr, ...cells(row, rows.slowest));
 			Object.assign(tr, { row, tabIndex: p === tabbed ? 0 : -1, ariaRowIndex: p + 2, ariaCurrent: p === here ? 'true' : null });
 			tr.dataset.n = row.n;
+			for (const b of tr.getElementsByTagName('button')) b.tabIndex = tr.tabIndex;
 		}
 		for (const tr of spare) tr.remove();
 		$('above').style.height = first * height + 'px';

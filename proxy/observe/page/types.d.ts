@@ -4,14 +4,14 @@ interface Times { client: number; proxy: number; server: number }
 interface Sizes { before: number; after: number }
 interface Loss { rule: string; what: string; count: number; changed?: number; example?: number; does?: string }
 interface Row {
-  n: number; at: string; kind: string; method?: string; tool?: string; id?: string;
+  n: number; at: string; kind: string; method?: string; tool?: string; subject?: string; id?: string;
   session?: string; client?: string; client_rev?: string; server?: string; server_rev?: string; transport?: string;
   status: string; error?: string; code?: number; cause?: string; ms?: Times; bytes?: Sizes; tokens?: Sizes;
   rules?: string[]; losses?: Loss[]; changed?: Loss[]; by?: string[]; messages?: number;
 }
 interface Session {
   session: string; principal?: string; client?: string; client_rev?: string; server?: string; server_rev?: string;
-  transport?: string; era?: string; since?: string; calls: number; open?: number; streams?: number; asking?: number;
+  transport?: string; era?: string; since?: string; ended?: string; why?: string; calls: number; open?: number; streams?: number; asking?: number;
   errors?: number; p95_ms?: number; rules?: string[];
 }
 interface Hello { version: string; replica?: string; started: string; now: string; last?: number; first?: number; payloads?: string; file?: string; url?: string }
@@ -20,9 +20,11 @@ interface Stats {
   ring?: { rows: number; bytes: number }; sessions: Session[];
 }
 interface State extends Stats {
-  parked: { method: string; session: string; since: string; ends: string; call?: number }[];
+  ended: Session[];
+  parked: { method: string; session?: string; client?: string; server?: string; tool?: string; since: string; ends?: string; call?: number }[];
   replicas: { address: string; reachable?: boolean; forwarded?: number }[]; losses: Loss[];
 }
+interface Words { what?: string; since?: string; does: string }
 interface Change { rule: string; what: string; change: string; before?: string; after?: string; does?: string }
 interface Message {
   seq: number; at: string; edge: 'client' | 'server'; direction: string; kind: string; method?: string; id?: string; rev?: string;

@@ -93,7 +93,8 @@ func (p *player) call(l *Line) *observe.Call {
 	c.Server = l.Kind == Message && l.Edge == ServerEdge && l.Direction == ServerToClient
 	var m wire.Message
 	if m.Scan(l.Payload, nil) == nil {
-		c.Kind, c.ID = m.Kind, string(m.ID())
+		h := observe.HeadOf(&m)
+		c.Kind, c.ID, c.Subject = h.Kind, h.ID, h.Subject
 	}
 	p.calls[l.Call] = c
 	return c

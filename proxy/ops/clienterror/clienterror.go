@@ -37,6 +37,19 @@ var (
 	ErrHandshakeRefused = errors.New("the server refused the handshake")
 )
 
+// ErrIdle is why a session ends that was not used. It is an [ErrShutdown], too: neither the client nor the server has failed.
+var ErrIdle error = idle{}
+
+type idle struct{}
+
+// Error implements error.
+func (idle) Error() string {
+	return "it was not used for session.idle_timeout, or its id has expired"
+}
+
+// Is reports that it is an [ErrShutdown], too.
+func (idle) Is(err error) bool { return err == ErrShutdown }
+
 // Of returns the failure that the client gets for err. The failure wraps err and belongs to the
 // caller.
 func Of(err error) *mcp.Failure {

@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -118,11 +119,13 @@ func (t *ssePipe) Ending() {
 }
 
 // Left ends the session of a client that has left.
-func (t *ssePipe) Left(error) {
+func (t *ssePipe) Left(why error) {
+	// A server that is lost ends the stream, too.
+	why = cmp.Or(context.Cause(&t.own), why, clienterror.ErrShutdown)
 	t.face.drop(t) // from here on, drain begins no task
 	t.fail(clienterror.ErrShutdown)
 	if t.s != nil {
-		t.proxy.End(t.s, clienterror.ErrShutdown)
+		t.proxy.End(t.s, why)
 	}
 	t.tasks.Wait()
 	t.proxy.Table.Release(t.owner)

@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,12 +63,16 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 		}
 		lost = context.Cause(p.ctx)
 	}
+	why := cmp.Or(lost, downstream.ErrClientLeft)
+	if lost == nil && ctx.Err() != nil {
+		why = clienterror.ErrShutdown
+	}
 	p.fail(clienterror.ErrShutdown)
 	if p.s != nil {
-		proxy.End(p.s, clienterror.ErrShutdown)
+		proxy.End(p.s, why)
 	}
 	if half := m.straight; half != nil {
-		proxy.End(half.s, clienterror.ErrShutdown)
+		proxy.End(half.s, why)
 		half.tasks.Wait()
 	}
 	p.tasks.Wait()

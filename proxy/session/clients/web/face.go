@@ -89,8 +89,11 @@ func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
 		resp.Header = exchange.AppendHeaders(resp.Header, told)
 	}
 	f.Table.DropForGood(s)
-	f.End(s, mcp.Fail(mcp.SessionUnknown, "it was ended"))
+	f.End(s, mcp.Fail(mcp.SessionUnknown, endedByClient))
 }
+
+// endedByClient is why a session has ended for which a client has sent DELETE.
+const endedByClient = "its client has ended it"
 
 // endUpstream sends DELETE to a server that has given the session an id. told are the headers of its response that the client gets.
 func (face *Face) endUpstream(s *session.Session, req *downstream.Request) (told []upstream.Header, err error) {
@@ -108,7 +111,7 @@ func (face *Face) endUpstream(s *session.Session, req *downstream.Request) (told
 		face.Table.DropForGood(s)
 		face.Retire(s, err)
 	case err == nil:
-		s.Release(mcp.Fail(mcp.SessionUnknown, "it was ended")) // so that no user is asked again
+		s.ReleaseEnded(mcp.Fail(mcp.SessionUnknown, endedByClient)) // so that no user is asked again
 	}
 	return told, err
 }
