@@ -13,7 +13,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/rawio"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/session/clients/pipe"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
@@ -60,7 +59,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	tending, stop := context.WithCancel(context.Background())
 	srv.Host.Spawn(func() { srv.tend(tending) })
 	if srv.Now().Config.Upstream.URL != "" {
-		srv.Host.Spawn(func() { srv.awaitServer(tending) })
+		srv.Host.Spawn(func() { srv.lookOut(tending) })
 	}
 
 	var err error
@@ -83,37 +82,6 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	endAdmin()
 	srv.Close()
 	return err
-}
-
-// The times after which a server that was not ready at the start is looked for again.
-const (
-	firstLook = 3 * time.Second
-	lastLook  = 24 * time.Second
-)
-
-func (srv *Server) notReady(err error) {
-	srv.Host.Report.ServerFailed("upstream is not ready", failures.Of(err), err, nil)
-}
-
-// awaitServer warns if the server at a URL is not ready when dragoman begins to serve, since dragoman connects to it only when
-// a client comes. A server that starts at the same time may be ready soon, which is logged.
-func (srv *Server) awaitServer(ctx context.Context) {
-	err := srv.Ready()
-	if err == nil || ctx.Err() != nil || srv.Host.Draining.Err() != nil {
-		return
-	}
-	srv.notReady(err)
-	for wait := firstLook; wait <= lastLook; wait *= 2 {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-		if srv.Ready() == nil {
-			srv.Host.Log.Info("upstream is ready", zap.String("server", srv.Now().Server))
-			return
-		}
-	}
 }
 
 // ServePipe serves one client that writes to in and reads from out, one message a line, until in

@@ -40,7 +40,8 @@ type Server struct {
 	copies     rateLimit         // for clients of 2025-03-26 that get no copy of metadata
 	plainHTTP  rateLimit         // for clients that use HTTP at a port for TLS
 
-	serving func() // called when clients are served; may be nil
+	serving func()        // called when clients are served; may be nil
+	changed chan struct{} // gets an element when a reload has changed how the server is reached
 
 	reloading sync.Mutex
 	at        net.Addr         // the address of the listener for clients; nil while there is none

@@ -158,6 +158,7 @@ type exam struct {
 	exit  int
 	// blamed is the exit code of the check that is running if it fails, where it is not the check's own; ExitFine otherwise.
 	blamed int
+	why    failures.Cause // of the last failure, where its error does not say it; "" otherwise
 
 	cfg     config.Config
 	secrets []string     // that no line may show

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -141,6 +142,9 @@ func (e *exam) unanswered(ctx context.Context, err error, at *url.URL, where str
 		}
 	}
 	what, do := e.quote(err.Error()), failures.Of(err).Advice()
+	if err == io.EOF { //nolint:errorlint // not one of a connection, which has more to say
+		what = errNoAnswer.Error()
+	}
 	if errors.Is(err, context.DeadlineExceeded) || failures.Of(err) == failures.TimeoutFirstByte {
 		what, do = fmt.Sprintf("no answer to initialize within %v", e.CheckTime), "is this an MCP endpoint? the server's own log says more; upstream.handshake_timeout if it needs so long"
 	}
@@ -148,6 +152,7 @@ func (e *exam) unanswered(ctx context.Context, err error, at *url.URL, where str
 }
 
 func (e *exam) plainToTLS(at *url.URL, where string) {
+	e.why = failures.TLSPlain
 	e.fail("the server speaks TLS, and this URL begins with http://", where, "upstream.url: "+withScheme(at, "https"))
 }
 
@@ -240,16 +245,9 @@ func (e *exam) misplaced(ctx context.Context, what string, at *url.URL, where, d
 			}
 			cfg.Upstream.URL, cfg.Upstream.Transport = other.String(), string(upstream.Auto)
 			limited, cancel := context.WithTimeout(ctx, e.CheckTime/5)
-			c, err := e.connect(limited, cfg)
-			if err == nil {
-				if c.answer != nil { // that there is a stream for messages is answer enough
-					_, err = c.await(limited, c.answer, greetingID)
-				}
-				c.close()
-			}
+			there := e.serves(limited, cfg, path == "/sse")
 			cancel()
-			status, refused := errors.AsType[*upstream.StatusError](err)
-			if err == nil || refusal(err) != nil || refused && status.Code == http.StatusUnauthorized {
+			if there {
 				e.fail(what+"; there is an endpoint at "+config.SafeURL(other.String()), where, "upstream.url: "+config.SafeURL(other.String()))
 				return
 			}

@@ -32,21 +32,10 @@ func (p *Cache) OfFor(ctx context.Context, header []upstream.Header, initialize 
 	if e := p.Fixed(); e != nil {
 		return e, nil
 	}
-	who := credential(header)
-	p.mu.Lock()
-	at := p.known[who]
-	if at == nil || !at.until.IsZero() && time.Now().After(at.until) {
-		if len(p.known) >= maxEras && !p.evict() {
-			p.mu.Unlock()
-			return nil, mcp.Fail(mcp.TooManySessions, "")
-		}
-		at = &eraEntry{found: make(chan struct{})}
-		p.known[who] = at
-		header := append([]upstream.Header(nil), header...)
-		p.host.Spawn(func() { p.find(at, who, header, initialize) })
+	at, err := p.entry(header, initialize, nil)
+	if err != nil {
+		return nil, err
 	}
-	at.asked = time.Now()
-	p.mu.Unlock()
 	select {
 	case <-at.found:
 		return at.era, at.err
@@ -58,6 +47,27 @@ func (p *Cache) OfFor(ctx context.Context, header []upstream.Header, initialize 
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// entry returns the entry for a client whose headers for the server are header, and begins to find out its era if that is not known.
+// Then tell, which may be nil, is called before the era is found, with the error that the server has answered with no message; nil if
+// it has answered with one.
+func (p *Cache) entry(header []upstream.Header, initialize []byte, tell func(error)) (*eraEntry, error) {
+	who := credential(header)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := p.known[who]
+	if at == nil || !at.until.IsZero() && time.Now().After(at.until) {
+		if len(p.known) >= maxEras && !p.evict() {
+			return nil, mcp.Fail(mcp.TooManySessions, "")
+		}
+		at = &eraEntry{found: make(chan struct{})}
+		p.known[who] = at
+		header := append([]upstream.Header(nil), header...)
+		p.host.Spawn(func() { p.find(at, who, header, initialize, tell) })
+	}
+	at.asked = time.Now()
+	return at, nil
 }
 
 // Fixed returns the era that follows from the configuration or the transport, or nil if the server
@@ -190,11 +200,11 @@ func (p *Cache) Forget() {
 	p.endSpare()
 }
 
-// find asks the server, stores its era in at, and wakes the callers that wait for it.
-func (p *Cache) find(at *eraEntry, who string, header []upstream.Header, initialize []byte) {
+// find asks the server, stores its era in at, calls tell, and wakes the callers that wait for the era.
+func (p *Cache) find(at *eraEntry, who string, header []upstream.Header, initialize []byte, tell func(error)) {
 	var e *Era
 	var spare *spareConn
-	err := error(mcp.Fail(mcp.Panicked, ""))
+	err, why := error(mcp.Fail(mcp.Panicked, "")), error(nil)
 	defer func() {
 		if r := recover(); r != nil {
 			p.host.Report.Panicked(r)
@@ -218,10 +228,13 @@ func (p *Cache) find(at *eraEntry, who string, header []upstream.Header, initial
 				p.endSpare()
 			}
 		}
+		if tell != nil {
+			tell(why)
+		}
 		close(at.found)
 	}()
-	e, spare, err = p.ask(p.host.Serving, header, initialize)
-	if err == nil && !e.Unsure {
+	e, spare, why, err = p.ask(p.host.Serving, header, initialize)
+	if err == nil && !e.Unsure && (tell == nil || why == nil) { // Look forgets what is no answer
 		p.host.Log.Log(p.logLevel(e), "server identified", e.fields()...)
 	}
 }

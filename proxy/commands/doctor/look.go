@@ -1,0 +1,107 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// Explain says what keeps clients from using the server at upstream.url of cfg, and what to do, given the error of a request that
+// begins no session: [upstream.Error], [upstream.StatusError] or another one of that package. sent are the secrets that the request has
+// carried. It looks at the usual paths beside the URL if nothing is there, until ctx ends. The Mark is Fail; Info where only clients
+// lack a credential, which they may bring; and OK where the error need not be one of initialize.
+func Explain(ctx context.Context, cfg config.Config, sent *secret.Kept, err error, within time.Duration) (Line, failures.Cause) {
+	e := newExam(Options{CheckTime: within})
+	defer e.close()
+	at, bad := url.Parse(cfg.Upstream.URL)
+	if bad != nil {
+		return Line{Mark: OK}, "" // Validate has refused it
+	}
+	e.cfg, e.sent = cfg, sent
+	e.secrets = append(cfg.Secrets(), origin.Secrets(&cfg)...)
+	mark := Fail
+	if status, is := errors.AsType[*upstream.StatusError](err); is {
+		mark = e.weigh(status)
+	} else if kind, is := errors.AsType[*upstream.ContentTypeError](err); is && kind.Type == "" { // of an empty answer
+		mark = OK
+	}
+	if mark == OK {
+		return Line{Mark: OK}, ""
+	}
+	where := config.SafeURL(cfg.Upstream.URL)
+	if errors.Is(err, context.DeadlineExceeded) || failures.Of(err) == failures.TimeoutFirstByte {
+		e.fail(fmt.Sprintf("no answer within %v", within), where, failures.TimeoutFirstByte.Advice())
+	} else {
+		e.unanswered(ctx, err, at, where)
+	}
+	l := e.lines[0]
+	l.Mark = mark
+	return l, cmp.Or(e.why, failures.Of(err))
+}
+
+// weigh says what the refusal of a request without a session means for initialize. Servers answer what comes before a session with
+// many statuses, and not all in JSON-RPC.
+func (e *exam) weigh(s *upstream.StatusError) Mark {
+	why := failures.Of(s)
+	switch {
+	case why == failures.HostRefused, why == failures.TLSPlain:
+		return Fail
+	case s.Code == http.StatusUnauthorized, s.Code == http.StatusForbidden:
+		if e.lent() == "" {
+			return Info
+		}
+		return Fail
+	case wantsSession(s):
+		return OK
+	}
+	switch s.Code {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusProxyAuthRequired, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return Fail
+	}
+	if s.Code < 400 {
+		return Fail
+	}
+	return OK
+}
+
+var sessionWords = pattern.Later(`(?i)\bsession|\binitializ|\bprotocol.version|\bjson-?rpc\b`)
+
+// wantsSession reports whether a refusal is that of an MCP server to a request that belongs to no session.
+func wantsSession(s *upstream.StatusError) bool {
+	return s.Code >= 400 && s.Code < 500 && sessionWords().Match(s.Body[:min(len(s.Body), 1024)])
+}
+
+// serves reports whether there is an MCP endpoint at the URL of cfg, or with streams a stream of HTTP+SSE. Else it begins no session.
+func (e *exam) serves(ctx context.Context, cfg config.Config, streams bool) bool {
+	o, err := origin.Of(cfg, zap.NewNop())
+	if err != nil {
+		return false
+	}
+	defer o.Close()
+	e.sent = &o.Credentials.Sent
+	modern := translate.Lookup(translate.Modern())
+	s := &session{connection: newConnection(o.Dialer.HTTP().Session("", modern.Name).Begun(), time.Now()), revision: modern}
+	defer s.close()
+	_, err = s.request(ctx, greetingID, "server/discover", "{}")
+	status, refused := errors.AsType[*upstream.StatusError](err)
+	switch {
+	case err == nil, refusal(err) != nil, refused && (status.Code == http.StatusUnauthorized || wantsSession(status)):
+		return true
+	}
+	return refused && streams && o.Dialer.Peek(ctx) == nil
+}

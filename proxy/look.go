@@ -1,0 +1,87 @@
+package proxy
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/commands/doctor"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+)
+
+const (
+	// The times after which a server that was not ready at the start is looked for again.
+	firstLook = 3 * time.Second
+	lastLook  = 24 * time.Second
+	// lookTime bounds a look at a server that is ready.
+	lookTime = 5 * time.Second
+)
+
+// lookOut looks at the server at a URL, and again when a reload has changed how it is reached, until ctx ends.
+func (srv *Server) lookOut(ctx context.Context) {
+	for {
+		if srv.awaitServer(ctx) {
+			srv.look(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-srv.changed:
+		}
+	}
+}
+
+func (srv *Server) notReady(err error) {
+	srv.Host.Report.ServerFailed("upstream is not ready", failures.Of(err), err, nil)
+}
+
+// awaitServer warns if the server at a URL is not ready, since dragoman connects to it only when a client comes. A server that starts
+// at the same time may be ready soon, which is logged. It reports whether the server is ready.
+func (srv *Server) awaitServer(ctx context.Context) bool {
+	err := srv.Ready()
+	if err == nil || ctx.Err() != nil || srv.Host.Draining.Err() != nil {
+		return err == nil
+	}
+	srv.notReady(err)
+	for wait := firstLook; wait <= lastLook; wait *= 2 {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(wait):
+		}
+		if srv.Ready() == nil {
+			srv.Host.Log.Info("upstream is ready", zap.String("server", srv.Now().Server))
+			return true
+		}
+	}
+	return false
+}
+
+// look asks the server one question before a client does, and logs what will keep clients from using it. It begins no session, so that
+// a server that has room for one client has room for the first one.
+func (srv *Server) look(ctx context.Context) {
+	now := srv.Now()
+	limited, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	err := srv.Eras.Look(limited)
+	if d := now.Origin.Dialer; d != nil {
+		switch streams := d.Transport() == upstream.HTTPWithSSE; {
+		case err == nil && streams:
+			err = d.Peek(limited)
+		case upstream.TakesNoPost(err) && d.Transport() == upstream.Auto && d.Peek(limited) == nil:
+			return
+		}
+	}
+	if err == nil || ctx.Err() != nil || srv.Host.Draining.Err() != nil {
+		return
+	}
+	l, why := doctor.Explain(limited, now.Config, &now.Origin.Credentials.Sent, err, lookTime)
+	switch l.Mark {
+	case doctor.Fail:
+		srv.Host.Report.ServerUnusable("upstream cannot be used", why, l.What, l.Do)
+	case doctor.Info:
+		srv.Host.Log.Info("upstream wants a credential, which clients have to bring", zap.String("server", now.Server), zap.String("answer", l.What), zap.String("advice", l.Do))
+	}
+}
