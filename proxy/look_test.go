@@ -142,7 +142,9 @@ func TestServeLooksAtItsServer(t *testing.T) {
 		post     = "POST /mcp server/discover"
 	)
 	rpc := refusesMethods
-	withToken := func(c *config.Config) { c.Upstream.Headers = map[string]string{"Authorization": "Bearer canary-canary"} }
+	withToken := func(c *config.Config) {
+		c.Upstream.Headers = map[string]string{"Authorization": "Bearer canary-canary"}
+	}
 	fixed := func(revision string) func(*config.Config) {
 		return func(c *config.Config) { c.Upstream.Version = revision }
 	}

@@ -38,7 +38,7 @@ func footprintCommand() *cobra.Command {
 			"  dragoman footprint --json -- npx -y @modelcontextprotocol/server-everything > footprint.json\n" +
 			"  dragoman footprint --baseline footprint.json --max-bytes 20000 http://127.0.0.1:3000/mcp",
 	}
-	s := newSettings(cmd, upstreamFlags)
+	s := newSettings(cmd, upstreamFlags, askFlags)
 	model := modelFlag(cmd)
 	can := capabilitiesFlag(cmd)
 	f := cmd.Flags()

@@ -29,7 +29,7 @@ func probeCommand() *cobra.Command {
 		Example: "  dragoman probe http://127.0.0.1:3000/mcp\n" +
 			"  dragoman probe --json -- npx -y @modelcontextprotocol/server-everything",
 	}
-	s := newSettings(cmd, upstreamFlags)
+	s := newSettings(cmd, upstreamFlags, askFlags)
 	can := capabilitiesFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the report as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -58,6 +58,19 @@ func NewAccount(cfg *config.Config, store *oauth.Store, log *zap.Logger) (*oauth
 	return oauth.NewAccount(c, store, log)
 }
 
+// SignedIn reports whether a person has signed in, with dragoman login or stdio, to the server that cfg names, and the tokens are stored.
+func SignedIn(cfg *config.Config) bool {
+	log := zap.NewNop()
+	store := TokenStore(cfg, log)
+	defer store.Close()
+	a, err := NewAccount(cfg, store, log)
+	if err != nil {
+		return false // its URL is none of HTTP, or a file that it names is wrong, which others say
+	}
+	defer a.Close()
+	return a.Stored()
+}
+
 func oauthConfig(u config.Upstream) (c oauth.Config, err error) {
 	a := u.Auth
 	c = oauth.Config{

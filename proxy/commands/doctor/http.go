@@ -55,6 +55,7 @@ func overHTTP(ctx context.Context, e *exam) {
 	if body := refusal(err); body != nil {
 		e.answer, err = body, nil
 		e.ok("answers with a JSON-RPC error", where)
+		e.loggedIn()
 		return
 	}
 	if err != nil {
@@ -66,6 +67,22 @@ func overHTTP(ctx context.Context, e *exam) {
 		how = "HTTP+SSE"
 	}
 	e.ok("answers over "+how, where)
+	e.loggedIn()
+}
+
+// loggedIn says that the server has answered a request with the login that is stored, and who else uses it.
+func (e *exam) loggedIn() {
+	if e.cfg.Upstream.Auth.Type != config.AuthLogin || e.sent.Set() == nil {
+		return
+	}
+	do := ""
+	values, _ := e.Sources.Effective() // it was read before without an error
+	for _, v := range values {
+		if v.Path == "upstream.auth.type" && v.Origin == config.StoredLogin {
+			do = "dragoman stdio uses it too; for dragoman serve write upstream.auth: {type: login}"
+		}
+	}
+	e.add(Line{Mark: OK, What: "the login of dragoman login is used, and the server accepts it", Where: "upstream.auth", Do: do})
 }
 
 // connect opens a connection to the server that cfg names by a URL, and sends initialize.
