@@ -11,13 +11,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
+// The times after which a server that was not ready at the start is looked for again.
 const (
-	// The times after which a server that was not ready at the start is looked for again.
 	firstLook = 3 * time.Second
 	lastLook  = 24 * time.Second
-	// lookTime bounds a look at a server that is ready.
-	lookTime = 5 * time.Second
 )
+
+// lookTime bounds a look at a server that is ready.
+const lookTime = 5 * time.Second
 
 // lookOut looks at the server at a URL, and again when a reload has changed how it is reached, until ctx ends.
 func (srv *Server) lookOut(ctx context.Context) {

@@ -161,6 +161,7 @@ func TestServeLooksAtItsServer(t *testing.T) {
 		{name: "one that does not find the session", path: "/mcp", h: answer(404, "text/plain", "Session not found"), asked: post + ", GET /mcp"},
 		{name: "one that says so in JSON-RPC", path: "/mcp", h: answer(404, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`), asked: post},
 		{name: "one that fails at unknown methods", path: "/mcp", h: answer(500, "text/plain", "oops"), asked: post},
+		{name: "one that takes everything", path: "/mcp", h: answer(202, "", ""), asked: post},
 		{name: "one of a revision that is configured", path: "/mcp", h: rpc, asked: "POST /mcp ping", change: fixed("2025-06-18")},
 		{name: "one without a handshake, configured", path: "/mcp", h: rpc, asked: post, change: fixed("2026-07-28")},
 		{name: "a wrong path", path: "/wrong", h: at("/mcp", rpc), asked: "POST /wrong server/discover, GET /wrong, " + post,

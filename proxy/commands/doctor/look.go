@@ -73,7 +73,7 @@ func (e *exam) weigh(s *upstream.StatusError) Mark {
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return Fail
 	}
-	if s.Code < 400 {
+	if s.Code >= 300 && s.Code < 400 { // a redirect
 		return Fail
 	}
 	return OK
@@ -103,5 +103,5 @@ func (e *exam) serves(ctx context.Context, cfg config.Config, streams bool) bool
 	case err == nil, refusal(err) != nil, refused && (status.Code == http.StatusUnauthorized || wantsSession(status)):
 		return true
 	}
-	return refused && streams && o.Dialer.Peek(ctx) == nil
+	return streams && upstream.TakesNoPost(err) && o.Dialer.Peek(ctx) == nil
 }

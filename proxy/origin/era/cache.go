@@ -61,7 +61,7 @@ func (p *Cache) entry(header []upstream.Header, initialize []byte, tell func(err
 		if len(p.known) >= maxEras && !p.evict() {
 			return nil, mcp.Fail(mcp.TooManySessions, "")
 		}
-		at = &eraEntry{found: make(chan struct{})}
+		at = &eraEntry{found: make(chan struct{}), looks: tell != nil}
 		p.known[who] = at
 		header := append([]upstream.Header(nil), header...)
 		p.host.Spawn(func() { p.find(at, who, header, initialize, tell) })

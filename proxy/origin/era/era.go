@@ -137,6 +137,7 @@ type eraEntry struct {
 	era   *Era
 	err   error
 	asked time.Time // when the entry was last used
+	looks bool      // Look has asked, and no client
 
 	server string // the server's name and version, as a session has seen them; "" before
 }
