@@ -86,7 +86,8 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 
 // ServePipe serves one client that writes to in and reads from out, one message a line, until in
 // ends, ctx ends, the server is lost or, on Linux, the client has closed its end of out. It returns when all it started has ended.
-// When in, out or ctx ends, open calls may still be answered within the drain time; after it they get an error response.
+// When in or ctx ends, open calls may still be answered within the drain time, and then get an error response. They have no such time
+// when out ends, since their answers would not be read, nor when both in and ctx have ended, as clients end a server that does not leave.
 // Questions of the server are refused in that time, since the client cannot answer any more. The
 // error is nil if one of these has ended.
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
@@ -95,12 +96,12 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	endAdmin := srv.serveAdmin()
 	tending, stop := context.WithCancel(context.Background())
 	srv.Host.Spawn(func() { srv.tend(tending) })
-	present, left := context.WithCancel(ctx)
-	defer left()
+	present, left := context.WithCancelCause(ctx)
+	defer left(nil)
 	if c, ok := out.(syscall.Conn); ok { // in may stay open, since another process holds it
 		defer rawio.WhenHungUp(c, func() {
 			srv.Host.Log.Info("the client has closed dragoman's stdout: stopping")
-			left()
+			left(downstream.ErrClientLeft)
 		})()
 	}
 	err := pipe.Serve(present, srv.Proxy, in, out)
