@@ -7,8 +7,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/commands/doctor"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // The times after which a server that was not ready at the start is looked for again.
@@ -60,22 +65,21 @@ func (srv *Server) awaitServer(ctx context.Context) bool {
 	return false
 }
 
-// look asks the server one question before a client does, and logs what will keep clients from using it. It begins no session, so that
-// a server that has room for one client has room for the first one.
+// look sends the server a ping before a client comes, and logs what will keep clients from using it. The ping belongs to no session and
+// begins none, at a server behind another proxy neither: one that has room for one client has room for the first one.
 func (srv *Server) look(ctx context.Context) {
 	now := srv.Now()
+	if now.Origin.Dialer == nil {
+		return
+	}
 	limited, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	err := srv.Eras.Look(limited)
-	if d := now.Origin.Dialer; d != nil {
-		switch streams := d.Transport() == upstream.HTTPWithSSE; {
-		case err == nil && streams:
-			err = d.Peek(limited)
-		case upstream.TakesNoPost(err) && d.Transport() == upstream.Auto && d.Peek(limited) == nil:
-			return
-		}
+	err := srv.ping(limited, now.Origin.Dialer)
+	if ctx.Err() != nil || srv.Host.Draining.Err() != nil {
+		return
 	}
-	if err == nil || ctx.Err() != nil || srv.Host.Draining.Err() != nil {
+	srv.Host.Log.Debug("looked at the server", zap.String("server", now.Server), zap.Error(err))
+	if err == nil {
 		return
 	}
 	l, why := doctor.Explain(limited, now.Config, &now.Origin.Credentials.Sent, err, lookTime)
@@ -85,4 +89,22 @@ func (srv *Server) look(ctx context.Context) {
 	case doctor.Info:
 		srv.Host.Log.Info("upstream wants a credential, which clients have to bring", zap.String("server", now.Server), zap.String("answer", l.What), zap.String("advice", l.Do))
 	}
+}
+
+// ping returns why the server at a URL does not answer a ping with a message. The stream of a server of HTTP+SSE is answer enough.
+func (srv *Server) ping(ctx context.Context, d *upstream.Dialer) error {
+	if d.Transport() == upstream.HTTPWithSSE {
+		return d.Peek(ctx)
+	}
+	id := []byte(`"dragoman:look"`)
+	b := d.HTTP().Session("", "").Begun()
+	defer pipes.EndBegun(b, srv.Host.Log)
+	_, _, err := era.Ask(ctx, &pipes.Opening{Of: srv.Host, Begun: *b, ID: id}, mcp.Request(id, wire.Ping, ""), translate.Latest())
+	if _, refused := pipes.RefusalOf(err, id); err == nil || refused == nil {
+		return nil
+	}
+	if upstream.TakesNoPost(err) && d.Transport() == upstream.Auto && d.Peek(ctx) == nil {
+		return nil
+	}
+	return err
 }

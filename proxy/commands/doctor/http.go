@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
@@ -23,9 +22,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
-
-// greetingID is the id of the first request, initialize.
-const greetingID = "1"
 
 // proposed returns the revision that initialize proposes.
 func (e *exam) proposed() *translate.Revision {
@@ -99,18 +95,6 @@ func (e *exam) connect(ctx context.Context, cfg config.Config) (*connection, err
 		return nil, err
 	}
 	return newConnection(begun, opened), nil
-}
-
-// refusal returns the JSON-RPC error that the body of a refused request holds, or nil.
-func refusal(err error) []byte {
-	status, is := errors.AsType[*upstream.StatusError](err)
-	if !is || status.Code == http.StatusUnauthorized || status.Code == http.StatusForbidden {
-		return nil
-	}
-	if gjson.ValidBytes(status.Body) && gjson.GetBytes(status.Body, "error.code").Exists() && gjson.GetBytes(status.Body, "jsonrpc").Str == "2.0" {
-		return status.Body
-	}
-	return nil
 }
 
 // lent names the setting whose credential the requests carried, or "".

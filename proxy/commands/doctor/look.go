@@ -9,15 +9,11 @@ import (
 	"net/url"
 	"time"
 
-	"go.uber.org/zap"
-
-	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
-	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // Explain says what keeps clients from using the server at upstream.url of cfg, and what to do, given the error of a request that
@@ -77,31 +73,4 @@ func (e *exam) weigh(s *upstream.StatusError) Mark {
 		return Fail
 	}
 	return OK
-}
-
-var sessionWords = pattern.Later(`(?i)\bsession|\binitializ|\bprotocol.version|\bjson-?rpc\b`)
-
-// wantsSession reports whether a refusal is that of an MCP server to a request that belongs to no session.
-func wantsSession(s *upstream.StatusError) bool {
-	return s.Code >= 400 && s.Code < 500 && sessionWords().Match(s.Body[:min(len(s.Body), 1024)])
-}
-
-// serves reports whether there is an MCP endpoint at the URL of cfg, or with streams a stream of HTTP+SSE. Else it begins no session.
-func (e *exam) serves(ctx context.Context, cfg config.Config, streams bool) bool {
-	o, err := origin.Of(cfg, zap.NewNop())
-	if err != nil {
-		return false
-	}
-	defer o.Close()
-	e.sent = &o.Credentials.Sent
-	modern := translate.Lookup(translate.Modern())
-	s := &session{connection: newConnection(o.Dialer.HTTP().Session("", modern.Name).Begun(), time.Now()), revision: modern}
-	defer s.close()
-	_, err = s.request(ctx, greetingID, "server/discover", "{}")
-	status, refused := errors.AsType[*upstream.StatusError](err)
-	switch {
-	case err == nil, refusal(err) != nil, refused && (status.Code == http.StatusUnauthorized || wantsSession(status)):
-		return true
-	}
-	return streams && upstream.TakesNoPost(err) && o.Dialer.Peek(ctx) == nil
 }

@@ -2,7 +2,6 @@ package era
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -212,15 +211,14 @@ func TookTooLong(err error) bool {
 }
 
 // ask finds out the server's era. spare is the process that was asked, if a session can still use it, else nil. initialize
-// is that of the session for which the server is asked. why says that the server has answered with no message, which need not be an
-// error.
-func (p *Cache) ask(ctx context.Context, header []upstream.Header, initialize []byte) (e *Era, spare *spareConn, why, err error) {
+// is that of the session for which the server is asked.
+func (p *Cache) ask(ctx context.Context, header []upstream.Header, initialize []byte) (e *Era, spare *spareConn, err error) {
 	b, err := p.open()(ctx)
 	switch {
 	case errors.Is(err, ErrHandshakeOnly):
-		return &Era{Handshake: Accepted}, nil, nil, nil
+		return &Era{Handshake: Accepted}, nil, nil
 	case err != nil:
-		return nil, nil, err, err
+		return nil, nil, err
 	}
 	piped := b.Standing != nil
 	var r eraAnswer
@@ -230,7 +228,6 @@ func (p *Cache) ask(ctx context.Context, header []upstream.Header, initialize []
 	} else {
 		r.m, code, err = p.discover(ctx, b, header)
 	}
-	why = unheard(r.m, code, err)
 	failed := err != nil
 	if e, err = p.judge(ctx, &r, piped, code, err); err == nil && piped && !failed { // over HTTP another connection costs nothing
 		spare = r.spare(b, e, initialize)
@@ -243,7 +240,7 @@ func (p *Cache) ask(ctx context.Context, header []upstream.Header, initialize []
 	default:
 		pipes.EndBegun(b, p.host.Log)
 	}
-	return e, spare, cmp.Or(why, err), err
+	return e, spare, err
 }
 
 // remember keeps what a process turned out to be.

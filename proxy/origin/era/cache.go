@@ -32,10 +32,21 @@ func (p *Cache) OfFor(ctx context.Context, header []upstream.Header, initialize 
 	if e := p.Fixed(); e != nil {
 		return e, nil
 	}
-	at, err := p.entry(header, initialize, nil)
-	if err != nil {
-		return nil, err
+	who := credential(header)
+	p.mu.Lock()
+	at := p.known[who]
+	if at == nil || !at.until.IsZero() && time.Now().After(at.until) {
+		if len(p.known) >= maxEras && !p.evict() {
+			p.mu.Unlock()
+			return nil, mcp.Fail(mcp.TooManySessions, "")
+		}
+		at = &eraEntry{found: make(chan struct{})}
+		p.known[who] = at
+		header := append([]upstream.Header(nil), header...)
+		p.host.Spawn(func() { p.find(at, who, header, initialize) })
 	}
+	at.asked = time.Now()
+	p.mu.Unlock()
 	select {
 	case <-at.found:
 		return at.era, at.err
@@ -47,27 +58,6 @@ func (p *Cache) OfFor(ctx context.Context, header []upstream.Header, initialize 
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-}
-
-// entry returns the entry for a client whose headers for the server are header, and begins to find out its era if that is not known.
-// Then tell, which may be nil, is called before the era is found, with the error that the server has answered with no message; nil if
-// it has answered with one.
-func (p *Cache) entry(header []upstream.Header, initialize []byte, tell func(error)) (*eraEntry, error) {
-	who := credential(header)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at := p.known[who]
-	if at == nil || !at.until.IsZero() && time.Now().After(at.until) {
-		if len(p.known) >= maxEras && !p.evict() {
-			return nil, mcp.Fail(mcp.TooManySessions, "")
-		}
-		at = &eraEntry{found: make(chan struct{}), looks: tell != nil}
-		p.known[who] = at
-		header := append([]upstream.Header(nil), header...)
-		p.host.Spawn(func() { p.find(at, who, header, initialize, tell) })
-	}
-	at.asked = time.Now()
-	return at, nil
 }
 
 // Fixed returns the era that follows from the configuration or the transport, or nil if the server
@@ -200,11 +190,11 @@ func (p *Cache) Forget() {
 	p.endSpare()
 }
 
-// find asks the server, stores its era in at, calls tell, and wakes the callers that wait for the era.
-func (p *Cache) find(at *eraEntry, who string, header []upstream.Header, initialize []byte, tell func(error)) {
+// find asks the server, stores its era in at, and wakes the callers that wait for it.
+func (p *Cache) find(at *eraEntry, who string, header []upstream.Header, initialize []byte) {
 	var e *Era
 	var spare *spareConn
-	err, why := error(mcp.Fail(mcp.Panicked, "")), error(nil)
+	err := error(mcp.Fail(mcp.Panicked, ""))
 	defer func() {
 		if r := recover(); r != nil {
 			p.host.Report.Panicked(r)
@@ -228,13 +218,10 @@ func (p *Cache) find(at *eraEntry, who string, header []upstream.Header, initial
 				p.endSpare()
 			}
 		}
-		if tell != nil {
-			tell(why)
-		}
 		close(at.found)
 	}()
-	e, spare, why, err = p.ask(p.host.Serving, header, initialize)
-	if err == nil && !e.Unsure && (tell == nil || why == nil) { // Look forgets what is no answer
+	e, spare, err = p.ask(p.host.Serving, header, initialize)
+	if err == nil && !e.Unsure {
 		p.host.Log.Log(p.logLevel(e), "server identified", e.fields()...)
 	}
 }

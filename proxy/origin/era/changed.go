@@ -21,7 +21,9 @@ func (p *Cache) Changed(ctx context.Context, header []upstream.Header, modern bo
 	if p.Fixed() != nil || !Doubtful(modern, err) && !saysEra(err) {
 		return false
 	}
-	p.doubt(header, func(known *Era) bool { return known.Serves(modern) })
+	if known := p.Peek(header); known != nil && known.Serves(modern) {
+		p.Drop(header, known)
+	}
 	now, err := p.Of(ctx, header)
 	if err == nil && !modern && now.Handshake == Untried {
 		how := p.shake(ctx, header)
@@ -34,20 +36,11 @@ func (p *Cache) Changed(ctx context.Context, header []upstream.Header, modern bo
 // Recheck forgets the server's era and asks a server over HTTP again. modern reports whether it serves requests
 // without a session. The error is that of [Cache.Of].
 func (p *Cache) Recheck(ctx context.Context, header []upstream.Header) (modern bool, err error) {
-	p.doubt(header, func(*Era) bool { return true })
+	if known := p.Peek(header); known != nil {
+		p.Drop(header, known)
+	}
 	now, err := p.Of(ctx, header)
 	return err == nil && now.Modern(), err
-}
-
-// doubt forgets the era if it is known and wrong says so. It also forgets the answer that a look still waits for: another server may have
-// been asked.
-func (p *Cache) doubt(header []upstream.Header, wrong func(*Era) bool) {
-	who := credential(header)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if at := p.known[who]; at != nil && (at.era == nil && at.err == nil && at.looks || at.era != nil && at.until.IsZero() && wrong(at.era)) {
-		delete(p.known, who)
-	}
 }
 
 // Serves reports whether the server is of one era: if modern is true, whether it accepts requests without a

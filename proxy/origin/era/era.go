@@ -3,7 +3,6 @@
 //
 //   - era.go: what is remembered; cache.go: the era for each credential, found out once and kept until it turns out to be wrong;
 //   - ask.go: how a server is asked; a process may answer nothing before initialize;
-//   - look.go: how a server at a URL is asked before a client comes;
 //   - answers.go: what is proved by a response to initialize;
 //   - memory.go: what a command was in earlier processes of dragoman, so that a slow one is started once;
 //   - shake.go: how a server that names no revision with a handshake is tried;
@@ -137,7 +136,6 @@ type eraEntry struct {
 	era   *Era
 	err   error
 	asked time.Time // when the entry was last used
-	looks bool      // Look has asked, and no client
 
 	server string // the server's name and version, as a session has seen them; "" before
 }

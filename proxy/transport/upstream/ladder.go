@@ -23,6 +23,8 @@ const (
 	endpointPause = 15 * time.Second
 	// startPause is the same for a URL that takes no POST: a server that starts with the first request may be ready soon.
 	startPause = 5 * time.Second
+	// peekPause is how long after Peek no session opens a stream: the server may only then notice that the other one has ended.
+	peekPause = 100 * time.Millisecond
 )
 
 // Dialer begins sessions with a server at a URL, over the transport that the server
@@ -208,7 +210,9 @@ func (d *Dialer) Peek(ctx context.Context) error {
 	if _, err := s.Listen(ctx, ListenOptions{}); err != nil {
 		return err
 	}
-	return s.Close(ctx)
+	err := s.Close(ctx)
+	time.Sleep(peekPause)
+	return err
 }
 
 // noTaker reports whether a POST has failed as it does at servers that take no POST at
