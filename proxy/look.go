@@ -83,11 +83,14 @@ func (srv *Server) look(ctx context.Context) {
 		return
 	}
 	l, why := doctor.Explain(limited, now.Config, &now.Origin.Credentials.Sent, err, lookTime)
+	about := []zap.Field{zap.String("server", now.Server), zap.String("cause", string(why)), zap.String("error", l.What), zap.String("advice", l.Do)}
 	switch l.Mark {
 	case doctor.Fail:
-		srv.Host.Report.ServerUnusable("upstream cannot be used", why, l.What, l.Do)
+		srv.Host.Log.Warn("upstream cannot be used", about...)
+	case doctor.Warn:
+		srv.Host.Log.Warn("upstream does not answer", about...)
 	case doctor.Info:
-		srv.Host.Log.Info("upstream wants a credential, which clients have to bring", zap.String("server", now.Server), zap.String("answer", l.What), zap.String("advice", l.Do))
+		srv.Host.Log.Info("upstream wants a credential, which clients have to bring", about...)
 	}
 }
 

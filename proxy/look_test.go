@@ -96,10 +96,8 @@ func (l *looked) told(t *testing.T, messages ...string) (said string) {
 			for _, e := range l.logs.FilterMessage(m).All() {
 				f := e.ContextMap()
 				said = fmt.Sprintf("%s %s", e.Level, m)
-				if what, ok := f["error"]; ok {
+				if what, ok := f["error"]; ok && f["advice"] != nil {
 					said += fmt.Sprintf(": %v: %v → %v", f["cause"], what, f["advice"])
-				} else if f["advice"] != nil {
-					said += fmt.Sprintf(": %v → %v", f["answer"], f["advice"])
 				}
 				return true
 			}
@@ -169,8 +167,10 @@ func TestServeLooksAtItsServer(t *testing.T) {
 			told: unusable + "http_status: 308 Permanent Redirect to https://new.example/mcp; redirects are not followed → upstream.url: https://new.example/mcp"},
 		{name: "a gateway without its server", path: "/mcp", h: answer(502, "text/plain", "no upstream"), asked: post,
 			told: unusable + "http_status: 502 Bad Gateway: no upstream → the server, or a gateway before it, fails: its own log says more"},
+		{name: "silence", path: "/mcp", h: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, asked: post,
+			told: "warn upstream does not answer: timeout_first_byte: no answer within 5s → is this an MCP endpoint? the server's own log says more; upstream.handshake_timeout if it needs so long"},
 		{name: "a login, which is for clients", path: "/mcp", h: answer(401, "text/plain", "", "WWW-Authenticate", `Bearer realm="x"`), asked: post,
-			told: brings + `401 Unauthorized; WWW-Authenticate: Bearer realm="x" → give a token: --header 'Authorization: Bearer ${TOKEN}' (upstream.headers); ` +
+			told: brings + `unauthorized: 401 Unauthorized; WWW-Authenticate: Bearer realm="x" → give a token: --header 'Authorization: Bearer ${TOKEN}' (upstream.headers); ` +
 				`or log in: dragoman login http://HOST/mcp, and upstream.auth: {type: login}. dragoman stdio logs in by itself`},
 		{name: "a token that is refused", path: "/mcp", h: answer(401, "text/plain", "canary-canary"), asked: post, change: withToken,
 			told: unusable + "unauthorized: 401 Unauthorized → the server refuses the credential of upstream.headers.Authorization: is it complete, current, and for this server?"},
@@ -185,7 +185,7 @@ func TestServeLooksAtItsServer(t *testing.T) {
 			}
 			l := serveInFrontOf(t, c.path, c.h, change)
 			if c.told != "" {
-				if got := l.told(t, "upstream cannot be used", "upstream wants a credential, which clients have to bring"); got != c.told {
+				if got := l.told(t, "upstream cannot be used", "upstream does not answer", "upstream wants a credential, which clients have to bring"); got != c.told {
 					t.Errorf("told %s\nwant %s", got, c.told)
 				}
 			} else {

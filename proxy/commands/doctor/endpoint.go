@@ -16,6 +16,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
+// whenSlow is what to do about a server that does not answer in time.
+const whenSlow = "is this an MCP endpoint? the server's own log says more; upstream.handshake_timeout if it needs so long"
+
 // refusal returns the JSON-RPC error that the body of a refused request holds, or nil.
 func refusal(err error) []byte {
 	status, is := errors.AsType[*upstream.StatusError](err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -143,11 +142,8 @@ func (e *exam) unanswered(ctx context.Context, err error, at *url.URL, where str
 		}
 	}
 	what, do := e.quote(err.Error()), failures.Of(err).Advice()
-	if err == io.EOF { //nolint:errorlint // not one of a connection, which has more to say
-		what = errNoAnswer.Error()
-	}
 	if errors.Is(err, context.DeadlineExceeded) || failures.Of(err) == failures.TimeoutFirstByte {
-		what, do = fmt.Sprintf("no answer to initialize within %v", e.CheckTime), "is this an MCP endpoint? the server's own log says more; upstream.handshake_timeout if it needs so long"
+		what, do = fmt.Sprintf("no answer to initialize within %v", e.CheckTime), whenSlow
 	}
 	e.fail(what, where, do)
 }

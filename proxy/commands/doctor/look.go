@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -18,8 +19,8 @@ import (
 
 // Explain says what keeps clients from using the server at upstream.url of cfg, and what to do, given the error of a request that
 // begins no session: [upstream.Error], [upstream.StatusError] or another one of that package. sent are the secrets that the request has
-// carried. It looks at the usual paths beside the URL if nothing is there, until ctx ends. The Mark is Fail; Info where only clients
-// lack a credential, which they may bring; and OK where the error need not be one of initialize.
+// carried. It looks at the usual paths beside the URL if nothing is there, until ctx ends. The Mark is Fail; Warn for a server
+// that is slow at least; Info where only clients lack a credential, which they may bring; and OK where the error need not be one of initialize.
 func Explain(ctx context.Context, cfg config.Config, sent *secret.Kept, err error, within time.Duration) (Line, failures.Cause) {
 	e := newExam(Options{CheckTime: within})
 	defer e.close()
@@ -39,9 +40,13 @@ func Explain(ctx context.Context, cfg config.Config, sent *secret.Kept, err erro
 		return Line{Mark: OK}, ""
 	}
 	where := config.SafeURL(cfg.Upstream.URL)
-	if errors.Is(err, context.DeadlineExceeded) || failures.Of(err) == failures.TimeoutFirstByte {
-		e.fail(fmt.Sprintf("no answer within %v", within), where, failures.TimeoutFirstByte.Advice())
-	} else {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), failures.Of(err) == failures.TimeoutFirstByte:
+		e.warn(fmt.Sprintf("no answer within %v", within), where, whenSlow)
+		return e.lines[0], failures.TimeoutFirstByte
+	case err == io.EOF: //nolint:errorlint // not one of a connection, which has more to say
+		e.fail(errNoAnswer.Error(), where, failures.StreamClosed.Advice())
+	default:
 		e.unanswered(ctx, err, at, where)
 	}
 	l := e.lines[0]

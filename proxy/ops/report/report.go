@@ -62,7 +62,6 @@ type kind struct {
 // line is what a log line holds beside its kind. It owns its memory.
 type line struct {
 	text   string // the text of the error for the client
-	advice string // for just this case; then text is no peer's, but written for the log. "" for that of the cause
 	err    error  // the underlying error; nil for none
 	status int    // the HTTP status; 0 for none
 	at     At
@@ -147,12 +146,6 @@ func (r *Reporter) ServerFailed(message string, c failures.Cause, err error, hea
 	r.add(kind{message, c, r.now().Server}, line{text: err.Error(), at: At{Header: header}})
 }
 
-// ServerUnusable is ServerFailed with what is wrong in the words of dragoman, and with advice for just this case. What looks like a
-// secret in them is left, such as "Authorization: …" in advice.
-func (r *Reporter) ServerUnusable(message string, c failures.Cause, what, advice string) {
-	r.add(kind{message, c, r.now().Server}, line{text: what, advice: advice})
-}
-
 // Restarted counts an attempt to start the server's process, or a session with the server, again.
 func (r *Reporter) Restarted() {
 	r.metrics.Restarts.Inc()
@@ -225,18 +218,13 @@ func (r *Reporter) write(k kind, l line, repeated int) {
 		return
 	}
 	secrets := r.secretsOf(l.at.Header)
-	quote := func(text string) string {
-		if l.advice != "" {
-			return secret.Strike(failures.Line(text), secrets...)
-		}
-		return failures.Quote(text, secrets...)
-	}
+	quote := func(text string) string { return failures.Quote(text, secrets...) }
 	var fields []zap.Field
 	for _, part := range []struct{ name, is string }{
 		{"server", k.server},
 		{"cause", string(k.cause)},
 		{"error", quote(l.said())},
-		{"advice", cmp.Or(quote(l.advice), r.withheld(l.err), k.cause.Advice())},
+		{"advice", cmp.Or(r.withheld(l.err), k.cause.Advice())},
 		{"method", failures.Line(l.at.Method)},
 		{"client_rev", nameOf(l.at.Client)},
 		{"server_rev", nameOf(l.at.Server)},
