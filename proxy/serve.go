@@ -44,6 +44,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if name := srv.Now().Server; name != "" {
 		at = append(at, zap.String("server", name))
 	}
+	srv.Now().Origin.Credential.TellLent(srv.Now().Server, srv.Host.Log)
 	srv.Host.Log.Info("serving", at...)
 	if len(srv.Now().Config.Upstream.Command) > 0 {
 		if err := srv.Ready(); err != nil { // warn now, as the process starts only when a client comes

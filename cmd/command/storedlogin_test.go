@@ -36,6 +36,9 @@ func TestCommandsUseAStoredLogin(t *testing.T) {
 		if err != nil || !strings.Contains(out, c.want) {
 			t.Errorf("%q: %v; want %q in\n%s%s", c.args, err, c.want, out, notes)
 		}
+		if c.args[0] != "doctor" && notes != "" {
+			t.Errorf("%q: %s", c.args, notes)
+		}
 		if strings.Contains(out+notes, "canary") { // as all tokens of oauthtest
 			t.Errorf("%q shows the token", c.args)
 		}

@@ -190,6 +190,7 @@ type Credential struct {
 	expires func() time.Time // nil if that is never known
 	finish  func(context.Context)
 	awaited func() string // nil if no request waits for a sign-in
+	person  func() string // returns who has signed in for all clients; nil if no person has
 	close   func()
 	of      *Credentials
 }
@@ -230,16 +231,25 @@ func (s *Credentials) newCredential(cfg *config.Config, log *zap.Logger) (*Crede
 	if err != nil {
 		return nil, err
 	}
+	made := &Credential{from: a, own: u.Auth.Browser, expires: a.Expires, finish: a.Finish, awaited: a.Awaited, close: a.Close, of: s}
 	if u.Auth.Browser {
 		a.Interactive(oauth.OpenBrowser)
 	} else {
-		person := zap.Skip()
-		if sub := a.Subject(); sub != "" {
-			person = zap.String("sub", sub)
-		}
-		log.Warn("upstream.auth.type is login: every client acts as the person who has signed in to the server", zap.String("server", Name(u)), person)
+		made.person = a.Subject
 	}
-	return &Credential{from: a, own: u.Auth.Browser, expires: a.Expires, finish: a.Finish, awaited: a.Awaited, close: a.Close, of: s}, nil
+	return made, nil
+}
+
+// TellLent warns if every client of the server with this name acts as the person who has signed in. c may be nil.
+func (c *Credential) TellLent(server string, log *zap.Logger) {
+	if c == nil || c.person == nil {
+		return
+	}
+	person := zap.Skip()
+	if sub := c.person(); sub != "" {
+		person = zap.String("sub", sub)
+	}
+	log.Warn("upstream.auth.type is login: every client acts as the person who has signed in to the server", zap.String("server", server), person)
 }
 
 func (c *Credential) Header(ctx context.Context) (string, error) {
