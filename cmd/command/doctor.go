@@ -33,7 +33,7 @@ func doctorCommand() *cobra.Command {
 			"  dragoman doctor -- npx -y @modelcontextprotocol/server-everything\n" +
 			`  dragoman doctor http://127.0.0.1:3000/mcp --call echo '{"message": "hello"}'`,
 	}
-	s := newSettings(cmd, listenFlags, upstreamFlags, askFlags, adapterFlags, transformFlags)
+	s := newSettings(cmd, listenFlags, upstreamFlags, signInFlags, adapterFlags, transformFlags)
 	asJSON := cmd.Flags().Bool("json", false, "print the report as JSON")
 	tool := cmd.Flags().String("call", "", "tool to call once, with the JSON object that follows as its arguments: --call TOOL '{…}'")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

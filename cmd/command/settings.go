@@ -17,7 +17,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
-	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
@@ -51,9 +50,6 @@ type settings struct {
 
 	// shim says that the one client's user is at this machine.
 	shim bool
-
-	// asks says that the command itself asks the server, as the person who has signed in to it.
-	asks bool
 }
 
 // A flagGroup adds a group of flags to a command.
@@ -269,18 +265,14 @@ func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
 	if used != "" && s.cmd.Name() == "serve" && !auth.Lends() {
 		l.Add(setting.Mistake{Where: used, Text: "has no effect without a sign-in in upstream.auth of the configuration; dragoman stdio signs in without it"})
 	}
-	given := false
-	for name := range cfg.Upstream.Headers {
-		given = given || strings.EqualFold(name, "Authorization")
-	}
-	if s.asks && auth.Type == "" && !given && origin.SignedIn(cfg) {
-		auth.Type = config.AuthLogin
-		l.Flag("upstream.auth.type", config.StoredLogin)
-	}
 	if !s.shim {
 		return
 	}
 	auth.Browser = true
+	given := false
+	for name := range cfg.Upstream.Headers {
+		given = given || strings.EqualFold(name, "Authorization")
+	}
 	switch {
 	case s.login == "never":
 		auth.Type = config.AuthNone
@@ -301,12 +293,6 @@ func signInFlags(s *settings) {
 	f := s.cmd.Flags()
 	f.StringArrayVar(&s.oauth, "oauth", nil, "a setting of upstream.auth as NAME=VALUE, such as client_id=… or scopes='read write'; repeatable")
 	f.StringVar(&s.profile, "profile", "", "a name for one of several accounts at one server")
-}
-
-// askFlags are signInFlags of a command that asks the server itself. It uses a sign-in that is stored, and begins none.
-func askFlags(s *settings) {
-	signInFlags(s)
-	s.asks = true
 }
 
 // shimFlags are signInFlags and whether to sign in at all.

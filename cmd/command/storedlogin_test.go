@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -45,6 +46,11 @@ func TestCommandsUseAStoredLogin(t *testing.T) {
 	}
 	if out, _, _ := d.run("doctor", "--listen", "127.0.0.1:0", s.URL, "--header", "Authorization: Bearer another"); strings.Contains(out, "dragoman login is used") {
 		t.Errorf("with a header:\n%s", out)
+	}
+	open := filepath.Join(d.dir, "open.yaml")
+	write(t, open, "listen: 0.0.0.0:0\nadmin: {listen: \"\"}\ncors: {origins: [\"*\"]}\n") // which serve may only without a credential of its own
+	if out, _, err := d.run("doctor", "--config", open, s.URL); err != nil || !strings.Contains(out, used) {
+		t.Errorf("a listener for all: %v\n%s", err, out)
 	}
 	if out, _, _ := d.run("probe", s.URL, "--profile", "other"); !strings.Contains(out, "the server requires a login") {
 		t.Errorf("another profile:\n%s", out)

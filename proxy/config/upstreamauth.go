@@ -122,9 +122,6 @@ func (u *UpstreamAuth) Set(name, value string) error {
 	return nil
 }
 
-// StoredLogin is the origin of upstream.auth.type where a command uses a login because it is stored, and not because it is configured.
-const StoredLogin = "dragoman login"
-
 // Lends reports whether dragoman adds a credential of its own to requests to the server.
 func (u *UpstreamAuth) Lends() bool { return u.Type != "" && u.Type != AuthNone }
 

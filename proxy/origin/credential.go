@@ -58,8 +58,18 @@ func NewAccount(cfg *config.Config, store *oauth.Store, log *zap.Logger) (*oauth
 	return oauth.NewAccount(c, store, log)
 }
 
-// SignedIn reports whether a person has signed in, with dragoman login or stdio, to the server that cfg names, and the tokens are stored.
-func SignedIn(cfg *config.Config) bool {
+// BorrowLogin makes cfg use the login of the person who has signed in, with dragoman login or stdio, to the server that it names, and
+// reports whether there is one. It is for commands that ask the server themselves. A credential that cfg names goes first.
+func BorrowLogin(cfg *config.Config) bool {
+	u := &cfg.Upstream
+	for name := range u.Headers {
+		if strings.EqualFold(name, "Authorization") {
+			return false
+		}
+	}
+	if u.URL == "" || u.Auth.Type != "" {
+		return false
+	}
 	log := zap.NewNop()
 	store := TokenStore(cfg, log)
 	defer store.Close()
@@ -68,7 +78,11 @@ func SignedIn(cfg *config.Config) bool {
 		return false // its URL is none of HTTP, or a file that it names is wrong, which others say
 	}
 	defer a.Close()
-	return a.Stored()
+	if !a.Stored() {
+		return false
+	}
+	u.Auth.Type = config.AuthLogin
+	return true
 }
 
 func oauthConfig(u config.Upstream) (c oauth.Config, err error) {

@@ -164,6 +164,8 @@ type exam struct {
 	secrets []string     // that no line may show
 	sent    *secret.Kept // what requests have carried, which no line may show either
 
+	borrowed bool // requests carry the login that a person has stored, and those of serve would not
+
 	conn     *connection   // to the server; nil before a check has opened it
 	answer   []byte        // to initialize
 	took     time.Duration // until this answer

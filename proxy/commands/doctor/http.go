@@ -71,11 +71,8 @@ func (e *exam) loggedIn() {
 		return
 	}
 	do := ""
-	values, _ := e.Sources.Effective() // it was read before without an error
-	for _, v := range values {
-		if v.Path == "upstream.auth.type" && v.Origin == config.StoredLogin {
-			do = "dragoman stdio uses it too; for dragoman serve write upstream.auth: {type: login}"
-		}
+	if e.borrowed {
+		do = "dragoman stdio uses it too; for dragoman serve write upstream.auth: {type: login}"
 	}
 	e.add(Line{Mark: OK, What: "the login of dragoman login is used, and the server accepts it", Where: "upstream.auth", Do: do})
 }
