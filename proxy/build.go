@@ -121,7 +121,7 @@ func (srv *Server) RememberServer() {
 // NewWith is like [New], but the server is what o opens, instead of cfg.Upstream, and own are tools that the program itself serves
 // beside the server's. If it fails, the caller closes o.
 func NewWith(cfg config.Config, log *zap.Logger, o origin.Origin, own ...owntools.Source) (*Server, error) {
-	srv := &Server{own: own}
+	srv := &Server{own: own, changed: make(chan struct{}, 1)}
 	srv.running = processes.New(func() int { return srv.Now().Config.Session.MaxProcesses }, srv.giveWay)
 	o = o.Bounded(srv.running)
 	if o.Credentials == nil {

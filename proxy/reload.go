@@ -145,6 +145,11 @@ func (srv *Server) Reload(cfg config.Config) error {
 	}
 	if renewed {
 		srv.Eras.Forget()
+		o.Credential.TellLent(next.Server, srv.Host.Log)
+		select {
+		case srv.changed <- struct{}{}:
+		default: // the look that is due will see it
+		}
 	}
 	srv.Replicas.Forget() // their certificates, or the trusted ones, may have changed
 	srv.Modern.Retire()

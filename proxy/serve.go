@@ -13,7 +13,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/rawio"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/session/clients/pipe"
 	"github.com/dragoman-proxy/dragoman/proxy/session/setup"
@@ -46,6 +45,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if name := srv.Now().Server; name != "" {
 		at = append(at, zap.String("server", name))
 	}
+	srv.Now().Origin.Credential.TellLent(srv.Now().Server, srv.Host.Log)
 	srv.Host.Log.Info("serving", at...)
 	srv.warnOfOpenFiles()
 	srv.warnOfNames(ln.Addr())
@@ -63,7 +63,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	tending, stop := context.WithCancel(context.Background())
 	srv.Host.Spawn(func() { srv.tend(tending) })
 	if srv.Now().Config.Upstream.URL != "" {
-		srv.Host.Spawn(func() { srv.awaitServer(tending) })
+		srv.Host.Spawn(func() { srv.lookOut(tending) })
 	}
 
 	var err error
@@ -88,40 +88,10 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return err
 }
 
-// The times after which a server that was not ready at the start is looked for again.
-const (
-	firstLook = 3 * time.Second
-	lastLook  = 24 * time.Second
-)
-
-func (srv *Server) notReady(err error) {
-	srv.Host.Report.ServerFailed("upstream is not ready", failures.Of(err), err, nil)
-}
-
-// awaitServer warns if the server at a URL is not ready when dragoman begins to serve, since dragoman connects to it only when
-// a client comes. A server that starts at the same time may be ready soon, which is logged.
-func (srv *Server) awaitServer(ctx context.Context) {
-	err := srv.Ready()
-	if err == nil || ctx.Err() != nil || srv.Host.Draining.Err() != nil {
-		return
-	}
-	srv.notReady(err)
-	for wait := firstLook; wait <= lastLook; wait *= 2 {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-		if srv.Ready() == nil {
-			srv.Host.Log.Info("upstream is ready", zap.String("server", srv.Now().Server))
-			return
-		}
-	}
-}
-
 // ServePipe serves one client that writes to in and reads from out, one message a line, until in
 // ends, ctx ends, the server is lost or, on Linux, the client has closed its end of out. It returns when all it started has ended.
-// When in, out or ctx ends, open calls may still be answered within the drain time; after it they get an error response.
+// When in or ctx ends, open calls may still be answered within the drain time, and then get an error response. They have no such time
+// when out ends, since their answers would not be read, nor when both in and ctx have ended, as clients end a server that does not leave.
 // Questions of the server are refused in that time, since the client cannot answer any more. The
 // error is nil if one of these has ended.
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
@@ -132,12 +102,12 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	endAdmin := srv.serveAdmin()
 	tending, stop := context.WithCancel(context.Background())
 	srv.Host.Spawn(func() { srv.tend(tending) })
-	present, left := context.WithCancel(ctx)
-	defer left()
+	present, left := context.WithCancelCause(ctx)
+	defer left(nil)
 	if c, ok := out.(syscall.Conn); ok { // in may stay open, since another process holds it
 		defer rawio.WhenHungUp(c, func() {
 			srv.Host.Log.Info("the client has closed dragoman's stdout: stopping")
-			left()
+			left(downstream.ErrClientLeft)
 		})()
 	}
 	err := pipe.Serve(present, srv.Proxy, in, out)

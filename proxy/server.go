@@ -41,7 +41,8 @@ type Server struct {
 	plainHTTP  rateLimit         // for clients that use HTTP at a port for TLS
 	tlsAtPlain rateLimit         // for clients that use TLS at a port without
 
-	serving func() // called when clients are served; may be nil
+	serving func()        // called when clients are served; may be nil
+	changed chan struct{} // gets an element when a reload has changed how the server is reached
 
 	reloading sync.Mutex
 	at        net.Addr         // the address of the listener for clients; nil while there is none

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/commands/probe"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
 )
 
@@ -38,7 +39,7 @@ func footprintCommand() *cobra.Command {
 			"  dragoman footprint --json -- npx -y @modelcontextprotocol/server-everything > footprint.json\n" +
 			"  dragoman footprint --baseline footprint.json --max-bytes 20000 http://127.0.0.1:3000/mcp",
 	}
-	s := newSettings(cmd, upstreamFlags)
+	s := newSettings(cmd, upstreamFlags, signInFlags)
 	model := modelFlag(cmd)
 	can := capabilitiesFlag(cmd)
 	f := cmd.Flags()
@@ -92,6 +93,7 @@ func toolsOf(cmd *cobra.Command, s *settings, args []string, can probe.Capabilit
 	if err != nil {
 		return nil, err
 	}
+	origin.BorrowLogin(&cfg)
 	if s.logLevel == "" {
 		cfg.Log.Level = "error" // the user wants the report only
 	}

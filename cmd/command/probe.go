@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/auth/oauthrelay"
 	"github.com/dragoman-proxy/dragoman/proxy/commands/probe"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 )
 
 var errMissing = errors.New("clients of at least one revision do not get everything: see the report")
@@ -29,7 +30,7 @@ func probeCommand() *cobra.Command {
 		Example: "  dragoman probe http://127.0.0.1:3000/mcp\n" +
 			"  dragoman probe --json -- npx -y @modelcontextprotocol/server-everything",
 	}
-	s := newSettings(cmd, upstreamFlags)
+	s := newSettings(cmd, upstreamFlags, signInFlags)
 	can := capabilitiesFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the report as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -41,6 +42,7 @@ func probeCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		origin.BorrowLogin(&cfg)
 		if s.logLevel == "" {
 			cfg.Log.Level = "warn" // the user wants the report
 		}

@@ -58,6 +58,33 @@ func NewAccount(cfg *config.Config, store *oauth.Store, log *zap.Logger) (*oauth
 	return oauth.NewAccount(c, store, log)
 }
 
+// BorrowLogin makes cfg use the login of the person who has signed in, with dragoman login or stdio, to the server that it names, and
+// reports whether there is one. It is for commands that ask the server themselves. A credential that cfg names goes first.
+func BorrowLogin(cfg *config.Config) bool {
+	u := &cfg.Upstream
+	for name := range u.Headers {
+		if strings.EqualFold(name, "Authorization") {
+			return false
+		}
+	}
+	if u.URL == "" || u.Auth.Type != "" {
+		return false
+	}
+	log := zap.NewNop()
+	store := TokenStore(cfg, log)
+	defer store.Close()
+	a, err := NewAccount(cfg, store, log)
+	if err != nil {
+		return false // its URL is none of HTTP, or a file that it names is wrong, which others say
+	}
+	defer a.Close()
+	if !a.Stored() {
+		return false
+	}
+	u.Auth.Type = config.AuthLogin
+	return true
+}
+
 func oauthConfig(u config.Upstream) (c oauth.Config, err error) {
 	a := u.Auth
 	c = oauth.Config{
@@ -177,6 +204,7 @@ type Credential struct {
 	expires func() time.Time // nil if that is never known
 	finish  func(context.Context)
 	awaited func() string // nil if no request waits for a sign-in
+	person  func() string // returns who has signed in for all clients; nil if no person has
 	close   func()
 	of      *Credentials
 }
@@ -217,16 +245,25 @@ func (s *Credentials) newCredential(cfg *config.Config, log *zap.Logger) (*Crede
 	if err != nil {
 		return nil, err
 	}
+	made := &Credential{from: a, own: u.Auth.Browser, expires: a.Expires, finish: a.Finish, awaited: a.Awaited, close: a.Close, of: s}
 	if u.Auth.Browser {
 		a.Interactive(oauth.OpenBrowser)
 	} else {
-		person := zap.Skip()
-		if sub := a.Subject(); sub != "" {
-			person = zap.String("sub", sub)
-		}
-		log.Warn("upstream.auth.type is login: every client acts as the person who has signed in to the server", zap.String("server", Name(u)), person)
+		made.person = a.Subject
 	}
-	return &Credential{from: a, own: u.Auth.Browser, expires: a.Expires, finish: a.Finish, awaited: a.Awaited, close: a.Close, of: s}, nil
+	return made, nil
+}
+
+// TellLent warns if every client of the server with this name acts as the person who has signed in. c may be nil.
+func (c *Credential) TellLent(server string, log *zap.Logger) {
+	if c == nil || c.person == nil {
+		return
+	}
+	person := zap.Skip()
+	if sub := c.person(); sub != "" {
+		person = zap.String("sub", sub)
+	}
+	log.Warn("upstream.auth.type is login: every client acts as the person who has signed in to the server", zap.String("server", server), person)
 }
 
 func (c *Credential) Header(ctx context.Context) (string, error) {

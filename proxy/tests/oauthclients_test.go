@@ -138,6 +138,7 @@ func TestClientsMaySendWholeURLs(t *testing.T) {
 	}))
 	t.Cleanup(web.Close)
 	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL+"/server", "http" })
+	eventually(t, "serve has looked at the server", func() bool { return client.logs.FilterMessageSnippet("wants a credential").Len() == 1 })
 	const metadata = "/.well-known/oauth-protected-resource"
 	at := strings.TrimPrefix(web.URL, "http://")
 	for _, c := range []struct {

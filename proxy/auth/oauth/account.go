@@ -181,6 +181,12 @@ func (a *Account) Subject() string {
 	return r.Subject
 }
 
+// Stored reports whether tokens of the account are stored. They need not be valid any more.
+func (a *Account) Stored() bool {
+	var r record
+	return json.Unmarshal(a.store.peek(a.id), &r) == nil && r.Access+r.Refresh+r.Ended != ""
+}
+
 // Expires returns when the access token expires; zero if that is not known.
 func (a *Account) Expires() time.Time {
 	a.mu.Lock()

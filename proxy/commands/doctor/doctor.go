@@ -158,10 +158,13 @@ type exam struct {
 	exit  int
 	// blamed is the exit code of the check that is running if it fails, where it is not the check's own; ExitFine otherwise.
 	blamed int
+	why    failures.Cause // of the last failure, where its error does not say it; "" otherwise
 
 	cfg     config.Config
 	secrets []string     // that no line may show
 	sent    *secret.Kept // what requests have carried, which no line may show either
+
+	borrowed bool // requests carry the login that a person has stored, and those of serve would not
 
 	conn     *connection   // to the server; nil before a check has opened it
 	answer   []byte        // to initialize

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
@@ -22,9 +21,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
-
-// greetingID is the id of the first request, initialize.
-const greetingID = "1"
 
 // proposed returns the revision that initialize proposes.
 func (e *exam) proposed() *translate.Revision {
@@ -54,6 +50,7 @@ func overHTTP(ctx context.Context, e *exam) {
 	if body := refusal(err); body != nil {
 		e.answer, err = body, nil
 		e.ok("answers with a JSON-RPC error", where)
+		e.loggedIn()
 		return
 	}
 	if err != nil {
@@ -65,6 +62,19 @@ func overHTTP(ctx context.Context, e *exam) {
 		how = "HTTP+SSE"
 	}
 	e.ok("answers over "+how, where)
+	e.loggedIn()
+}
+
+// loggedIn says that the server has answered a request with the login that is stored, and who else uses it.
+func (e *exam) loggedIn() {
+	if e.cfg.Upstream.Auth.Type != config.AuthLogin || e.sent.Set() == nil {
+		return
+	}
+	do := ""
+	if e.borrowed {
+		do = "dragoman stdio uses it too; for dragoman serve write upstream.auth: {type: login}"
+	}
+	e.add(Line{Mark: OK, What: "the login of dragoman login is used, and the server accepts it", Where: "upstream.auth", Do: do})
 }
 
 // connect opens a connection to the server that cfg names by a URL, and sends initialize.
@@ -81,18 +91,6 @@ func (e *exam) connect(ctx context.Context, cfg config.Config) (*connection, err
 		return nil, err
 	}
 	return newConnection(begun, opened), nil
-}
-
-// refusal returns the JSON-RPC error that the body of a refused request holds, or nil.
-func refusal(err error) []byte {
-	status, is := errors.AsType[*upstream.StatusError](err)
-	if !is || status.Code == http.StatusUnauthorized || status.Code == http.StatusForbidden {
-		return nil
-	}
-	if gjson.ValidBytes(status.Body) && gjson.GetBytes(status.Body, "error.code").Exists() && gjson.GetBytes(status.Body, "jsonrpc").Str == "2.0" {
-		return status.Body
-	}
-	return nil
 }
 
 // lent names the setting whose credential the requests carried, or "".
@@ -142,12 +140,13 @@ func (e *exam) unanswered(ctx context.Context, err error, at *url.URL, where str
 	}
 	what, do := e.quote(err.Error()), failures.Of(err).AdviceOn(err, where)
 	if errors.Is(err, context.DeadlineExceeded) || failures.Of(err) == failures.TimeoutFirstByte {
-		what, do = fmt.Sprintf("no answer to initialize within %v", e.CheckTime), "is this an MCP endpoint? the server's own log says more; upstream.handshake_timeout if it needs so long"
+		what, do = fmt.Sprintf("no answer to initialize within %v", e.CheckTime), whenSlow
 	}
 	e.fail(what, where, do)
 }
 
 func (e *exam) plainToTLS(at *url.URL, where string) {
+	e.why = failures.TLSPlain
 	e.fail("the server speaks TLS, and this URL begins with http://", where, "upstream.url: "+withScheme(at, "https"))
 }
 
@@ -240,16 +239,9 @@ func (e *exam) misplaced(ctx context.Context, what string, at *url.URL, where, d
 			}
 			cfg.Upstream.URL, cfg.Upstream.Transport = other.String(), string(upstream.Auto)
 			limited, cancel := context.WithTimeout(ctx, e.CheckTime/5)
-			c, err := e.connect(limited, cfg)
-			if err == nil {
-				if c.answer != nil { // that there is a stream for messages is answer enough
-					_, err = c.await(limited, c.answer, greetingID)
-				}
-				c.close()
-			}
+			there := e.serves(limited, cfg, path == "/sse")
 			cancel()
-			status, refused := errors.AsType[*upstream.StatusError](err)
-			if err == nil || refusal(err) != nil || refused && status.Code == http.StatusUnauthorized {
+			if there {
 				e.fail(what+"; there is an endpoint at "+config.SafeURL(other.String()), where, "upstream.url: "+config.SafeURL(other.String()))
 				return
 			}

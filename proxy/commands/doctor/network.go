@@ -26,8 +26,10 @@ import (
 
 const anotherProcess = "another process"
 
-// network follows the way to the server at upstream.url: name, addresses, web proxy, TLS.
+// network follows the way to the server at upstream.url: name, addresses, web proxy, TLS. From here on the server is asked as the person
+// who has signed in to it, if there is one; what was checked before is what serve would do.
 func network(ctx context.Context, e *exam) {
+	e.borrowed = origin.BorrowLogin(&e.cfg)
 	if e.cfg.Upstream.AtSocket() {
 		e.reachSocket(ctx)
 		return

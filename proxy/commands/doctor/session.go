@@ -20,6 +20,8 @@ import (
 
 const (
 	us = `{"name":"dragoman-doctor","version":"1"}`
+	// greetingID is the id of the first request, initialize.
+	greetingID = "1"
 	// endTime bounds the end of a session.
 	endTime = 3 * time.Second
 )

@@ -112,10 +112,12 @@ func (p *Cache) greet(ctx context.Context, b *upstream.Begun, initialize []byte,
 }
 
 // askProcess asks a process for its era. A process that is silent for a while may start slowly, or may be
-// a handshake server that does not answer what comes before initialize: it is sent initialize as well, and
-// has the time of a handshake to answer either.
+// a handshake server that does not answer what comes before initialize: it is sent initialize as well. To answer either, it has the time
+// of a handshake, of which the silence takes half at most.
 func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun, initialize []byte, silence time.Duration) (r eraAnswer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, silence+p.host.Config().Upstream.HandshakeTimeout)
+	limit := p.host.Config().Upstream.HandshakeTimeout
+	silence = min(silence, limit/2)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	standing := upstream.LookAhead(b.Standing)
 	b.Standing = standing
@@ -202,8 +204,11 @@ func concludeBegun(m *wire.Message) (*Era, error) {
 	return &Era{Revision: translate.Lookup(translate.Modern()), Handshake: Refused}, nil
 }
 
-// TookTooLong reports whether err is that of a context whose deadline has passed.
-func TookTooLong(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+// TookTooLong reports whether err is that of a context whose deadline has passed, or of a process that has written nothing until then.
+func TookTooLong(err error) bool {
+	_, mute := errors.AsType[*upstream.MuteError](err)
+	return mute || errors.Is(err, context.DeadlineExceeded)
+}
 
 // ask finds out the server's era. spare is the process that was asked, if a session can still use it, else nil. initialize
 // is that of the session for which the server is asked.
@@ -228,7 +233,11 @@ func (p *Cache) ask(ctx context.Context, header []upstream.Header, initialize []
 		spare = r.spare(b, e, initialize)
 		p.remember(Remembered{Modern: e.Modern(), Server: r.identity()})
 	}
-	if spare == nil {
+	switch {
+	case spare != nil:
+	case err != nil: // a process may take its time to end, for which its client does not wait
+		p.host.Spawn(func() { pipes.EndBegun(b, p.host.Log) })
+	default:
 		pipes.EndBegun(b, p.host.Log)
 	}
 	return e, spare, err

@@ -2,6 +2,7 @@ package peertest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -163,10 +164,38 @@ func (s *Server) begin(u *Turn) {
 	}
 }
 
+// looks answers the ping that serve sends before a client comes, of which no script need know.
+func looks(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodPost {
+		return false
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failing{err}))
+	if !bytes.Contains(body, []byte(`"dragoman:look"`)) {
+		return false
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":"dragoman:look","result":{}}`)
+	return true
+}
+
+// failing is a reader at whose end err is; nil for io.EOF.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) {
+	if f.err == nil {
+		return 0, io.EOF
+	}
+	return 0, f.err
+}
+
 // ServeHTTP serves Streamable HTTP or HTTP+SSE.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status := int(s.away.Load()); status != 0 {
 		http.Error(w, "starting", status)
+		return
+	}
+	if looks(w, r) {
 		return
 	}
 	if s.over == SSE {
@@ -263,6 +292,10 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
 		}
 		u := s.hear(life, sent(r, string(body)), in)
 		u.lines = s.streamOf(r)
+		s.mu.Lock()
+		s.lines = u.lines // not that of a stream on which nothing is ever said, as serve opens one before a client comes
+		s.mu.Unlock()
+		s.once.Do(func() { close(s.listened) })
 		s.begin(u)
 		w.WriteHeader(http.StatusAccepted)
 		go s.Script(u)
@@ -280,12 +313,10 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
 	at = fmt.Sprintf("/messages?stream=%d%s", len(s.streams), at)
 	_, _ = fmt.Fprintf(w, "event: endpoint\ndata: %s\n\n", at)
 	w.(http.Flusher).Flush()
-	s.lines = lines
 	if in != nil {
 		in.lines = lines
 	}
 	s.mu.Unlock()
-	s.once.Do(func() { close(s.listened) })
 	select {
 	case <-in.crashed():
 		defer panic(http.ErrAbortHandler)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,8 @@ const (
 	endpointPause = 15 * time.Second
 	// startPause is the same for a URL that takes no POST: a server that starts with the first request may be ready soon.
 	startPause = 5 * time.Second
+	// peekPause is how long after Peek no session opens a stream: the server may only then notice that the other one has ended.
+	peekPause = 100 * time.Millisecond
 )
 
 // Dialer begins sessions with a server at a URL, over the transport that the server
@@ -35,6 +38,9 @@ type Dialer struct {
 	limit     time.Duration
 	found     atomic.Value // the Transport that the server spoke last
 	mute      atomic.Pointer[muteStream]
+
+	streamed atomic.Bool  // a session has asked for a stream of HTTP+SSE
+	peeking  sync.RWMutex // locked while Peek does
 }
 
 // muteStream says that the server has opened a stream, and named no endpoint on it.
@@ -132,7 +138,7 @@ func (d *Dialer) getAfterPost(ctx context.Context, initialize *Outgoing, postErr
 		return nil, m.err
 	}
 	wait, pause := endpointWait, endpointPause
-	if takesNoPost(postErr) {
+	if TakesNoPost(postErr) {
 		wait, pause = d.limit, startPause
 	}
 	begun, err := d.get(ctx, initialize, climb{time.Now().Add(wait), wait})
@@ -168,6 +174,9 @@ func (d *Dialer) post(ctx context.Context, initialize *Outgoing) (*Begun, error)
 
 // get tries HTTP+SSE.
 func (d *Dialer) get(ctx context.Context, initialize *Outgoing, c climb) (*Begun, error) {
+	d.streamed.Store(true)
+	d.peeking.RLock() // some servers have room for one stream
+	d.peeking.RUnlock()
 	s := d.http.SSESession()
 	// The stream is to outlive ctx, which only bounds its beginning.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -188,6 +197,24 @@ func (d *Dialer) get(ctx context.Context, initialize *Outgoing, c climb) (*Begun
 	return &Begun{Conn: s, Transport: HTTPWithSSE, Standing: st}, nil //nolint:govet // life ends with the Conn
 }
 
+// Peek opens the stream of HTTP+SSE at the URL, and closes it when the server has named its endpoint; the error says that there is no
+// such stream. It does nothing if a session has asked for one, since some servers have room for one only; a session that asks for one
+// meanwhile waits for its end.
+func (d *Dialer) Peek(ctx context.Context) error {
+	d.peeking.Lock()
+	defer d.peeking.Unlock()
+	if d.streamed.Load() {
+		return nil
+	}
+	s := d.http.SSESession()
+	if _, err := s.Listen(ctx, ListenOptions{}); err != nil {
+		return err
+	}
+	err := s.Close(ctx)
+	time.Sleep(peekPause)
+	return err
+}
+
 // noTaker reports whether a POST has failed as it does at servers that take no POST at
 // this URL, or none without a session over HTTP+SSE.
 func noTaker(err error) bool {
@@ -202,9 +229,9 @@ func noTaker(err error) bool {
 	return notHere(status.Code) && !isRPC(err)
 }
 
-// takesNoPost reports whether a POST has failed as it does at the URL of a stream of HTTP+SSE. There a server of Streamable HTTP
+// TakesNoPost reports whether a POST has failed as it does at the URL of a stream of HTTP+SSE. There a server of Streamable HTTP
 // takes the POST, and refuses what is in it.
-func takesNoPost(err error) bool {
+func TakesNoPost(err error) bool {
 	status, ok := errors.AsType[*StatusError](err)
 	return ok && (status.Code == 404 || status.Code == 405) && !isRPC(err)
 }

@@ -380,8 +380,8 @@ func (p *pipe) begin(line []byte) error {
 	err = h.Conclude(s, answer, err)
 	defer h.End(s, err)
 	if s == nil {
-		if h.Conn != nil {
-			p.proxy.EndConn(h.Conn)
+		if h.Conn != nil { // a process may take its time to end
+			p.proxy.Host.Spawn(func() { p.proxy.EndConn(h.Conn) })
 		}
 		if err == nil {
 			p.write(answer)

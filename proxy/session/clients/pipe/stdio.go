@@ -32,7 +32,8 @@ type stdioPipe struct {
 	running  map[string]context.CancelCauseFunc // by the key of the request id
 }
 
-// Serve serves one client on stdin and stdout as [Server.ServePipe] says.
+// Serve serves one client on stdin and stdout as [Server.ServePipe] says. The cause of ctx is [downstream.ErrClientLeft] if nothing that is
+// written to out is read any more.
 func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Writer) error {
 	p := &pipe{proxy: proxy}
 	client := downstream.NewStdio(downstream.StdioConfig{
@@ -48,10 +49,17 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 	defer read()
 	context.AfterFunc(p.ctx, read)
 	context.AfterFunc(ctx, func() {
+		if left := context.Cause(ctx); left == downstream.ErrClientLeft {
+			p.fail(left)
+			return
+		}
 		overdue := time.AfterFunc(proxy.Now().Config.Shutdown.Drain, func() { p.fail(clienterror.ErrShutdown) })
 		context.AfterFunc(p.ctx, func() { overdue.Stop() })
 	})
 	err := client.Run(reading, p.handle)
+	if err == nil { // the client has closed stdin: when it asks for the end as well, it waits no more
+		defer context.AfterFunc(ctx, func() { p.fail(clienterror.ErrShutdown) })()
+	}
 	lost := context.Cause(p.ctx)
 	overdue := errors.Is(lost, clienterror.ErrShutdown) // Run returned after the drain time
 	if (lost == nil || overdue) && (err == nil || ctx.Err() != nil) {

@@ -1,0 +1,113 @@
+package proxy
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/commands/doctor"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// The times after which a server that was not ready at the start is looked for again.
+const (
+	firstLook = 3 * time.Second
+	lastLook  = 24 * time.Second
+)
+
+// lookTime bounds a look at a server that is ready.
+const lookTime = 5 * time.Second
+
+// lookOut looks at the server at a URL, and again when a reload has changed how it is reached, until ctx ends.
+func (srv *Server) lookOut(ctx context.Context) {
+	for {
+		if srv.awaitServer(ctx) {
+			srv.look(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-srv.changed:
+		}
+	}
+}
+
+func (srv *Server) notReady(err error) {
+	srv.Host.Report.ServerFailed("upstream is not ready", failures.Of(err), err, nil)
+}
+
+// awaitServer warns if the server at a URL is not ready, since dragoman connects to it only when a client comes. A server that starts
+// at the same time may be ready soon, which is logged. It reports whether the server is ready.
+func (srv *Server) awaitServer(ctx context.Context) bool {
+	err := srv.Ready()
+	if err == nil || ctx.Err() != nil || srv.Host.Draining.Err() != nil {
+		return err == nil
+	}
+	srv.notReady(err)
+	for wait := firstLook; wait <= lastLook; wait *= 2 {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(wait):
+		}
+		if srv.Ready() == nil {
+			srv.Host.Log.Info("upstream is ready", zap.String("server", srv.Now().Server))
+			return true
+		}
+	}
+	return false
+}
+
+// look sends the server a ping before a client comes, and logs what will keep clients from using it. The ping belongs to no session and
+// begins none, at a server behind another proxy neither: one that has room for one client has room for the first one.
+func (srv *Server) look(ctx context.Context) {
+	now := srv.Now()
+	if now.Origin.Dialer == nil {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	err := srv.ping(limited, now.Origin.Dialer)
+	if ctx.Err() != nil || srv.Host.Draining.Err() != nil {
+		return
+	}
+	srv.Host.Log.Debug("looked at the server", zap.String("server", now.Server), zap.Error(err))
+	if err == nil {
+		return
+	}
+	l, why := doctor.Explain(limited, now.Config, &now.Origin.Credentials.Sent, err, lookTime)
+	about := []zap.Field{zap.String("server", now.Server), zap.String("cause", string(why)), zap.String("error", l.What), zap.String("advice", l.Do)}
+	switch l.Mark {
+	case doctor.Fail:
+		srv.Host.Log.Warn("upstream cannot be used", about...)
+	case doctor.Warn:
+		srv.Host.Log.Warn("upstream does not answer", about...)
+	case doctor.Info:
+		srv.Host.Log.Info("upstream wants a credential, which clients have to bring", about...)
+	}
+}
+
+// ping returns why the server at a URL does not answer a ping with a message. The stream of a server of HTTP+SSE is answer enough.
+func (srv *Server) ping(ctx context.Context, d *upstream.Dialer) error {
+	if d.Transport() == upstream.HTTPWithSSE {
+		return d.Peek(ctx)
+	}
+	id := []byte(`"dragoman:look"`)
+	b := d.HTTP().Session("", "").Begun()
+	defer pipes.EndBegun(b, srv.Host.Log)
+	_, _, err := era.Ask(ctx, &pipes.Opening{Of: srv.Host, Begun: *b, ID: id}, mcp.Request(id, wire.Ping, ""), translate.Latest())
+	if _, refused := pipes.RefusalOf(err, id); err == nil || refused == nil {
+		return nil
+	}
+	if upstream.TakesNoPost(err) && d.Transport() == upstream.Auto && d.Peek(ctx) == nil {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,299 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
+)
+
+// looked is a server that is looked at: what it was asked, and what serve has logged.
+type looked struct {
+	mu    sync.Mutex
+	asked []string // "POST /mcp server/discover"
+	logs  *observer.ObservedLogs
+	srv   *Server
+	base  string // of dragoman
+	addr  string // of the server
+}
+
+func (l *looked) note(r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = append(l.asked, strings.TrimSpace(fmt.Sprint(r.Method, " ", r.URL.Path, " ", gjson.GetBytes(body, "method").String())))
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+}
+
+func (l *looked) all() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.asked, ", ")
+}
+
+// serveInFrontOf serves in front of h at a path until the test ends.
+func serveInFrontOf(t *testing.T, path string, h http.HandlerFunc, change ...func(*config.Config)) *looked {
+	t.Helper()
+	core, logs := observer.New(zap.DebugLevel)
+	l := &looked{logs: logs}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.note(r)
+		h(w, r)
+	}))
+	t.Cleanup(web.Close)
+	l.addr = web.Listener.Addr().String()
+	cfg := config.Default()
+	cfg.Upstream.URL = web.URL + path
+	for _, c := range change {
+		c(&cfg)
+	}
+	srv, err := New(cfg, zap.New(core))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.srv = srv
+	l.serve(t)
+	return l
+}
+
+func (l *looked) serve(t *testing.T) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.base = "http://" + ln.Addr().String()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- l.srv.Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// told waits for a line with one of these messages, and returns it as "level message: error → advice".
+func (l *looked) told(t *testing.T, messages ...string) (said string) {
+	t.Helper()
+	peertest.Eventually(t, "the log says "+strings.Join(messages, " or "), func() bool {
+		for _, m := range messages {
+			for _, e := range l.logs.FilterMessage(m).All() {
+				f := e.ContextMap()
+				said = fmt.Sprintf("%s %s", e.Level, m)
+				if what, ok := f["error"]; ok && f["advice"] != nil {
+					said += fmt.Sprintf(": %v: %v → %v", f["cause"], what, f["advice"])
+				}
+				return true
+			}
+		}
+		return false
+	})
+	return strings.ReplaceAll(said, l.addr, "HOST")
+}
+
+func answer(status int, kind, body string, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(status)
+		io.WriteString(w, body)
+	}
+}
+
+// refusesMethods answers as a handshake server that knows no method.
+func refusesMethods(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	answer(200, "application/json", `{"jsonrpc":"2.0","id":`+gjson.GetBytes(body, "id").Raw+`,"error":{"code":-32601,"message":"Method not found"}}`)(w, r)
+}
+
+// at answers with h at a path, and with 404 elsewhere.
+func at(path string, h http.HandlerFunc) http.HandlerFunc {
+	mux := http.NewServeMux()
+	mux.HandleFunc(path, h)
+	return mux.ServeHTTP
+}
+
+// TestServeLooksAtItsServer: what will keep clients from using the server at a URL is logged when serving begins, and nothing else. The
+// server is asked one question, which begins no session, and about other paths only where nothing is.
+func TestServeLooksAtItsServer(t *testing.T) {
+	const (
+		unusable = "warn upstream cannot be used: "
+		brings   = "info upstream wants a credential, which clients have to bring: "
+		post     = "POST /mcp ping"
+		anything = "" // a login looks for its authorization server
+	)
+	rpc := refusesMethods
+	withToken := func(c *config.Config) {
+		c.Upstream.Headers = map[string]string{"Authorization": "Bearer canary-canary"}
+	}
+	for _, c := range []struct {
+		name   string
+		path   string
+		h      http.HandlerFunc
+		told   string // "" for no warning
+		asked  string
+		change func(*config.Config)
+	}{
+		{name: "a handshake server", path: "/mcp", h: rpc, asked: post},
+		{name: "one that refuses what belongs to no session", path: "/mcp", h: answer(400, "text/plain", "Invalid or missing session ID"), asked: post},
+		{name: "one that does not find the session", path: "/mcp", h: answer(404, "text/plain", "Session not found"), asked: post + ", GET /mcp"},
+		{name: "one that says so in JSON-RPC", path: "/mcp", h: answer(404, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`), asked: post},
+		{name: "one that fails at unknown methods", path: "/mcp", h: answer(500, "text/plain", "oops"), asked: post},
+		{name: "one that takes everything", path: "/mcp", h: answer(202, "", ""), asked: post},
+		{name: "a wrong path", path: "/wrong", h: at("/mcp", rpc), asked: "POST /wrong ping, GET /wrong, " + post,
+			told: unusable + "not_found: 404 Not Found: no MCP endpoint at this path; there is an endpoint at http://HOST/mcp → upstream.url: http://HOST/mcp"},
+		{name: "no endpoint at all", path: "/mcp", h: answer(405, "text/plain", ""), asked: post + ", GET /mcp, POST /sse ping, GET /sse",
+			told: unusable + "http_status: 405 Method Not Allowed: this path takes no POST, and has no event stream; nor is there one at /sse → check the path of upstream.url in the server's documentation"},
+		{name: "a page", path: "/mcp", h: answer(200, "text/html", "<h1>Hello"), asked: post + ", POST /sse ping",
+			told: unusable + "not_mcp: the answer is a web page (text/html), not MCP; nor is there one at /sse → is a login page or another gateway in between? check upstream.url"},
+		{name: "a redirect", path: "/mcp", h: answer(308, "text/plain", "", "Location", "https://new.example/mcp?key=canary-canary"), asked: post,
+			told: unusable + "http_status: 308 Permanent Redirect to https://new.example/mcp; redirects are not followed → upstream.url: https://new.example/mcp"},
+		{name: "a gateway without its server", path: "/mcp", h: answer(502, "text/plain", "no upstream"), asked: post,
+			told: unusable + "http_status: 502 Bad Gateway: no upstream → the server, or a gateway before it, fails: its own log says more"},
+		{name: "silence", path: "/mcp", h: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, asked: post,
+			told: "warn upstream does not answer: timeout_first_byte: no answer within 5s → is this an MCP endpoint? the server's own log says more; upstream.handshake_timeout if it needs so long"},
+		{name: "a login, which is for clients", path: "/mcp", h: answer(401, "text/plain", "", "WWW-Authenticate", `Bearer realm="x"`), asked: post,
+			told: brings + `unauthorized: 401 Unauthorized; WWW-Authenticate: Bearer realm="x" → give a token: --header 'Authorization: Bearer ${TOKEN}' (upstream.headers); ` +
+				`or log in: dragoman login http://HOST/mcp, and upstream.auth: {type: login}. dragoman stdio logs in by itself`},
+		{name: "a token that is refused", path: "/mcp", h: answer(401, "text/plain", "canary-canary"), asked: post, change: withToken,
+			told: unusable + "unauthorized: 401 Unauthorized → the server refuses the credential of upstream.headers.Authorization: is it complete, current, and for this server?"},
+		{name: "a login that is missing", path: "/mcp", h: answer(401, "text/plain", "", "WWW-Authenticate", "Bearer"), asked: anything,
+			change: func(c *config.Config) { c.Upstream.Auth.Type, c.Credentials = config.AuthLogin, t.TempDir() },
+			told: unusable + "no_credential: there is no credential for the server: sign-in needed for http://HOST/mcp: run dragoman login http://HOST/mcp → " +
+				"dragoman login http://HOST/mcp; docs/authorization.md explains upstream.auth"},
+		{name: "names of hosts", path: "/mcp", h: answer(421, "text/plain", "Invalid Host header"), asked: post,
+			told: unusable + "host_refused: 421 Misdirected Request: Invalid Host header → the server takes requests for certain host names only: use one of them in upstream.url, or let the server allow this one"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			change := c.change
+			if change == nil {
+				change = func(*config.Config) {}
+			}
+			l := serveInFrontOf(t, c.path, c.h, change)
+			if c.told != "" {
+				if got := l.told(t, "upstream cannot be used", "upstream does not answer", "upstream wants a credential, which clients have to bring"); got != c.told {
+					t.Errorf("told %s\nwant %s", got, c.told)
+				}
+			} else {
+				l.told(t, "looked at the server")
+			}
+			if got := l.all(); got != c.asked && c.asked != anything {
+				t.Errorf("asked %s\nwant  %s", got, c.asked)
+			}
+			for _, e := range l.logs.All() {
+				if text := fmt.Sprint(e.ContextMap()); strings.Contains(text, "canary") {
+					t.Errorf("told %s", text)
+				}
+				if c.told == "" && e.Level > zapcore.InfoLevel {
+					t.Errorf("told %s %v", e.Message, e.ContextMap())
+				}
+			}
+		})
+	}
+}
+
+// TestLookTakesNoSession: a server that has room for one session has it for the first client.
+func TestLookTakesNoSession(t *testing.T) {
+	taken := false
+	l := serveInFrontOf(t, "/mcp", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m := gjson.ParseBytes(body)
+		switch m.Get("method").Str {
+		case "initialize":
+			if taken {
+				answer(400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Server already initialized"}}`)(w, r)
+				return
+			}
+			taken = true
+			answer(200, "application/json", `{"jsonrpc":"2.0","id":`+m.Get("id").Raw+`,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, "Mcp-Session-Id", "one")(w, r)
+		case "notifications/initialized":
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			answer(400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}`)(w, r)
+		}
+	})
+	l.told(t, "looked at the server")
+	req, err := http.NewRequest(http.MethodPost, l.base+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"protocolVersion":"2025-06-18"`) {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if got, want := l.all(), "POST /mcp ping, POST /mcp initialize"; !strings.HasPrefix(got, want) {
+		t.Errorf("asked %s, want %s", got, want)
+	}
+}
+
+// TestLookEndsItsStream: the stream of a server of HTTP+SSE is closed, and none is opened where a client is.
+func TestLookEndsItsStream(t *testing.T) {
+	for _, transport := range []string{"auto", "sse"} {
+		closed := make(chan struct{}, 1)
+		l := serveInFrontOf(t, "/sse", func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet {
+				w.WriteHeader(http.StatusMethodNotAllowed)
+				return
+			}
+			answer(200, "text/event-stream", "event: endpoint\ndata: /messages?session=1\n\n")(w, r)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			closed <- struct{}{}
+		}, func(c *config.Config) { c.Upstream.Transport = transport })
+		select {
+		case <-closed:
+		case <-time.After(time.Minute):
+			t.Fatal("the stream stays open")
+		}
+		if n := l.logs.FilterMessage("upstream cannot be used").Len(); n != 0 {
+			t.Errorf("%s: told %v", transport, l.logs.All())
+		}
+	}
+}
+
+// TestReloadLooksAgain: what a reload changes of the way to the server is tried at once.
+func TestReloadLooksAgain(t *testing.T) {
+	l := serveInFrontOf(t, "/mcp", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Key") == "new-new-new" {
+			answer(403, "text/plain", "no")(w, r)
+			return
+		}
+		refusesMethods(w, r)
+	}, func(c *config.Config) { c.Upstream.Headers = map[string]string{"X-Key": "old-old-old"} })
+	l.told(t, "looked at the server")
+	cfg := l.srv.Now().Config
+	cfg.Upstream.Headers = map[string]string{"X-Key": "new-new-new"}
+	if err := l.srv.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	const want = "warn upstream cannot be used: forbidden: 403 Forbidden: no → the server knows the credential of upstream.headers.X-Key, or does not; check what it is allowed to do (its scopes)"
+	if got := l.told(t, "upstream cannot be used"); got != want {
+		t.Errorf("told %s\nwant %s", got, want)
+	}
+}
