@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/principal"
@@ -131,4 +132,20 @@ func (srv *Server) Handler() downstream.Handler { return srv.handler }
 func (srv *Server) servePlain(req *downstream.Request, resp *downstream.Response) {
 	grant := srv.Now().GrantOf(&downstream.Sender{Guest: req.Guest})
 	srv.Adapters.ServeHTTP(req, grant, resp)
+}
+
+// warnOfOpenFiles says, when clients begin to be served, which files with secrets are open to others.
+func (srv *Server) warnOfOpenFiles() {
+	for _, f := range srv.Now().Config.SecretFiles() {
+		if what, do := secret.OpenToOthers(f.Path); what != "" {
+			srv.Host.Log.Warn("a file with a secret is open to others: "+what, zap.String("setting", f.Setting), zap.String("advice", do))
+		}
+	}
+}
+
+// warnOfNames says, when clients begin to be served at an address, that they must use that and no name.
+func (srv *Server) warnOfNames(at net.Addr) {
+	if !setup.IsLoopback(at) && len(srv.Now().Config.AllowedHosts) == 0 {
+		srv.Host.Log.Warn(config.NoHosts, zap.Stringer("listen", at), zap.String("setting", "allowed_hosts"), zap.String("advice", config.SetHosts))
+	}
 }

@@ -1,4 +1,4 @@
-package proxy
+package tests
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
@@ -26,7 +27,7 @@ type looked struct {
 	mu    sync.Mutex
 	asked []string // "POST /mcp server/discover"
 	logs  *observer.ObservedLogs
-	srv   *Server
+	srv   *proxy.Server
 	base  string // of dragoman
 	addr  string // of the server
 }
@@ -61,7 +62,7 @@ func serveInFrontOf(t *testing.T, path string, h http.HandlerFunc, change ...fun
 	for _, c := range change {
 		c(&cfg)
 	}
-	srv, err := New(cfg, zap.New(core))
+	srv, err := proxy.New(cfg, zap.New(core))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func (l *looked) told(t *testing.T, messages ...string) (said string) {
 	return strings.ReplaceAll(said, l.addr, "HOST")
 }
 
-func answer(status int, kind, body string, header ...string) http.HandlerFunc {
+func says(status int, kind, body string, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i+1 < len(header); i += 2 {
 			w.Header().Set(header[i], header[i+1])
@@ -121,7 +122,7 @@ func answer(status int, kind, body string, header ...string) http.HandlerFunc {
 // refusesMethods answers as a handshake server that knows no method.
 func refusesMethods(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	answer(200, "application/json", `{"jsonrpc":"2.0","id":`+gjson.GetBytes(body, "id").Raw+`,"error":{"code":-32601,"message":"Method not found"}}`)(w, r)
+	says(200, "application/json", `{"jsonrpc":"2.0","id":`+gjson.GetBytes(body, "id").Raw+`,"error":{"code":-32601,"message":"Method not found"}}`)(w, r)
 }
 
 // at answers with h at a path, and with 404 elsewhere.
@@ -153,33 +154,33 @@ func TestServeLooksAtItsServer(t *testing.T) {
 		change func(*config.Config)
 	}{
 		{name: "a handshake server", path: "/mcp", h: rpc, asked: post},
-		{name: "one that refuses what belongs to no session", path: "/mcp", h: answer(400, "text/plain", "Invalid or missing session ID"), asked: post},
-		{name: "one that does not find the session", path: "/mcp", h: answer(404, "text/plain", "Session not found"), asked: post + ", GET /mcp"},
-		{name: "one that says so in JSON-RPC", path: "/mcp", h: answer(404, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`), asked: post},
-		{name: "one that fails at unknown methods", path: "/mcp", h: answer(500, "text/plain", "oops"), asked: post},
-		{name: "one that takes everything", path: "/mcp", h: answer(202, "", ""), asked: post},
+		{name: "one that refuses what belongs to no session", path: "/mcp", h: says(400, "text/plain", "Invalid or missing session ID"), asked: post},
+		{name: "one that does not find the session", path: "/mcp", h: says(404, "text/plain", "Session not found"), asked: post + ", GET /mcp"},
+		{name: "one that says so in JSON-RPC", path: "/mcp", h: says(404, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`), asked: post},
+		{name: "one that fails at unknown methods", path: "/mcp", h: says(500, "text/plain", "oops"), asked: post},
+		{name: "one that takes everything", path: "/mcp", h: says(202, "", ""), asked: post},
 		{name: "a wrong path", path: "/wrong", h: at("/mcp", rpc), asked: "POST /wrong ping, GET /wrong, " + post,
 			told: unusable + "not_found: 404 Not Found: no MCP endpoint at this path; there is an endpoint at http://HOST/mcp → upstream.url: http://HOST/mcp"},
-		{name: "no endpoint at all", path: "/mcp", h: answer(405, "text/plain", ""), asked: post + ", GET /mcp, POST /sse ping, GET /sse",
+		{name: "no endpoint at all", path: "/mcp", h: says(405, "text/plain", ""), asked: post + ", GET /mcp, POST /sse ping, GET /sse",
 			told: unusable + "http_status: 405 Method Not Allowed: this path takes no POST, and has no event stream; nor is there one at /sse → check the path of upstream.url in the server's documentation"},
-		{name: "a page", path: "/mcp", h: answer(200, "text/html", "<h1>Hello"), asked: post + ", POST /sse ping",
+		{name: "a page", path: "/mcp", h: says(200, "text/html", "<h1>Hello"), asked: post + ", POST /sse ping",
 			told: unusable + "not_mcp: the answer is a web page (text/html), not MCP; nor is there one at /sse → is a login page or another gateway in between? check upstream.url"},
-		{name: "a redirect", path: "/mcp", h: answer(308, "text/plain", "", "Location", "https://new.example/mcp?key=canary-canary"), asked: post,
+		{name: "a redirect", path: "/mcp", h: says(308, "text/plain", "", "Location", "https://new.example/mcp?key=canary-canary"), asked: post,
 			told: unusable + "http_status: 308 Permanent Redirect to https://new.example/mcp; redirects are not followed → upstream.url: https://new.example/mcp"},
-		{name: "a gateway without its server", path: "/mcp", h: answer(502, "text/plain", "no upstream"), asked: post,
+		{name: "a gateway without its server", path: "/mcp", h: says(502, "text/plain", "no upstream"), asked: post,
 			told: unusable + "http_status: 502 Bad Gateway: no upstream → the server, or a gateway before it, fails: its own log says more"},
 		{name: "silence", path: "/mcp", h: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, asked: post,
 			told: "warn upstream does not answer: timeout_first_byte: no answer within 5s → is this an MCP endpoint? the server's own log says more; upstream.handshake_timeout if it needs so long"},
-		{name: "a login, which is for clients", path: "/mcp", h: answer(401, "text/plain", "", "WWW-Authenticate", `Bearer realm="x"`), asked: post,
+		{name: "a login, which is for clients", path: "/mcp", h: says(401, "text/plain", "", "WWW-Authenticate", `Bearer realm="x"`), asked: post,
 			told: brings + `unauthorized: 401 Unauthorized; WWW-Authenticate: Bearer realm="x" → give a token: --header 'Authorization: Bearer ${TOKEN}' (upstream.headers); ` +
 				`or log in: dragoman login http://HOST/mcp, and upstream.auth: {type: login}. dragoman stdio logs in by itself`},
-		{name: "a token that is refused", path: "/mcp", h: answer(401, "text/plain", "canary-canary"), asked: post, change: withToken,
+		{name: "a token that is refused", path: "/mcp", h: says(401, "text/plain", "canary-canary"), asked: post, change: withToken,
 			told: unusable + "unauthorized: 401 Unauthorized → the server refuses the credential of upstream.headers.Authorization: is it complete, current, and for this server?"},
-		{name: "a login that is missing", path: "/mcp", h: answer(401, "text/plain", "", "WWW-Authenticate", "Bearer"), asked: anything,
+		{name: "a login that is missing", path: "/mcp", h: says(401, "text/plain", "", "WWW-Authenticate", "Bearer"), asked: anything,
 			change: func(c *config.Config) { c.Upstream.Auth.Type, c.Credentials = config.AuthLogin, t.TempDir() },
 			told: unusable + "no_credential: there is no credential for the server: sign-in needed for http://HOST/mcp: run dragoman login http://HOST/mcp → " +
 				"dragoman login http://HOST/mcp; docs/authorization.md explains upstream.auth"},
-		{name: "names of hosts", path: "/mcp", h: answer(421, "text/plain", "Invalid Host header"), asked: post,
+		{name: "names of hosts", path: "/mcp", h: says(421, "text/plain", "Invalid Host header"), asked: post,
 			told: unusable + "host_refused: 421 Misdirected Request: Invalid Host header → the server takes requests for certain host names only: use one of them in upstream.url, or let the server allow this one"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -220,15 +221,15 @@ func TestLookTakesNoSession(t *testing.T) {
 		switch m.Get("method").Str {
 		case "initialize":
 			if taken {
-				answer(400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Server already initialized"}}`)(w, r)
+				says(400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Server already initialized"}}`)(w, r)
 				return
 			}
 			taken = true
-			answer(200, "application/json", `{"jsonrpc":"2.0","id":`+m.Get("id").Raw+`,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, "Mcp-Session-Id", "one")(w, r)
+			says(200, "application/json", `{"jsonrpc":"2.0","id":`+m.Get("id").Raw+`,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, "Mcp-Session-Id", "one")(w, r)
 		case "notifications/initialized":
 			w.WriteHeader(http.StatusAccepted)
 		default:
-			answer(400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}`)(w, r)
+			says(400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}`)(w, r)
 		}
 	})
 	l.told(t, "looked at the server")
@@ -261,7 +262,7 @@ func TestLookEndsItsStream(t *testing.T) {
 				w.WriteHeader(http.StatusMethodNotAllowed)
 				return
 			}
-			answer(200, "text/event-stream", "event: endpoint\ndata: /messages?session=1\n\n")(w, r)
+			says(200, "text/event-stream", "event: endpoint\ndata: /messages?session=1\n\n")(w, r)
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 			closed <- struct{}{}
@@ -281,7 +282,7 @@ func TestLookEndsItsStream(t *testing.T) {
 func TestReloadLooksAgain(t *testing.T) {
 	l := serveInFrontOf(t, "/mcp", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Key") == "new-new-new" {
-			answer(403, "text/plain", "no")(w, r)
+			says(403, "text/plain", "no")(w, r)
 			return
 		}
 		refusesMethods(w, r)
