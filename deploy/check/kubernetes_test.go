@@ -76,7 +76,7 @@ func secretMade(t *testing.T, file string) (name string, values map[string]strin
 	return args[3], values
 }
 
-// TestManifestsHoldNoSecrets: a placeholder that somebody forgets to replace would be a token that everyone knows, so there is none. Each
+// TestManifestsHoldNoSecrets: a placeholder that is not replaced would be a token that can be read here, so there is none. Each
 // secret that a pod needs is made by the commands in the head of the file.
 func TestManifestsHoldNoSecrets(t *testing.T) {
 	for file := range fronts {
