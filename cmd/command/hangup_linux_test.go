@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +18,9 @@ import (
 // closeTerminal does what closing the window does.
 func onItsTerminal(t *testing.T) (prepare func(*exec.Cmd), log *syncBuffer, closeTerminal func()) {
 	t.Helper()
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("SIGHUP is ignored here, as behind nohup, and what is started inherits that")
+	}
 	master, tty := openPTY(t, 500)
 	log = new(syncBuffer)
 	read := make(chan struct{})
