@@ -102,13 +102,13 @@ func (l launcher) measureBeside(ctx context.Context, slice time.Duration, n *ins
 	onNetwork := func(r *rival) bool { return r.network != nil }
 	for _, step := range []func() error{
 		func() error {
-			return row("of 25 pairs of revisions, those with an answer: client on stdio, server on the network", onStdio, func(r *rival) (string, error) { return l.pairsFromStdio(ctx, r) })
+			return row("pairs of revisions that work, of 25: client on stdio, server on the network", onStdio, func(r *rival) (string, error) { return l.pairsFromStdio(ctx, r) })
 		},
 		func() error {
 			return row("the same: client on the network, server a command", onNetwork, func(r *rival) (string, error) { return l.pairsToStdio(ctx, r) })
 		},
 		func() error {
-			return row("of 9 pairs of transports (stdio, HTTP+SSE, Streamable HTTP), those with an answer", func(*rival) bool { return true }, func(r *rival) (string, error) { return l.transports(ctx, r) })
+			return row("pairs of transports that work, of 9 (stdio, HTTP+SSE, Streamable HTTP)", func(*rival) bool { return true }, func(r *rival) (string, error) { return l.transports(ctx, r) })
 		},
 		func() error {
 			return row("a server on the network restarts, and forgets its sessions: the client's next calls", onStdio, func(r *rival) (string, error) { return l.serverRestarts(ctx, r) })
