@@ -175,6 +175,7 @@ func TestTokensThatTheEngineDoesNotTake(t *testing.T) {
 	}
 	f.full.Store(false)
 	peertest.Eventually(t, "the other replica has the token", func() bool { got, err := get(t, b); return got == token && err == nil })
+	peertest.Eventually(t, "it is logged", func() bool { return seen.FilterMessageSnippet("stored again").Len() > 0 }) // after it is stored
 	for _, line := range seen.All() {
 		if text := line.Message; strings.Contains(text, "canary") {
 			t.Error(text)
