@@ -24,7 +24,7 @@ ALONE = $$(for f in $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{
 WITHOUT_RACE = ./adapterrt/openapi ./cmd/command ./cmd/proxy/e2e ./proxy/observe/page ./bench/capper ./bench/compare ./bench/corpus ./bench/fleet ./bench/latency
 
 test-peers: ## the built command with published clients and servers; needs Node.js 20, which installs them; with Chromium and redis-server more are played
-	TEST_SETS=peers $(TEST) ./cmd/proxy/e2e ./bench/servers
+	TEST_SETS=peers $(TEST) -count=1 ./cmd/proxy/e2e ./bench/servers
 
 test-browsers: ## the live page in Chromium
 	TEST_SETS=browsers $(TEST) ./proxy/observe/page
@@ -43,8 +43,8 @@ test-servers: ## published servers, directly and through dragoman, into docs/ser
 	go run ./bench/servers -install -write docs/servers.md
 
 test-deploy: ## the deployment files, adapter import against kin-openapi, and the release, which are modules of their own
-	cd deploy/check && go vet ./... && $(TEST) ./...
-	cd deploy/release && go vet ./... && GOGC=400 $(TEST) ./... # the builds take most of the time
+	cd deploy/check && go vet ./... && $(TEST) -count=1 ./... # they build the command, which go's cache of results does not see
+	cd deploy/release && go vet ./... && GOGC=400 $(TEST) -count=1 ./... # the builds take most of the time
 
 check: ## format, go vet and go.mod, before a review
 	test -z "$$(gofmt -l .)"

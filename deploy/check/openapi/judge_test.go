@@ -391,7 +391,7 @@ func (j *judge) body(want map[string]*expected, got *operation, get bool, b *ope
 	case n == 4:
 		want["body *"] = &expected{required: b.Required}
 		return
-	case n < 2 && (!o.is("object") || len(o.members) == 0):
+	case n < 2 && (!o.is("object") || len(o.members) == 0 || got.Request.From != "" && isChoice(schema)):
 		want["body *"] = &expected{required: b.Required, schema: schema}
 		return
 	}
@@ -414,6 +414,11 @@ func (j *judge) body(want map[string]*expected, got *operation, get bool, b *ope
 		}
 		want["body "+name] = e
 	}
+}
+
+// isChoice reports whether a body is one of several, which a file may take as a whole, to say which members go together.
+func isChoice(schema *openapi3.SchemaRef) bool {
+	return schema != nil && schema.Value != nil && len(schema.Value.OneOf)+len(schema.Value.AnyOf) > 1
 }
 
 // maxDepth is the number of objects within each other that adapter import describes.
