@@ -27,6 +27,8 @@ func TestLostIsWhatTheReceiverMisses(t *testing.T) {
 		{"2025-11-25", "2025-06-18", wire.Result, wire.ToolsList,
 			`{"tools":[{"name":"a","icons":[{"src":"x"}]},{"name":"b","icons":[]},{"name":"c","execution":{"taskSupport":"forbidden"}},{"name":"d","execution":{"taskSupport":"optional"}}]}`,
 			"C05 icons 1 1, C07 execution 1 1"},
+		{"2025-03-26", "2024-11-05", wire.Result, wire.Initialize, `{"protocolVersion":"2025-03-26","capabilities":{"completions":{},"prompts":{}}}`, "C15 completions 0 1"},
+		{"2025-03-26", "2024-11-05", wire.Result, wire.Initialize, `{"protocolVersion":"2025-03-26","capabilities":{"completions":{"x":1},"prompts":{}}}`, "C15 completions 0 1"},
 		{"2025-06-18", "2025-03-26", wire.Result, wire.ToolsCall, `{"content":[],"structuredContent":{"a":1}}`, "C04 structuredContent 0 1"},
 		{"2025-06-18", "2025-03-26", wire.Result, wire.ToolsCall, `{"content":[],"structuredContent":null}`, "C04 structuredContent 0 1"},
 		{"2025-03-26", "2024-11-05", wire.Result, wire.ToolsCall, `{"content":[{"type":"audio","data":"AAAA","mimeType":"audio/wav"}]}`, "C10 audio 1 0"},

@@ -31,6 +31,7 @@ var sentences = map[string]string{
 	"gatherForm":             "rebuilds the answer to a flattened form, by the note from the translation of the form. It changes an answer with too few or too many choices to decline; the caller may ask again instead",
 	"handOver":               "leaves the message to the proxy, which answers it or translates it with the state of the session",
 	"handOverURLs":           "leaves the error that asks the user to open URLs to the proxy, which asks the client",
+	"hideCompletions":        "removes the capability `completions`. Clients of 2024-11-05 complete without it, so they miss nothing",
 	"joinAnswer":             "joins the blocks of a sampling answer into one text block. It keeps a single block that is not about tools",
 	"keepEmptyCursor":        "keeps an empty `nextCursor`. Clients of older revisions take it for the end of the list and do not get the pages behind it",
 	"linkToText":             "turns a resource link into a text block. It does not become an embedded resource, whose content would have to be read first",
