@@ -34,7 +34,7 @@ var sentences = map[string]string{
 	"hideCompletions":        "removes the capability `completions`. Clients of 2024-11-05 complete without it, so they miss nothing",
 	"joinAnswer":             "joins the blocks of a sampling answer into one text block. It keeps a single block that is not about tools",
 	"keepEmptyCursor":        "keeps an empty `nextCursor`. Clients of older revisions take it for the end of the list and do not get the pages behind it",
-	"linkToText":             "turns a resource link into a text block. It does not become an embedded resource, whose content would have to be read first",
+	"linkToText":             "turns a resource link into a text block that says the same. It does not become an embedded resource, whose content would have to be read first",
 	"methodNotFound":         "answers the request with error -32601, since the receiver's revision does not have the method",
 	"nameContents":           "adds `name`, the last part of the URI, to the contents of a resource, for clients that show it. No revision has this member; the setting `contract.resource_contents_name: off` leaves it out",
 	"nameURL":                "adds an `elicitationId` to a URL elicitation, which 2025-11-25 requires",
