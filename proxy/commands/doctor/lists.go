@@ -165,6 +165,9 @@ func changesOf(all []probe.Change, lost bool) (texts []string) {
 			continue
 		}
 		rule := ch.Rule + " " + ch.What
+		if ch.To != "" && !lost {
+			rule += " to " + ch.To
+		}
 		if places[rule] == nil {
 			rules = append(rules, rule)
 		}
