@@ -53,7 +53,11 @@ func onlyForms(elicitation wire.Node) bool {
 
 // hideCompletions removes the capability `completions`. Clients of 2024-11-05 complete without it, so they miss nothing (C15).
 func hideCompletions(x *pass, completions wire.Node) {
-	x.moved(completions, stripLevel(completions)) // their revision stands in for it
+	if completions.Hollow() {
+		x.lost(completions, wire.Info)
+	} else {
+		x.moved(completions, wire.Warn) // their revision stands in for it
+	}
 	completions.Remove()
 }
 

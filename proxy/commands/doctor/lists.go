@@ -144,6 +144,9 @@ func (e *exam) outcome(c probe.ClientReport, do string) bool {
 			text += "; " + is + ": " + strings.Join(list, ", ")
 		}
 	}
+	for _, l := range c.Lost {
+		text += "; lost: " + e.quote(l)
+	}
 	switch {
 	case len(c.Missing) > 0:
 		say := e.info

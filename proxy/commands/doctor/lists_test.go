@@ -73,7 +73,7 @@ func TestLists(t *testing.T) {
 			"info clients of r5 get everything, bridged between the eras; changed: C36 schemas (tool a)",
 			"info clients of r4 get everything as it is",
 			"info clients of r3 get every entry of the lists; lost: C01 title (tool a, initialize), C02 annotations (2 tools); changed: C20 tasks (initialize)",
-			"info clients of r3b get every entry of the lists, bridged between the eras",
+			"info clients of r3b get every entry of the lists, bridged between the eras; lost: progress",
 			"warn clients of " + translate.Latest().Name + " do not get tools: x → dragoman probe has the whole report; docs/revisions-and-losses.md explains the rules",
 			"info clients of r1 do not get tools: x, tools: y; changed: C01 title to annotations.title (tool a)",
 		}},
