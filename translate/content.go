@@ -83,13 +83,18 @@ func textLen(raw []byte) (n int) {
 	return n
 }
 
-// linkToText turns a resource link into a text block. It does not become an embedded resource, whose content
+// linkToText turns a resource link into a text block that says the same. It does not become an embedded resource, whose content
 // would have to be read first (C11).
 func linkToText(x *pass, block wire.Node) {
 	if !block.Get(wire.Type).Is("resource_link") {
 		return
 	}
-	x.lost(block, wire.Warn)
+	x.moved(block, wire.Warn)
+	for c := block.First(); c.OK(); c = c.Next() {
+		if c.Name() == wire.Icons || c.Name() == wire.Meta { // the text does not say them: their rules count what is lost
+			x.visitMember(c)
+		}
+	}
 	x.toText(block, func(dst []byte) []byte {
 		label, ok := nonEmpty(block.Get(wire.Title))
 		if !ok {

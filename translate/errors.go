@@ -12,7 +12,7 @@ func explainURLs(x *pass, fault wire.Node) {
 	if !code.OK() || string(code.Raw()) != urlElicitationRequired {
 		return
 	}
-	x.lost(code, wire.Warn)
+	x.moved(code, wire.Warn)                                                       // the text has the message and every URL
 	if id := x.m.ID(); x.m.Method != wire.ToolsCall || id == nil || id[0] == 'n' { // a result needs an id
 		code.Put(append(x.m.Writer(), "-32603"...))
 		message := fault.Get(wire.MessageKey)

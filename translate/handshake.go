@@ -51,6 +51,16 @@ func onlyForms(elicitation wire.Node) bool {
 	return true
 }
 
+// hideCompletions removes the capability `completions`. Clients of 2024-11-05 complete without it, so they miss nothing (C15).
+func hideCompletions(x *pass, completions wire.Node) {
+	if completions.Hollow() {
+		x.lost(completions, wire.Info)
+	} else {
+		x.moved(completions, wire.Warn) // their revision stands in for it
+	}
+	completions.Remove()
+}
+
 // addCompletions declares the capability `completions`, which servers of 2024-11-05 have without declaring it
 // (C15).
 func addCompletions(x *pass, capabilities wire.Node) {

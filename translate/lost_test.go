@@ -27,9 +27,15 @@ func TestLostIsWhatTheReceiverMisses(t *testing.T) {
 		{"2025-11-25", "2025-06-18", wire.Result, wire.ToolsList,
 			`{"tools":[{"name":"a","icons":[{"src":"x"}]},{"name":"b","icons":[]},{"name":"c","execution":{"taskSupport":"forbidden"}},{"name":"d","execution":{"taskSupport":"optional"}}]}`,
 			"C05 icons 1 1, C07 execution 1 1"},
+		{"2025-03-26", "2024-11-05", wire.Result, wire.Initialize, `{"protocolVersion":"2025-03-26","capabilities":{"completions":{},"prompts":{}}}`, "C15 completions 0 1"},
+		{"2025-03-26", "2024-11-05", wire.Result, wire.Initialize, `{"protocolVersion":"2025-03-26","capabilities":{"completions":{"x":1},"prompts":{}}}`, "C15 completions 0 1"},
 		{"2025-06-18", "2025-03-26", wire.Result, wire.ToolsCall, `{"content":[],"structuredContent":{"a":1}}`, "C04 structuredContent 0 1"},
 		{"2025-06-18", "2025-03-26", wire.Result, wire.ToolsCall, `{"content":[],"structuredContent":null}`, "C04 structuredContent 0 1"},
 		{"2025-03-26", "2024-11-05", wire.Result, wire.ToolsCall, `{"content":[{"type":"audio","data":"AAAA","mimeType":"audio/wav"}]}`, "C10 audio 1 0"},
+		{"2025-06-18", "2025-03-26", wire.Result, wire.ToolsCall, `{"content":[{"type":"resource_link","uri":"u:x","name":"x","mimeType":"text/plain","description":"d"}]}`, "C11 resource_link 0 1"},
+		{"2025-11-25", "2025-03-26", wire.Result, wire.ToolsCall, `{"content":[{"type":"resource_link","uri":"u:x","name":"x","icons":[{"src":"s"}],"_meta":{"k":1}},{"type":"resource_link","uri":"u:y","name":"y","icons":[]}]}`, "C11 resource_link 0 2, C05 icons 1 1, C08 _meta 1 0"},
+		{"2025-06-18", "2025-03-26", wire.Result, wire.ToolsCall, `{"content":[{"type":"resource_link","uri":"u:x","name":"x","annotations":{"lastModified":"2025-01-01"}}]}`, "C11 resource_link 0 1, C09 lastModified 1 0, C09 annotations 0 1"},
+		{"2025-11-25", "2025-06-18", wire.Error, wire.ToolsCall, `{"code":-32042,"message":"sign in","data":{"elicitations":[{"mode":"url","url":"https://a.example","elicitationId":"1","message":"m"}]}}`, "C22 -32042 0 1"},
 		{"2024-11-05", "2025-06-18", wire.Result, wire.ResourcesRead, `{"contents":[{"uri":"demo://greeting","text":"x"}]}`, "C41 name 0 1"},
 		{"2024-11-05", "2025-06-18", wire.Result, wire.ResourcesRead, `{"contents":[{"uri":"","text":"x"}]}`, "C41 no name 0 1"},
 		{"2025-06-18", "2024-11-05", wire.Result, wire.ResourcesRead, `{"contents":[{"uri":"u:x","name":"n","text":"x"}]}`, "C41 name 1 0"},
@@ -41,7 +47,10 @@ func TestLostIsWhatTheReceiverMisses(t *testing.T) {
 	} {
 		for _, trace := range []bool{false, true} {
 			text := `{"jsonrpc":"2.0","id":1,"result":` + c.in + `}`
-			if c.kind == wire.Request {
+			switch c.kind {
+			case wire.Error:
+				text = `{"jsonrpc":"2.0","id":1,"error":` + c.in + `}`
+			case wire.Request:
 				text = `{"jsonrpc":"2.0","id":1,"method":"` + c.method.String() + `","params":` + c.in + `}`
 			}
 			tr := newTable(t, translate.Options{}).Between(translate.Lookup(c.from), translate.Lookup(c.to))

@@ -28,7 +28,7 @@ A revision is a list of rules: what it changed in the one before. A message betw
 steps between them, in one pass. The rule's number is in its log lines and in the label ` + "`rule`" + ` of
 ` + "`dragoman_losses_total` and `dragoman_changes_total`" + `. The level is the highest at which the rule reports a change: WARN where something is lost,
 INFO where nothing is missed that held anything, ASSUMED where the receiver assumes the value anyway, such as a tool's ` + "`execution`" + ` that
-forbids tasks, DEBUG where only the form changes. What is ASSUMED is logged for debugging, and neither counted nor reported.
+forbids tasks, DEBUG where only the form changes. What is ASSUMED is logged for debugging, shown by ` + "`translate --explain`" + `, and neither counted nor reported.
 
 The receiver misses what is *lost*: a value goes and nothing takes its place. The rest is *changed*: dragoman adds something that
 the receiver's revision wants, moves a value to where that revision has it, such as structured content into a text, or

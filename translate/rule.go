@@ -14,6 +14,7 @@ type Rule struct {
 	What string // the member or thing that it is about: "title"
 	At   []Place
 	Do   action
+	To   string // the member to which it moves a value, if it does: "annotations.title"
 	// Reads are the paths of the values below a place that Do looks at; "*" is every member, and "../" leads to
 	// the place's siblings. Do can only see values that Reads or At of some rule name.
 	Reads []string

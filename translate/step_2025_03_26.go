@@ -13,6 +13,6 @@ var step20250326 = Step{
 		{ID: "C02", What: "annotations", At: in("annotations", tools), Do: stripHints},
 		{ID: "C10", What: "audio", At: blocks, Reads: []string{"*", "annotations.*"}, Do: audioToText},
 		{ID: "C14", What: "message", At: at(wire.Notification, wire.Progress, "params.message"), Do: strip},
-		{ID: "C15", What: "completions", At: in("completions", serverCapabilities), Do: strip},
+		{ID: "C15", What: "completions", At: in("completions", serverCapabilities), Do: hideCompletions},
 	},
 }

@@ -10,7 +10,7 @@ var step20250618 = Step{
 		{ID: "C41", What: "name", At: contents, Reads: []string{"*"}, Do: nameContents, When: namesContents},
 	},
 	Down: []Rule{
-		{ID: "C01", What: "title", At: tools, Reads: []string{"title", "annotations.title"}, Do: titleToAnnotations},
+		{ID: "C01", What: "title", At: tools, Reads: []string{"title", "annotations.title"}, Do: titleToAnnotations, To: "annotations.title"},
 		{ID: "C01", What: "title", At: in("title", resources, templates, prompts, in("arguments[]", prompts), identities), Do: strip},
 		{ID: "C01", What: "title", At: at(wire.Request, wire.CompletionComplete, "params.ref.title"), Reads: []string{"../type"}, Do: stripPromptTitle},
 		{ID: "C03", What: "outputSchema", At: in("outputSchema", tools), Do: strip},

@@ -41,6 +41,19 @@ func IsRule(id string) bool {
 	return slices.ContainsFunc(Rules(), func(r RuleInfo) bool { return r.ID == id })
 }
 
+// MovedTo returns where the receiver finds what a rule with this number moves, such as "annotations.title"; "" if that is no member of
+// its own.
+func MovedTo(id, what string) string {
+	for _, s := range steps {
+		for _, r := range slices.Concat(s.Up, s.Down) {
+			if r.ID == id && r.What == what && r.To != "" {
+				return r.To
+			}
+		}
+	}
+	return ""
+}
+
 // DoesBetween returns what the rules with this number do to messages of a method between two revisions, and to the thing that a
 // [wire.Loss] names, in words. If it names a part of what a rule is about, these are all rules with the number.
 func DoesBetween(from, to *Revision, method wire.Method, id, what string) string {

@@ -23,7 +23,7 @@ func TestDoctorExamines(t *testing.T) {
 	}
 	for _, want := range []string{
 		"version\n        dragoman ", "\n  ok    " + at + ": answers over Streamable HTTP\n", "\n        the server is s 2\n",
-		"\n        clients of 2025-03-26 get every entry of the lists; changed: C01 title (tool a)\n",
+		"\n        clients of 2025-03-26 get everything; changed: C01 title to annotations.title (tool a)\n",
 		"through dragoman\n  ok    a client of 2025-11-25 gets the same lists; ", `{"mcpServers": {"s": {"command": "`, "\nfine",
 	} {
 		if !strings.Contains(out, want) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -170,7 +171,7 @@ func printClient(w io.Writer, c probe.ClientReport) {
 	case len(c.Changes) == 0 && c.Works:
 		fmt.Fprintf(w, "\nclients of %s get %s%s\n", c.Revision, all, by)
 	case c.Works:
-		fmt.Fprintf(w, "\nclients of %s get %s%s, with changes:\n", c.Revision, all, by)
+		fmt.Fprintf(w, "\nclients of %s get %s%s, with %s:\n", c.Revision, all, by, kinds(&c))
 	default:
 		fmt.Fprintf(w, "\nclients of %s do not get:\n", c.Revision)
 		for _, m := range c.Missing {
@@ -180,9 +181,9 @@ func printClient(w io.Writer, c probe.ClientReport) {
 		case len(c.Changes) == 0:
 			fmt.Fprintf(w, "and the rest%s\n", by)
 		case by == "":
-			fmt.Fprintln(w, "and the rest with changes:")
+			fmt.Fprintf(w, "and the rest with %s:\n", kinds(&c))
 		default:
-			fmt.Fprintf(w, "and the rest%s, with changes:\n", by)
+			fmt.Fprintf(w, "and the rest%s, with %s:\n", by, kinds(&c))
 		}
 	}
 	for _, ch := range c.Changes {
@@ -191,8 +192,11 @@ func printClient(w io.Writer, c probe.ClientReport) {
 			where += " " + printable(names(ch.Names))
 		}
 		is := "changed"
-		if ch.Lost {
+		switch {
+		case ch.Lost:
 			is = "lost"
+		case ch.To != "":
+			is = "changed to " + ch.To
 		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", ch.Rule, ch.What, is, where)
 	}
@@ -202,6 +206,21 @@ func printClient(w io.Writer, c probe.ClientReport) {
 	for _, l := range c.Lost {
 		fmt.Fprintf(w, "  lost: %s\n", printable(l))
 	}
+	for _, l := range c.PossiblyLost {
+		fmt.Fprintf(w, "  if %s\n", printable(l))
+	}
+}
+
+// kinds says whether losses, changes or both follow.
+func kinds(c *probe.ClientReport) string {
+	changes := slices.ContainsFunc(c.Changes, func(ch probe.Change) bool { return !ch.Lost })
+	switch {
+	case !c.Loses():
+		return "changes"
+	case changes:
+		return "losses and changes"
+	}
+	return "losses"
 }
 
 // names returns the number of names, and the first few of them.

@@ -76,11 +76,13 @@ func TestProbe(t *testing.T) {
 		lines []string
 	}{
 		{plain, nil, []string{"server        s [2J 2", "revision      2025-11-25 over http", "tools         1", "era           legacy: with a handshake",
-			"clients of 2026-07-28 get every entry of the lists, bridged between the eras", "  offered: tools", "  lost: progress that the client reports: dropped", "clients of 2025-11-25 get everything as it is", "clients of 2024-11-05 get every entry of the lists as it is"}},
+			"clients of 2026-07-28 get everything, bridged between the eras", "  offered: tools",
+			"  if the server asks outside of a call: it waits for the next call, or is refused", "  if a client reports progress to the server: dropped", "  if the stream of an answer breaks: not told again",
+			"clients of 2025-11-25 get everything as it is", "clients of 2024-11-05 get everything as it is", "  if the server asks the user (elicitation): refused, these clients cannot ask"}},
 		{plain + "," + titled, nil, []string{"tools         2", "clients of 2025-06-18 get everything as it is",
-			"clients of 2025-03-26 get every entry of the lists, with changes:", "  C01  title  changed  tools (1: b)"}},
+			"clients of 2025-03-26 get everything, with changes:", "  C01  title  changed to annotations.title  tools (1: b)", "clients of 2024-11-05 get every entry of the lists, with losses:"}},
 		{plain + "," + titled + "," + task, errMissing, []string{"tools         3", "clients of 2024-11-05 do not get:", "  tools: c",
-			"and the rest with changes:", "  C01  title           lost  tools (1: b)", "  C07  task-only tool  lost  tools (1: c)"}},
+			"and the rest with losses:", "and the rest with losses and changes:", "  C01  title           lost  tools (1: b)", "  C07  task-only tool  lost  tools (1: c)"}},
 	} {
 		url := probed(t, c.tools)
 		out, _, err := run(t.Context(), "", "probe", url)
@@ -98,6 +100,21 @@ func TestProbe(t *testing.T) {
 		if e := json.Unmarshal([]byte(out), &r); e != nil || !errors.Is(err, c.err) || r.Works() != (c.err == nil) {
 			t.Errorf("%s: %v, %v, %s", c.tools, e, err, out)
 		}
+	}
+}
+
+// TestProbeSaysAFactOnce: what a rule does to a capability is said by its rule alone, and completions work without one.
+func TestProbeSaysAFactOnce(t *testing.T) {
+	replies := peertest.Replies{Results: map[string]string{
+		"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tasks":{"list":{}},"completions":{}},"serverInfo":{"name":"s","version":"2"}}`,
+	}}
+	s := peertest.NewServer(t, peertest.HTTP, replies.Answer)
+	s.NoGet = true
+	out, _, err := run(t.Context(), "", "probe", s.At().URL)
+	if err != nil || strings.Contains(out, "the capability") ||
+		!strings.Contains(out, "clients of 2025-03-26 get every entry of the lists, with losses:\n  C20  tasks  lost  initialize\n") ||
+		!strings.Contains(out, "clients of 2024-11-05 get every entry of the lists, with losses and changes:\n  C20  tasks        lost     initialize\n  C15  completions  changed  initialize\n") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
@@ -172,7 +189,7 @@ func TestProbeOfAServerThatRefusesAList(t *testing.T) {
 	s.NoGet = true
 	url := s.At().URL
 	out, _, err := run(t.Context(), "", "probe", url)
-	if err != nil || !strings.Contains(out, "resources  ") || !strings.Contains(out, "WARNING: the server refuses this list: the database is down\n") || !strings.Contains(out, "clients of 2024-11-05 get every entry") {
+	if err != nil || !strings.Contains(out, "resources  ") || !strings.Contains(out, "WARNING: the server refuses this list: the database is down\n") || !strings.Contains(out, "clients of 2024-11-05 get everything as it is\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, _, err = run(t.Context(), "", "probe", "--json", url)

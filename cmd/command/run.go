@@ -310,6 +310,7 @@ func translateCommand() *cobra.Command {
 		Long: "Translate messages, one a line, from stdin to stdout. Messages that the receiver would not get\n(dropped, answered on its behalf, refused) are reported on stderr, and with --report what was lost, which the\nreceiver misses, and what was changed, which was added, moved or empty: the first place of each rule, or with\n--report=full every place.\n\n" +
 			"--explain says on stderr, for each message, what was removed, added, replaced or renamed, and which rule did\nthat, in words. The path of an added value is that in the translated message; all other paths, and\nthose before an arrow, are those in the message on stdin. --explain=json writes a line of JSON for each change.\n\n" +
 			"A line may hold an array of messages, or {\"dir\":\"c2s\",\"message\":{…}}, in which dir names the sender:\nc2s for the client, s2c for the server.\n\n" +
+			"What a proxy changes apart from the translation is left as it is: tool schemas in JSON Schema draft-07, which\n`dragoman probe` lists as C36, token budgets and adapters.\n\n" +
 			"With --edge, the lines are a recording (--record FILE): the messages that came from that side are translated,\nfrom its revision to that of the other side, which the recording has.",
 		Example: "  dragoman translate --from REVISION --to REVISION --report < messages.jsonl\n  dragoman translate --from REVISION --to REVISION --explain < messages.jsonl > translated.jsonl\n  dragoman translate --edge server --explain < recording.jsonl",
 		Args:    cobra.NoArgs,

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/commands/probe"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // lists reads the server's lists, and says what they cost and what clients of each revision get of them.
@@ -131,7 +132,8 @@ func (e *exam) malformed(l list) {
 	}
 }
 
-// outcome says what clients of one revision get, and reports whether it gave the advice.
+// outcome says what clients of one revision get, and reports whether it gave the advice. That clients of older revisions than the newest
+// of each era, or than the one that is configured, do not get all is no warning: there may be none.
 func (e *exam) outcome(c probe.ClientReport, do string) bool {
 	text := ""
 	if c.Way == "bridged" {
@@ -142,9 +144,16 @@ func (e *exam) outcome(c probe.ClientReport, do string) bool {
 			text += "; " + is + ": " + strings.Join(list, ", ")
 		}
 	}
+	for _, l := range c.Lost {
+		text += "; lost: " + e.quote(l)
+	}
 	switch {
 	case len(c.Missing) > 0:
-		e.warn(fmt.Sprintf("clients of %s do not get %s%s", c.Revision, few(c.Missing, 5), text), "", do)
+		say := e.info
+		if slices.Contains([]string{translate.Modern(), translate.Latest().Name, e.proposed().Name}, c.Revision) {
+			say = e.warn
+		}
+		say(fmt.Sprintf("clients of %s do not get %s%s", c.Revision, few(c.Missing, 5), text), "", do)
 		return true
 	case c.Loses():
 		e.info(fmt.Sprintf("clients of %s get every entry of the lists%s", c.Revision, text), "", "")
@@ -165,6 +174,9 @@ func changesOf(all []probe.Change, lost bool) (texts []string) {
 			continue
 		}
 		rule := ch.Rule + " " + ch.What
+		if ch.To != "" && !lost {
+			rule += " to " + ch.To
+		}
 		if places[rule] == nil {
 			rules = append(rules, rule)
 		}

@@ -145,6 +145,21 @@ func TestFilterReportsWhatIsLostAndWhatIsChanged(t *testing.T) {
 	}
 }
 
+// TestFilterReportsNothingThatIsAssumed: a receiver that assumes the value anyway misses nothing, and --explain says what went.
+func TestFilterReportsNothingThatIsAssumed(t *testing.T) {
+	in := `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","execution":{"taskSupport":"forbidden"}},{"name":"b","execution":{"taskSupport":"optional"}}]}}` + "\n"
+	for _, report := range []Reporting{ReportShort, ReportFull} {
+		_, notes, err := filterBy(AnySender, report, "2025-11-25", "2025-06-18", in)
+		if err != nil || len(notes) != 1 || gjson.Get(notes[0], "is").String() != "lost" || gjson.Get(notes[0], "count").Int() > 1 {
+			t.Errorf("%s: %v %q", report, err, notes)
+		}
+		_, notes, err = filterBy(AnySender, report, "2025-11-25", "2025-06-18", strings.Replace(in, "optional", "forbidden", 1))
+		if err != nil || strings.Join(notes, "") != "" {
+			t.Errorf("%s: %v %q", report, err, notes)
+		}
+	}
+}
+
 func TestFilterReportsEveryPlace(t *testing.T) {
 	in := `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","inputSchema":{"type":"object","properties":{"x y":true}}},{"name":"b","inputSchema":{"type":"object","properties":{"z":false}}}]}}` + "\n"
 	_, notes, err := filterBy(AnySender, ReportFull, "2026-07-28", "2025-11-25", in)

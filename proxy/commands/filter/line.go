@@ -118,18 +118,24 @@ func (r *filterRun) translate(line []byte, by Sender) error {
 	return nil
 }
 
-// report notes what was lost and changed: one note for each rule, or one for each place.
+// report notes what was lost and changed: one note for each rule, or one for each place. What the receiver assumes is left out.
 func (r *filterRun) report(kind, method string, m *wire.Message) error {
 	is := map[bool]string{true: "lost", false: "changed"}
 	for _, l := range m.Losses {
+		count := l.Count
 		for _, p := range m.Places {
-			if p.Rule != l.Rule || p.What != l.What {
+			if p.Rule == l.Rule && p.What == l.What && p.Level == wire.Assumed {
+				count--
+			}
+		}
+		for _, p := range m.Places {
+			if p.Rule != l.Rule || p.What != l.What || p.Level == wire.Assumed {
 				continue
 			}
 			n := note{Kind: kind, Method: method, Rule: l.Rule, What: l.What, Is: is[p.Lost()], Level: strings.ToLower(p.Level.String()), Path: p.Path, Standin: p.Standin}
 			if r.Report == ReportShort {
-				n.Is, n.Level, n.Count, n.Standin = is[l.Lost > 0], strings.ToLower(l.Level.String()), l.Count, l.Standin
-				if l.Lost < l.Count {
+				n.Is, n.Level, n.Count, n.Standin = is[l.Lost > 0], strings.ToLower(l.Level.String()), count, l.Standin
+				if l.Lost < count {
 					n.Lost = l.Lost
 				}
 			}

@@ -198,7 +198,7 @@ func (p *probing) report() (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.Lost = p.lost(vc, c.Features)
+		c.Lost, c.PossiblyLost = p.lost(vc, &c), p.possiblyLost(vc)
 		r.Clients = append(r.Clients, c)
 	}
 	return r, nil
@@ -225,7 +225,7 @@ func (p *client) client(vc *translate.Revision) (ClientReport, error) {
 		return c, err
 	}
 	c.Features = features(out)
-	c.note("initialize", "", losses)
+	c.note(handshake, "", losses)
 	headers := p.vu.Modern && p.o.Transport == upstream.StreamableHTTP
 	for _, l := range p.lists {
 		cut, err := l.cut(t, &c)
@@ -318,42 +318,49 @@ func lostCapabilities(said, offered []string) (list []string) {
 	return list
 }
 
-// lost returns what clients of one revision lack, apart from missing entries of lists.
-func (p *probing) lost(vc *translate.Revision, offered []string) (list []string) {
+// lost returns what clients of one revision lack of what the server has, apart from entries of lists and from what rules change.
+func (p *probing) lost(vc *translate.Revision, c *ClientReport) (list []string) {
 	side := p.side(vc)
-	for _, name := range lostCapabilities(features(side.said), offered) {
-		list = append(list, name+": the capability")
+	for _, name := range lostCapabilities(features(side.said), c.Features) {
+		if !slices.ContainsFunc(c.Changes, func(ch Change) bool { return ch.List == handshake && ch.What == name }) {
+			list = append(list, name+": the capability")
+		}
 	}
-	tells := slices.ContainsFunc(offered, func(name string) bool {
+	if !vc.Modern || vc.SameEra(side.vu) {
+		return list
+	}
+	tells := slices.ContainsFunc(c.Features, func(name string) bool {
 		return strings.HasSuffix(name, ".listChanged") || strings.HasSuffix(name, ".subscribe")
 	})
-	piped := side.o.Standing != nil
-	switch {
-	case vc.SameEra(side.vu):
+	if tells && p.mute {
+		list = append(list, "news of lists and resources: the server has no stream for them")
+	}
+	if side.o.Standing != nil && slices.Contains(c.Features, "logging") {
+		list = append(list, "log messages while several calls run: dropped, since they name no call")
+	}
+	return list
+}
+
+// possiblyLost returns what clients of one revision would lack if the server did what nothing shows that it does.
+func (p *probing) possiblyLost(vc *translate.Revision) (list []string) {
+	side := p.side(vc)
+	if vc.SameEra(side.vu) {
 		if side.vu.Elicitation && !vc.Elicitation {
-			list = append(list, "questions to the user: refused, the client has no such thing")
+			list = append(list, "the server asks the user (elicitation): refused, these clients cannot ask")
 		}
 		if vc.Modern && p.legacy != nil {
-			list = append(list, "questions that the server asks in a request of its own: only clients with a handshake get them")
+			list = append(list, "the server asks in a request of its own: only clients with a handshake get it")
 		}
 		return list
-	case vc.Modern:
-		list = append(list, "what the server asks outside of a call: waits for the next call, or is refused",
-			"progress that the client reports: dropped")
-		if tells && p.mute {
-			list = append(list, "news of lists and resources: the server has no stream for them")
-		}
-		if piped && slices.Contains(offered, "logging") {
-			list = append(list, "log messages while several calls run: dropped, since they name no call")
-		}
-	default:
-		list = append(list, "progress that the client reports: dropped") // and changes of its roots, but servers of this era ask for roots anew
-		if !vc.Elicitation {
-			list = append(list, "questions to the user: answered with cancel, the client has no such thing")
-		}
 	}
-	if !piped {
-		list = append(list, "answers whose stream broke: not told again")
+	if vc.Modern {
+		list = append(list, "the server asks outside of a call: it waits for the next call, or is refused")
+	} else if !vc.Elicitation {
+		list = append(list, "the server asks the user (elicitation): answered with cancel, these clients cannot ask")
+	}
+	list = append(list, "a client reports progress to the server: dropped") // and changes of its roots, but the server asks for them anew
+	if side.o.Standing == nil {
+		list = append(list, "the stream of an answer breaks: not told again")
 	}
 	return list
 }

@@ -46,8 +46,10 @@ type ClientReport struct {
 	Works   bool     `json:"works"`
 	Missing []string `json:"missing,omitempty"` // such as "tools: name", with the reason if it is known
 	Changes []Change `json:"changes,omitempty"`
-	// Lost describes what calls and sessions lack.
+	// Lost describes what else of the server they lack.
 	Lost []string `json:"lost,omitempty"`
+	// PossiblyLost says what they would lack, and if what happens: "the server asks the user (elicitation): refused".
+	PossiblyLost []string `json:"possibly_lost,omitempty"`
 }
 
 // Change is the effect of one rule on the entries of one list.
@@ -55,10 +57,14 @@ type Change struct {
 	List  string   `json:"list"` // such as "tools", or "initialize"
 	Rule  string   `json:"rule"`
 	What  string   `json:"what"`
-	Lost  bool     `json:"lost"` // the client misses something of an entry
+	Lost  bool     `json:"lost"`         // the client misses something of an entry
+	To    string   `json:"to,omitempty"` // where the client finds it, if it was moved: "annotations.title"
 	Level string   `json:"level"`
 	Names []string `json:"names,omitempty"` // the changed entries
 }
+
+// handshake is the List of changes of the response to initialize.
+const handshake = "initialize"
 
 // Loses reports whether clients miss something of what they get.
 func (c *ClientReport) Loses() bool {
@@ -115,6 +121,9 @@ func (c *ClientReport) note(list, name string, losses []wire.Loss) {
 		}
 		if loss.Level == wire.Warn {
 			c.Changes[at].Level = "warn"
+		}
+		if loss.Standin {
+			c.Changes[at].To = translate.MovedTo(loss.Rule, loss.What)
 		}
 		c.Changes[at].Lost = c.Changes[at].Lost || loss.Lost > 0
 		if name != "" {
