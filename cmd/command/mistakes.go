@@ -122,6 +122,13 @@ func flagMistake(cmd *cobra.Command, args []string, err error) error {
 func valueMistake(wrong *pflag.InvalidValueError) string {
 	switch wrong.GetFlag().Value.Type() {
 	case "int", "uint64":
+		digits, below := strings.CutPrefix(wrong.GetValue(), "-")
+		switch whole := digits != "" && strings.Trim(digits, "0123456789") == ""; {
+		case whole && below && wrong.GetFlag().Name == "call":
+			return "calls are numbered from 1"
+		case whole && !below:
+			return fmt.Sprintf("%q is too large", digits)
+		}
 		return fmt.Sprintf("%q is not a whole number", wrong.GetValue())
 	case "bool":
 		return fmt.Sprintf("%q is not true or false; the flag alone means true", wrong.GetValue())

@@ -81,6 +81,8 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"serve|--max-tokens|4k|" + url, `--max-tokens: "4k" is not a whole number; see dragoman serve --help`},
 		{"serve|--inspect=yes|" + url, `--inspect: "yes" is not true or false; the flag alone means true; see dragoman serve --help`},
 		{"transform|--call|last", `--call: "last" is not a whole number; see dragoman transform --help`},
+		{"transform|--call|-1", "--call: calls are numbered from 1; see dragoman transform --help"},
+		{"transform|--call|99999999999999999999", `--call: "99999999999999999999" is too large; see dragoman transform --help`},
 		{"serve|--max-tokens", "flag needs an argument: --max-tokens; see dragoman serve --help"},
 		{"serve|--config|c.yaml|--config|d.yaml|" + url, "--config: is given twice, as c.yaml and as d.yaml: keep one; see dragoman serve --help"},
 		{"adapter|list|--config|c.yaml|--config|c.yaml", "--config: is given twice, as c.yaml and as c.yaml: keep one; see dragoman adapter list --help"},
