@@ -129,8 +129,8 @@ func notAServer(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%q is not a server; for help: %s --help", arg, cmd.CommandPath())
 	case hasScheme && (scheme == "http" || scheme == "https"):
 		return fmt.Errorf("%q is not a URL; did you mean %s://%s?", config.AsTyped(args[:1]), scheme, config.AsTyped([]string{strings.TrimLeft(rest, "/")}))
-	case isFile(arg) && config.OfClient(arg) != nil:
-		return config.OfClient(arg)
+	case isFile(arg) && config.OfClient(arg, cmd.CommandPath()) != nil:
+		return config.OfClient(arg, cmd.CommandPath())
 	case slices.Contains(configurations, ext) && !isFile(arg):
 		return fmt.Errorf("%s is not a server, and there is no such file", config.AsTyped(args[:1]))
 	case slices.Contains(configurations, ext):

@@ -34,8 +34,8 @@ func TestMistakesOfAStranger(t *testing.T) {
 		npx = "write -- before the server's command: dragoman serve -- npx -y x"
 		one = "write -- before the server's command, and no quotes around it: dragoman serve -- npx -y x"
 		cmd = "command line: upstream.command[0]: is a whole command line in quotes, and no program has this name; write -- npx -y x, or [npx, -y, x] in a file"
-		ofs = `mcp.json: is the configuration of a client, not dragoman's; for its server "everything" write dragoman serve -- npx -y x --api-key …; ` +
-			`for its server "remote" write dragoman serve https://mcp.example.com/mcp?…`
+		ofs = `mcp.json: is the configuration of a client, not dragoman's; for its servers "everything" and "remote" write` +
+			"\n  dragoman serve -- npx -y x --api-key …\n  dragoman serve https://mcp.example.com/mcp?…"
 	)
 	both := func(server string) string { return strings.ReplaceAll(two, "*", server) }
 	for _, c := range []struct{ args, want string }{ // arguments are apart at |
@@ -126,8 +126,11 @@ func TestMistakesOfAStranger(t *testing.T) {
 
 		// Files.
 		{"serve|--config|mcp.json", ofs},
-		{"stdio|--config|mcp.json", ofs},
+		{"stdio|--config|mcp.json", strings.ReplaceAll(ofs, "dragoman serve", "dragoman stdio")},
+		{"probe|--config|mcp.json", strings.ReplaceAll(ofs, "dragoman serve", "dragoman probe")},
+		{"config|print|--config|mcp.json", ofs},
 		{"serve|mcp.json", ofs},
+		{"stdio|mcp.json", strings.ReplaceAll(ofs, "dragoman serve", "dragoman stdio")},
 		{"serve|--config=~/home.yaml|" + url, filepath.Join(dir, "home.yaml") + ":1: session.max: must be greater than 0"},
 		{"serve|--config=~/nowhere.yaml|" + url, "configuration file: open " + filepath.Join(dir, "nowhere.yaml") + ": "},
 		{"serve|--adapters|~/nowhere", "adapters: " + filepath.Join(dir, "nowhere") + ": error: file cannot be read: "},

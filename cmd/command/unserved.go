@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -29,7 +30,7 @@ func answerUnserved(in io.Reader, out io.Writer, wait time.Duration, err error) 
 	if way, ok := errors.AsType[*noCommandError](err); ok {
 		said = way.stdio
 	}
-	text := "dragoman cannot start: " + failures.Quote(said)
+	text := "dragoman cannot start: " + failures.Quote(setting.OneLine(said))
 	lines := make(chan []byte)
 	go func() { // it may wait for ever, which ends with the process
 		defer close(lines)

@@ -29,6 +29,25 @@ func (m Mistake) Error() string {
 	return strings.Join(parts, ": ")
 }
 
+// OneLine returns a text with the lines that begin with two spaces, such as commands to choose from, behind the line before them.
+func OneLine(text string) string {
+	var b strings.Builder
+	sep := ""
+	for line := range strings.SplitSeq(text, "\n") {
+		if rest, goesOn := strings.CutPrefix(line, "  "); goesOn && b.Len() > 0 {
+			b.WriteString(sep + rest)
+			sep = "; "
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(line)
+		sep = " "
+	}
+	return b.String()
+}
+
 // Mistakes lists all that is wrong in a configuration.
 type Mistakes []Mistake
 
