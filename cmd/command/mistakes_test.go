@@ -28,12 +28,13 @@ func TestMistakesOfAStranger(t *testing.T) {
 		"remote": {"type": "http", "url": "https://ann:canary@mcp.example.com/mcp?key=canary", "headers": {"Authorization": "Bearer canary"}}}}`)
 	write(t, "c.yaml", "listen: 127.0.0.1:0\n")
 	write(t, "home.yaml", "session: {max: 0}\n")
+	write(t, "text.yaml", "upstream:\n  command: npx -y @a/x --token canary-canary\n")
+	write(t, "quoted.yaml", "upstream:\n  command: [npx -y @a/x, 5]\n")
 	const (
 		url = "http://127.0.0.1:1/mcp"
 		two = "write serve if clients connect over HTTP, or stdio if a client starts dragoman:\n  dragoman serve *\n  dragoman stdio *"
 		npx = "write -- before the server's command: dragoman serve -- npx -y x"
 		one = "write -- before the server's command, and no quotes around it: dragoman serve -- npx -y x"
-		cmd = "command line: upstream.command[0]: is a whole command line in quotes, and no program has this name; write -- npx -y x, or [npx, -y, x] in a file"
 		ofs = `mcp.json: is the configuration of a client, not dragoman's; for its servers "everything" and "remote" write` +
 			"\n  dragoman serve -- npx -y x --api-key …\n  dragoman serve https://mcp.example.com/mcp?…"
 	)
@@ -104,9 +105,12 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"serve|--header|Authorization: Bearer canary|npx|-y|x", "write -- before the server's command: dragoman serve --header 'Authorization: …' -- npx -y x"},
 		{"serve|npx -y x", one},
 		{"serve|server.py", "write -- before the server's command: dragoman serve -- python server.py"},
-		{"serve|--|npx -y x", cmd},
-		{"stdio|--|npx -y x", cmd},
-		{"config|print|--|npx -y x", cmd},
+		{"serve|--|npx -y x", "no quotes around the command: dragoman serve -- npx -y x"},
+		{"serve|--|npx -y x --token canary-canary", "no quotes around the command: dragoman serve -- npx -y x --token …"},
+		{"stdio|--|npx -y|x", "no quotes around the command: dragoman stdio -- npx -y x"},
+		{"config|print|--|npx -y x", "no quotes around the command: dragoman config print -- npx -y x"},
+		{"serve|--config|text.yaml", "text.yaml:2: upstream.command: is a list: [npx, -y, \"@a/x\", --token, …]"},
+		{"serve|--config|quoted.yaml", "quoted.yaml:2: upstream.command[0]: is a whole command line, and no program has this name; write [npx, -y, \"@a/x\", 5]"},
 		{"probe|npx|-y|x", strings.Replace(npx, "dragoman serve", "dragoman probe", 1)},
 		{"serve|--upstream|npx -y x", "command line: upstream.url: is not a URL; a command is written behind --, or as upstream.command: [PROGRAM, ARG] in a file"},
 		{"serve|", "an argument is empty: is a variable of the shell not set?"},

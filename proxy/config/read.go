@@ -49,6 +49,7 @@ func (s Sources) Read() (Config, error) {
 func (s Sources) read() (Config, *setting.Layers, error) {
 	c := Default()
 	layers := setting.Over(&c, removed)
+	layers.MeantList = meantList
 	if s.File != "" {
 		text, err := ReadSmall(s.File)
 		if err != nil && s.File == file.AtHome(s.Getenv(EnvFile), s.Home()) {

@@ -107,6 +107,8 @@ func (m Mistakes) Err() error {
 
 // Layers fills a struct layer by layer. A later layer overrides earlier ones.
 type Layers struct {
+	MeantList func(path, text string) string // what list a text means, without secrets; "" if that is not clear; may be nil
+
 	into     reflect.Value
 	removed  map[string]string // paths of removed settings, and what replaces each
 	origins  map[string]string // sources of the settings, by path
