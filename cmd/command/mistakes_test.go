@@ -49,6 +49,11 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"serve|--version-upstream|x|" + url, "unknown flag --version-upstream; if it is one of the server's command: dragoman serve -- COMMAND [ARG...]; see dragoman serve --help"},
 		{"serve|--port|9000|" + url, "unknown flag --port; write --listen 127.0.0.1:9000"},
 		{"serve|--port=9000|" + url, "unknown flag --port; write --listen 127.0.0.1:9000"},
+		{"serve|--port=[::]:9000|" + url, "unknown flag --port; write --listen [::]:9000"},
+		{"serve|--port|0.0.0.0:9000|" + url, "unknown flag --port; write --listen 0.0.0.0:9000"},
+		{"serve|--host|::1|" + url, "unknown flag --host; write --listen [::1]:8808"},
+		{"serve|--host=[::1]|" + url, "unknown flag --host; write --listen [::1]:8808"},
+		{"serve|--token|a.canary:9000|" + url, "unknown flag --token; write --header 'Authorization: Bearer ${TOKEN}'"},
 		{"serve|-p|9000|" + url, "unknown flag -p; write --listen 127.0.0.1:9000"},
 		{"serve|--port", "unknown flag --port; write --listen 127.0.0.1:PORT"},
 		{"--port|9000", "unknown flag --port; write --listen 127.0.0.1:9000"},
@@ -141,12 +146,12 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"footprint|--baseline=~/nowhere|" + url, "--baseline: open " + filepath.Join(dir, "nowhere") + ": "},
 
 		// Addresses.
-		{"serve|--listen|9000|" + url, `--listen: listen: "9000" is not host:port; did you mean 127.0.0.1:9000?`},
-		{"serve|--listen|::1:8808|" + url, `--listen: listen: "::1:8808" is not host:port; did you mean [::1]:8808?`},
-		{"serve|--listen|[::1]|" + url, `--listen: listen: "[::1]" is not host:port; did you mean [::1]:8808?`},
-		{"serve|--listen|[$(POD_IP)]:8808|" + url, `--listen: listen: "[$(POD_IP)]:8808" holds $(POD_IP), which Kubernetes has not replaced; the container's env must set POD_IP before the variable that uses it`},
-		{"serve|--listen|http://127.0.0.1:9000/|" + url, `--listen: listen: "http://127.0.0.1:9000/" is not host:port; did you mean 127.0.0.1:9000?`},
-		{"serve|--listen|127.0.0.1:nope|" + url, `--listen: listen: "127.0.0.1:nope": there is no port "nope"; write host:port, such as 127.0.0.1:8808`},
+		{"serve|--listen|9000|" + url, `--listen: "9000" is not host:port; did you mean 127.0.0.1:9000?`},
+		{"serve|--listen|::1:8808|" + url, `--listen: "::1:8808" is not host:port; did you mean [::1]:8808?`},
+		{"serve|--listen|[::1]|" + url, `--listen: "[::1]" is not host:port; did you mean [::1]:8808?`},
+		{"serve|--listen|[$(POD_IP)]:8808|" + url, `--listen: "[$(POD_IP)]:8808" holds $(POD_IP), which Kubernetes has not replaced; the container's env must set POD_IP before the variable that uses it`},
+		{"serve|--listen|http://127.0.0.1:9000/|" + url, `--listen: "http://127.0.0.1:9000/" is not host:port; did you mean 127.0.0.1:9000?`},
+		{"serve|--listen|127.0.0.1:nope|" + url, `--listen: "127.0.0.1:nope": there is no port "nope"; write host:port, such as 127.0.0.1:8808`},
 
 		// Commands and their arguments.
 		{"start", `unknown command "start"; did you mean dragoman serve?`},

@@ -144,6 +144,9 @@ func (l *Layers) Add(err error) {
 	for i := range l.mistakes[before:] {
 		m := &l.mistakes[before+i]
 		m.Where = cmp.Or(m.Where, l.origin(m.Path))
+		if m.Where == "--"+m.Path {
+			m.Path = "" // the flag has the setting's name
+		}
 	}
 }
 
