@@ -96,7 +96,7 @@ func TestFilesOfAConfiguration(t *testing.T) {
 		"adapters": {func(c *config.Config) { c.Adapters.Sources = []string{filepath.Dir(open)} }, []string{fine}},
 		"private":  {func(c *config.Config) { c.Session.KeyFile = private }, []string{noServer, fine}},
 		"readable by all": {func(c *config.Config) { c.Auth.TokenFile = open }, []string{
-			"warn " + open + ": auth.token_file: " + open + " has mode 0644: other users of this machine can read or change it → chmod 600 " + open + "; in Kubernetes defaultMode: 0400 or 0440 of the volume",
+			"warn " + open + ": auth.token_file: " + open + " has mode 0644: other users of this machine can read it → chmod 600 " + open + "; in Kubernetes defaultMode: 0400 or 0440 of the volume",
 			noServer, fine,
 		}},
 		"missing":         {func(c *config.Config) { c.TLS = config.TLS{Cert: open, Key: none} }, []string{"FAIL " + none + ": tls.key: there is no " + none + " → create it, or correct the path", noServer}},
