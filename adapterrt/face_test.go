@@ -237,7 +237,7 @@ var leaks = regexp.MustCompile(`(?i)typeerror|referenceerror|syntaxerror|at\s+\S
 func TestNoMessageLooksLikeALeak(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com", richOps)
 	messages := []string{"Network error: response ended early", "Network error: connection reset", "Network error: malformed response", "Network error: request failed", "Network error: address not allowed",
-		"Request timed out after 5ms", "Connection refused: h:1", "Could not resolve host: h", "Connection refused: the API accepts no connections now. Try again later; its operator finds the address in the log", "Could not resolve host: the name of the API is not known now. Its operator finds the name in the log", "TLS error: certificate expired", "TLS error: unknown authority", "TLS error: name mismatch", "TLS error: handshake failed", "Request cancelled"}
+		"Request timed out after 5ms", "Connection refused: h:1", "Could not resolve host: h", "Connection refused: the API accepts no connections now. Try again later; dragoman's operator finds the address in the log", "Could not resolve host: the name of the API is not known now. dragoman's operator finds the name in the log", "TLS error: certificate expired", "TLS error: unknown authority", "TLS error: name mismatch", "TLS error: handshake failed", "Request cancelled"}
 	for _, c := range refusals {
 		r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(c.body)})
 		messages = append(messages, r.Failure.Message)

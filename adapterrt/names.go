@@ -22,8 +22,12 @@ type (
 // Error is the severity of a [Problem] that stops a file from being loaded.
 const Error = file.Error
 
-// ConfirmationRequired is the failure code that callers act on.
-const ConfirmationRequired = failure.ConfirmationRequired
+// The failure codes that callers act on.
+const (
+	ConfirmationRequired = failure.ConfirmationRequired
+	ConnectionRefused    = failure.TransportRefused
+	HostUnknown          = failure.TransportDNS
+)
 
 // Find returns the adapter files of sources: the files that sources name, and the files
 // called *-adapter.md in the directories that they name, in the order of their names.

@@ -138,7 +138,7 @@ func (srv *Server) servePlain(req *downstream.Request, resp *downstream.Response
 func (srv *Server) warnOfOpenFiles() {
 	for _, f := range srv.Now().Config.SecretFiles() {
 		if what, do := secret.OpenToOthers(f.Path); what != "" {
-			srv.Host.Log.Warn("a file with a secret is open to others: "+what, zap.String("setting", f.Setting), zap.String("advice", do))
+			srv.Host.Log.Warn(f.Setting+": "+what, zap.String("advice", do))
 		}
 	}
 }

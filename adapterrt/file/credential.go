@@ -69,7 +69,12 @@ func (c *checker) variable(e *node, at, key string, line int) Credential {
 	if !isEnvName(e.text) {
 		msg := key + " is not the name of an environment variable"
 		if strings.HasPrefix(e.text, "$") { // a secret may begin with one, too
-			msg += ": it takes the name alone, without $ and braces, as in API_TOKEN"
+			msg = "takes the variable's name alone, without ${ }"
+			if name := strings.TrimSuffix(strings.TrimPrefix(e.text, "${"), "}"); "${"+name+"}" == e.text && isEnvName(name) {
+				msg += ": " + Credential{Env: name}.String()
+			}
+			c.add(Error, AuthConfigInvalid, at, msg, e.line)
+			return Credential{}
 		}
 		c.wrong(AuthConfigInvalid, at, msg, "letters, digits and _", e.hidden(), line)
 		return Credential{}

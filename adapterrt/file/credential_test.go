@@ -15,8 +15,8 @@ func TestFilesOfCredentials(t *testing.T) {
 		`{type: bearer, token_file: [a]}`:                                                               "auth.token_file: token_file is not valid",
 		`{type: basic, username_env: U, password_file: 12345}`:                                          "auth.password_file: password_file is not valid",
 		`{type: bearer, token_file: null}`:                                                              "auth.token_env: token_env is required",
-		`{type: bearer, token_env: "${API_TOKEN}"}`:                                                     "auth.token_env: token_env is not the name of an environment variable: it takes the name alone, without $ and braces, as in API_TOKEN",
-		`{type: bearer, token_env: "$12345"}`:                                                           "auth.token_env: token_env is not the name of an environment variable: it takes the name alone",
+		`{type: bearer, token_env: "${API_TOKEN}"}`:                                                     "auth.token_env: takes the variable's name alone, without ${ }: API_TOKEN",
+		`{type: bearer, token_env: "$12345"}`:                                                           "auth.token_env: takes the variable's name alone, without ${ }",
 		`{type: none, also: [{type: api_key, header_name: X, key_file: {}}]}`:                           "auth.also[0].key_file: key_file is not valid",
 		`{type: aws-sig4, service: s3, region: a, access_key_id_file: a, secret_access_key_file: true}`: "auth.secret_access_key_file: secret_access_key_file is not valid",
 	} {

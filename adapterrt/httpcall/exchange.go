@@ -199,7 +199,7 @@ func transportFailure(err error, t *file.Target, o *Outgoing, names bool) *failu
 		cause = fmt.Errorf("%s: %w", t.Base.Host, cause)
 	}
 	f := &failure.Failure{Code: failure.TransportNetwork, Message: "Network error: request failed", Cause: clean.Redact(cause, o.Secrets)}
-	unresolved, refused := "the name of the API is not known now. Its operator finds the name in the log", "the API accepts no connections now. Try again later; its operator finds the address in the log"
+	unresolved, refused := "the name of the API is not known now. dragoman's operator finds the name in the log", "the API accepts no connections now. Try again later; dragoman's operator finds the address in the log"
 	if names {
 		unresolved, refused = host, net.JoinHostPort(host, port)
 	}

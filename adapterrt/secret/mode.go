@@ -19,9 +19,17 @@ func OpenToOthers(path string) (what, do string) {
 	if ownedByUs(info) {
 		wrong = 0o077
 	}
-	if mode&wrong == 0 {
+	can := ""
+	switch mode &= wrong; {
+	case mode&0o044 != 0 && mode&0o022 != 0:
+		can = "read or change"
+	case mode&0o044 != 0:
+		can = "read"
+	case mode&0o022 != 0:
+		can = "change"
+	default:
 		return "", ""
 	}
-	return fmt.Sprintf("%s has mode %04o: other users of this machine can read or change it", path, mode),
+	return fmt.Sprintf("%s has mode %04o: other users of this machine can %s it", path, info.Mode().Perm(), can),
 		"chmod 600 " + path + "; in Kubernetes defaultMode: 0400 or 0440 of the volume"
 }

@@ -19,12 +19,15 @@ func TestOpenToOthers(t *testing.T) {
 	}
 	for _, m := range []struct {
 		mode, ofAnother os.FileMode // the mode, and what of it is too much for a file of another owner
-	}{{0o600, 0}, {0o400, 0}, {0o440, 0}, {0o640, 0}, {0o644, 0o004}, {0o660, 0o020}, {0o604, 0o004}, {0o444, 0o004}} {
+		can             string      // what others can do
+	}{{0o600, 0, ""}, {0o400, 0, ""}, {0o440, 0, "read"}, {0o640, 0, "read"}, {0o644, 0o004, "read"}, {0o660, 0o020, "read or change"},
+		{0o604, 0o004, "read"}, {0o444, 0o004, "read"}, {0o666, 0o026, "read or change"}, {0o620, 0o020, "change"}, {0o711, 0, ""}} {
 		if err := os.Chmod(path, m.mode); err != nil {
 			t.Fatal(err)
 		}
 		what, do := OpenToOthers(path)
-		if exposed := m.mode&0o077 != 0; exposed != (what != "") || exposed && (!strings.Contains(what, path+" has mode 0") || !strings.HasPrefix(do, "chmod 600 "+path)) {
+		if exposed := m.mode&0o066 != 0; exposed != (what != "") || exposed && (!strings.Contains(what, path+" has mode 0") || !strings.HasSuffix(what, ": other users of this machine can "+m.can+" it") ||
+			!strings.HasPrefix(do, "chmod 600 "+path)) {
 			t.Errorf("%o: %q, %q", m.mode, what, do)
 		}
 		if os.Geteuid() != 0 {

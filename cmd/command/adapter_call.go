@@ -70,7 +70,7 @@ func adapterCallCommand(s *adapterSettings) *cobra.Command {
 			return err
 		}
 		if r.Failure != nil {
-			return failed(r.Failure)
+			return unreached(a, r.Failure)
 		}
 		return nil
 	}
@@ -160,4 +160,19 @@ func failed(f *adapterrt.Failure) error {
 		err = fmt.Errorf("%w (%s)", f, printable(f.Cause.Error()))
 	}
 	return &exitError{exitServer, err}
+}
+
+// unreached is failed, and says which API cannot be reached in words for who has its file.
+func unreached(a *adapterrt.Info, f *adapterrt.Failure) error {
+	does := ""
+	switch f.Code {
+	case adapterrt.ConnectionRefused:
+		does = "refuses connections: is the API running?"
+	case adapterrt.HostUnknown:
+		does = "has a host that cannot be resolved: is its name right?"
+	}
+	if does == "" || a.BaseURL == "" {
+		return failed(f)
+	}
+	return &exitError{exitServer, fmt.Errorf("%s (target.base_url) %s", a.BaseURL, does)}
 }

@@ -286,6 +286,23 @@ func TestAdapterCall(t *testing.T) {
 	}
 }
 
+// TestAdapterCallOfADeadAPI: who has the file is told the URL, and only once; the JSON has what models get, without it.
+func TestAdapterCallOfADeadAPI(t *testing.T) {
+	t.Setenv("NOTES_TOKEN", "secret-of-the-notes")
+	api := httptest.NewServer(nil)
+	api.Close()
+	for base, want := range map[string]string{
+		api.URL:                       api.URL + " (target.base_url) refuses connections: is the API running?\n",
+		"https://nowhere.invalid/api": "https://nowhere.invalid/api (target.base_url) has a host that cannot be resolved: is its name right?\n",
+	} {
+		dir := folderWith(t, map[string]string{"notes-api-adapter.md": adapterFile(base, "")})
+		out, errOut, code := adapter(t, dir, "call", "notes-api", "get_note", "id=7")
+		if code != exitServer || errOut != want || !strings.Contains(out, "dragoman's operator finds") || strings.Contains(out, "127.0.0.1") || strings.Contains(out, "nowhere") {
+			t.Errorf("%d\n%s%s\nwant %s", code, out, errOut, want)
+		}
+	}
+}
+
 func TestDryRunPrintsTheRequestAndSendsNothing(t *testing.T) {
 	t.Setenv("NOTES_TOKEN", "secret-of-the-notes")
 	dir := folderWith(t, map[string]string{"notes-api-adapter.md": adapterFile("https://127.0.0.1:1/v1", "")})

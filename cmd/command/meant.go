@@ -74,17 +74,28 @@ func missingDash(cmd *cobra.Command, flags, args []string) error {
 
 func isEmpty(s string) bool { return s == "" }
 
+// A noCommandError says that a server is named, and no command of dragoman before it.
+type noCommandError struct {
+	text  string // for who types it
+	stdio string // for the user of a client that starts it
+}
+
+func (e *noCommandError) Error() string { return e.text }
+
 // twoWays says which commands put dragoman in front of the server that args name, a URL or a command.
 func twoWays(root *cobra.Command, args []string) error {
-	server := "-- " + config.AsTyped(ofCommand(args))
+	server, what := "-- "+config.AsTyped(ofCommand(args)), "stdio -- before the server's command"
 	if looksLikeURL(args[0]) {
-		server = config.AsTyped(args)
+		server, what = config.AsTyped(args), "stdio before the URL"
 		if !strings.Contains(args[0], ":/") {
 			server = "http://" + server
 		}
 	}
-	return fmt.Errorf("write serve if clients connect over HTTP, or stdio if a client starts dragoman:\n"+
-		"  %[1]s serve %[2]s\n  %[1]s stdio %[2]s", root.CommandPath(), server)
+	return &noCommandError{
+		text: fmt.Sprintf("write serve if clients connect over HTTP, or stdio if a client starts dragoman:\n"+
+			"  %[1]s serve %[2]s\n  %[1]s stdio %[2]s", root.CommandPath(), server),
+		stdio: fmt.Sprintf("write %s: %s stdio %s", what, root.CommandPath(), server),
+	}
 }
 
 // rootArguments refuses the arguments of dragoman without a command, and says what may be meant.
@@ -118,8 +129,8 @@ func notAServer(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%q is not a server; for help: %s --help", arg, cmd.CommandPath())
 	case hasScheme && (scheme == "http" || scheme == "https"):
 		return fmt.Errorf("%q is not a URL; did you mean %s://%s?", config.AsTyped(args[:1]), scheme, config.AsTyped([]string{strings.TrimLeft(rest, "/")}))
-	case isFile(arg) && config.OfClient(arg) != nil:
-		return config.OfClient(arg)
+	case isFile(arg) && config.OfClient(arg, cmd.CommandPath()) != nil:
+		return config.OfClient(arg, cmd.CommandPath())
 	case slices.Contains(configurations, ext) && !isFile(arg):
 		return fmt.Errorf("%s is not a server, and there is no such file", config.AsTyped(args[:1]))
 	case slices.Contains(configurations, ext):

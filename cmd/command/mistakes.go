@@ -3,6 +3,8 @@ package command
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -122,6 +124,13 @@ func flagMistake(cmd *cobra.Command, args []string, err error) error {
 func valueMistake(wrong *pflag.InvalidValueError) string {
 	switch wrong.GetFlag().Value.Type() {
 	case "int", "uint64":
+		digits, below := strings.CutPrefix(wrong.GetValue(), "-")
+		switch whole := digits != "" && strings.Trim(digits, "0123456789") == ""; {
+		case whole && below && wrong.GetFlag().Name == "call":
+			return "calls are numbered from 1"
+		case whole && !below:
+			return fmt.Sprintf("%q is too large", digits)
+		}
 		return fmt.Sprintf("%q is not a whole number", wrong.GetValue())
 	case "bool":
 		return fmt.Sprintf("%q is not true or false; the flag alone means true", wrong.GetValue())
@@ -258,13 +267,24 @@ var (
 
 // valued puts a value into the place that the example of another flag has for it.
 func valued(example, value string) string {
+	isAddress := strings.Contains(example, "HOST:") || strings.Contains(example, ":PORT")
+	if host, port, err := net.SplitHostPort(value); isAddress && err == nil && number().MatchString(port) && (hostname().MatchString(host) || isIPv6(host)) {
+		return value
+	}
 	switch {
+	case isIPv6(strings.Trim(value, "[]")):
+		return strings.Replace(example, "HOST", "["+strings.Trim(value, "[]")+"]", 1)
 	case number().MatchString(value):
 		return strings.Replace(example, "PORT", value, 1)
 	case hostname().MatchString(value):
 		return strings.Replace(example, "HOST", value, 1)
 	}
 	return example
+}
+
+func isIPv6(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Is6()
 }
 
 // commandsWith returns the commands that have a flag of this name.

@@ -28,14 +28,15 @@ func TestMistakesOfAStranger(t *testing.T) {
 		"remote": {"type": "http", "url": "https://ann:canary@mcp.example.com/mcp?key=canary", "headers": {"Authorization": "Bearer canary"}}}}`)
 	write(t, "c.yaml", "listen: 127.0.0.1:0\n")
 	write(t, "home.yaml", "session: {max: 0}\n")
+	write(t, "text.yaml", "upstream:\n  command: npx -y @a/x --token canary-canary\n")
+	write(t, "quoted.yaml", "upstream:\n  command: [npx -y @a/x, 5]\n")
 	const (
 		url = "http://127.0.0.1:1/mcp"
 		two = "write serve if clients connect over HTTP, or stdio if a client starts dragoman:\n  dragoman serve *\n  dragoman stdio *"
 		npx = "write -- before the server's command: dragoman serve -- npx -y x"
 		one = "write -- before the server's command, and no quotes around it: dragoman serve -- npx -y x"
-		cmd = "command line: upstream.command[0]: is a whole command line in quotes, and no program has this name; write -- npx -y x, or [npx, -y, x] in a file"
-		ofs = `mcp.json: is the configuration of a client, not dragoman's; for its server "everything" write dragoman serve -- npx -y x --api-key …; ` +
-			`for its server "remote" write dragoman serve https://mcp.example.com/mcp?…`
+		ofs = `mcp.json: is the configuration of a client, not dragoman's; for its servers "everything" and "remote" write` +
+			"\n  dragoman serve -- npx -y x --api-key …\n  dragoman serve https://mcp.example.com/mcp?…"
 	)
 	both := func(server string) string { return strings.ReplaceAll(two, "*", server) }
 	for _, c := range []struct{ args, want string }{ // arguments are apart at |
@@ -48,6 +49,11 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"serve|--version-upstream|x|" + url, "unknown flag --version-upstream; if it is one of the server's command: dragoman serve -- COMMAND [ARG...]; see dragoman serve --help"},
 		{"serve|--port|9000|" + url, "unknown flag --port; write --listen 127.0.0.1:9000"},
 		{"serve|--port=9000|" + url, "unknown flag --port; write --listen 127.0.0.1:9000"},
+		{"serve|--port=[::]:9000|" + url, "unknown flag --port; write --listen [::]:9000"},
+		{"serve|--port|0.0.0.0:9000|" + url, "unknown flag --port; write --listen 0.0.0.0:9000"},
+		{"serve|--host|::1|" + url, "unknown flag --host; write --listen [::1]:8808"},
+		{"serve|--host=[::1]|" + url, "unknown flag --host; write --listen [::1]:8808"},
+		{"serve|--token|a.canary:9000|" + url, "unknown flag --token; write --header 'Authorization: Bearer ${TOKEN}'"},
 		{"serve|-p|9000|" + url, "unknown flag -p; write --listen 127.0.0.1:9000"},
 		{"serve|--port", "unknown flag --port; write --listen 127.0.0.1:PORT"},
 		{"--port|9000", "unknown flag --port; write --listen 127.0.0.1:9000"},
@@ -81,6 +87,8 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"serve|--max-tokens|4k|" + url, `--max-tokens: "4k" is not a whole number; see dragoman serve --help`},
 		{"serve|--inspect=yes|" + url, `--inspect: "yes" is not true or false; the flag alone means true; see dragoman serve --help`},
 		{"transform|--call|last", `--call: "last" is not a whole number; see dragoman transform --help`},
+		{"transform|--call|-1", "--call: calls are numbered from 1; see dragoman transform --help"},
+		{"transform|--call|99999999999999999999", `--call: "99999999999999999999" is too large; see dragoman transform --help`},
 		{"serve|--max-tokens", "flag needs an argument: --max-tokens; see dragoman serve --help"},
 		{"serve|--config|c.yaml|--config|d.yaml|" + url, "--config: is given twice, as c.yaml and as d.yaml: keep one; see dragoman serve --help"},
 		{"adapter|list|--config|c.yaml|--config|c.yaml", "--config: is given twice, as c.yaml and as c.yaml: keep one; see dragoman adapter list --help"},
@@ -102,9 +110,12 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"serve|--header|Authorization: Bearer canary|npx|-y|x", "write -- before the server's command: dragoman serve --header 'Authorization: …' -- npx -y x"},
 		{"serve|npx -y x", one},
 		{"serve|server.py", "write -- before the server's command: dragoman serve -- python server.py"},
-		{"serve|--|npx -y x", cmd},
-		{"stdio|--|npx -y x", cmd},
-		{"config|print|--|npx -y x", cmd},
+		{"serve|--|npx -y x", "no quotes around the command: dragoman serve -- npx -y x"},
+		{"serve|--|npx -y x --token canary-canary", "no quotes around the command: dragoman serve -- npx -y x --token …"},
+		{"stdio|--|npx -y|x", "no quotes around the command: dragoman stdio -- npx -y x"},
+		{"config|print|--|npx -y x", "no quotes around the command: dragoman config print -- npx -y x"},
+		{"serve|--config|text.yaml", "text.yaml:2: upstream.command: is a list: [npx, -y, \"@a/x\", --token, …]"},
+		{"serve|--config|quoted.yaml", "quoted.yaml:2: upstream.command[0]: is a whole command line, and no program has this name; write [npx, -y, \"@a/x\", 5]"},
 		{"probe|npx|-y|x", strings.Replace(npx, "dragoman serve", "dragoman probe", 1)},
 		{"serve|--upstream|npx -y x", "command line: upstream.url: is not a URL; a command is written behind --, or as upstream.command: [PROGRAM, ARG] in a file"},
 		{"serve|", "an argument is empty: is a variable of the shell not set?"},
@@ -124,20 +135,23 @@ func TestMistakesOfAStranger(t *testing.T) {
 
 		// Files.
 		{"serve|--config|mcp.json", ofs},
-		{"stdio|--config|mcp.json", ofs},
+		{"stdio|--config|mcp.json", strings.ReplaceAll(ofs, "dragoman serve", "dragoman stdio")},
+		{"probe|--config|mcp.json", strings.ReplaceAll(ofs, "dragoman serve", "dragoman probe")},
+		{"config|print|--config|mcp.json", ofs},
 		{"serve|mcp.json", ofs},
+		{"stdio|mcp.json", strings.ReplaceAll(ofs, "dragoman serve", "dragoman stdio")},
 		{"serve|--config=~/home.yaml|" + url, filepath.Join(dir, "home.yaml") + ":1: session.max: must be greater than 0"},
 		{"serve|--config=~/nowhere.yaml|" + url, "configuration file: open " + filepath.Join(dir, "nowhere.yaml") + ": "},
 		{"serve|--adapters|~/nowhere", "adapters: " + filepath.Join(dir, "nowhere") + ": error: file cannot be read: "},
 		{"footprint|--baseline=~/nowhere|" + url, "--baseline: open " + filepath.Join(dir, "nowhere") + ": "},
 
 		// Addresses.
-		{"serve|--listen|9000|" + url, `--listen: listen: "9000" is not host:port; did you mean 127.0.0.1:9000?`},
-		{"serve|--listen|::1:8808|" + url, `--listen: listen: "::1:8808" is not host:port; did you mean [::1]:8808?`},
-		{"serve|--listen|[::1]|" + url, `--listen: listen: "[::1]" is not host:port; did you mean [::1]:8808?`},
-		{"serve|--listen|[$(POD_IP)]:8808|" + url, `--listen: listen: "[$(POD_IP)]:8808" holds $(POD_IP), which Kubernetes has not replaced; the container's env must set POD_IP before the variable that uses it`},
-		{"serve|--listen|http://127.0.0.1:9000/|" + url, `--listen: listen: "http://127.0.0.1:9000/" is not host:port; did you mean 127.0.0.1:9000?`},
-		{"serve|--listen|127.0.0.1:nope|" + url, `--listen: listen: "127.0.0.1:nope": there is no port "nope"; write host:port, such as 127.0.0.1:8808`},
+		{"serve|--listen|9000|" + url, `--listen: "9000" is not host:port; did you mean 127.0.0.1:9000?`},
+		{"serve|--listen|::1:8808|" + url, `--listen: "::1:8808" is not host:port; did you mean [::1]:8808?`},
+		{"serve|--listen|[::1]|" + url, `--listen: "[::1]" is not host:port; did you mean [::1]:8808?`},
+		{"serve|--listen|[$(POD_IP)]:8808|" + url, `--listen: "[$(POD_IP)]:8808" holds $(POD_IP), which Kubernetes has not replaced; the container's env must set POD_IP before the variable that uses it`},
+		{"serve|--listen|http://127.0.0.1:9000/|" + url, `--listen: "http://127.0.0.1:9000/" is not host:port; did you mean 127.0.0.1:9000?`},
+		{"serve|--listen|127.0.0.1:nope|" + url, `--listen: "127.0.0.1:nope": there is no port "nope"; write host:port, such as 127.0.0.1:8808`},
 
 		// Commands and their arguments.
 		{"start", `unknown command "start"; did you mean dragoman serve?`},

@@ -29,10 +29,16 @@ type process struct {
 // startProcess starts the command with these arguments. prepare may change how it starts.
 func startProcess(t *testing.T, prepare func(*exec.Cmd), args ...string) *process {
 	t.Helper()
+	return startPiped(t, args[0] == "stdio", prepare, args...)
+}
+
+// startPiped is startProcess; piped says whether the process has a client at its stdin and stdout.
+func startPiped(t *testing.T, piped bool, prepare func(*exec.Cmd), args ...string) *process {
+	t.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0], args...), log: new(syncBuffer), ended: make(chan struct{})}
 	p.Env = append(os.Environ(), beDragoman+"=1", "DRAGOMAN_ADMIN_LISTEN=")
 	p.Stderr = p.log
-	if args[0] == "stdio" {
+	if piped {
 		theirIn, in, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)

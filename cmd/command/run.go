@@ -120,7 +120,7 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	}
 	ln, err := listen(cfg)
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, elsewhere(err))
+		return fmt.Errorf("%w: %s", err, elsewhere(err, cfg.Listen))
 	}
 	ops, err := admin(srv, cfg, ln.Addr(), log)
 	if err != nil {
@@ -174,11 +174,11 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	return err
 }
 
-// elsewhere says what to do if dragoman cannot listen.
-func elsewhere(err error) string {
+// elsewhere says what to do if dragoman cannot listen at addr.
+func elsewhere(err error, addr string) string {
 	switch do := "--listen (listen) chooses another address"; {
 	case oauth.IsInUse(err):
-		return do + "; dragoman doctor says which process has this one"
+		return do + "; " + holderOf(addr)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return do + ": one of this machine, such as 127.0.0.1:8808, or 0.0.0.0:8808 for all"
 	case errors.Is(err, fs.ErrPermission):
@@ -186,6 +186,11 @@ func elsewhere(err error) string {
 	default:
 		return do
 	}
+}
+
+// holderOf says how to find out which process has an address.
+func holderOf(addr string) string {
+	return "dragoman doctor --listen " + config.AsTyped([]string{addr}) + " says which process has this one"
 }
 
 // listen opens the listener for clients.
@@ -227,7 +232,7 @@ func admin(srv *proxy.Server, cfg config.Config, clients net.Addr, log *zap.Logg
 		srv.Admin(ln)
 		return ln, nil
 	}
-	do := "admin.listen chooses another address; dragoman doctor says which process has this one"
+	do := "admin.listen chooses another address; " + holderOf(cfg.Admin.Listen)
 	if oauth.IsInUse(err) && oauth.SamePort(cfg.Admin.Listen, clients) {
 		err, do = fmt.Errorf("dragoman itself listens at %s for clients (listen)", clients), "give admin.listen another port"
 	}

@@ -124,6 +124,10 @@ func (s *settings) config(args []string) (config.Config, error) {
 // lay writes the values of the flags into cfg.
 func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	server, command, err := s.server(args)
+	if u := (config.Upstream{Command: command, Dir: cfg.Upstream.Dir}); len(command) > 0 && u.Quoted() {
+		err = fmt.Errorf("no quotes around the command: %s -- %s", s.cmd.CommandPath(), config.AsTyped(append(strings.Fields(command[0]), command[1:]...)))
+		command = nil
+	}
 	l.Add(err)
 	if server != "" {
 		cfg.Upstream.URL, cfg.Upstream.Command, cfg.Upstream.ShareChild = server, nil, false
@@ -236,8 +240,12 @@ func adjustableLogger(cfg config.Config) (*zap.Logger, zap.AtomicLevel, error) {
 
 // sources returns the sources of the configuration. args are a URL of the server, or its command behind --.
 func (s *settings) sources(args []string) config.Sources {
+	typed := ""
+	if takesCommand(s.cmd) && s.cmd.Parent() == s.cmd.Root() {
+		typed = s.cmd.CommandPath()
+	}
 	return config.Sources{
-		File: s.configFile(), Environ: os.Environ(),
+		File: s.configFile(), Environ: os.Environ(), Command: typed,
 		Flags: func(cfg *config.Config, l *setting.Layers) { s.lay(cfg, l, args) },
 	}
 }

@@ -76,7 +76,7 @@ func transformCommand() *cobra.Command {
 			call.Schemas = transform.Seen
 		}
 		sayReading(cmd)
-		in, err := recordedAnswer(cmd.InOrStdin(), *number, call)
+		in, err := recordedAnswer(cmd.InOrStdin(), f.Changed("call"), *number, call)
 		if err != nil {
 			return withCode(exitUsage, err)
 		}
@@ -96,9 +96,9 @@ func transformCommand() *cobra.Command {
 	return cmd
 }
 
-// recordedAnswer returns the answer in a file, or of the call of this number in a recording. Then it sets call's tool and method.
-func recordedAnswer(file io.Reader, number uint64, call *transform.Call) ([]byte, error) {
-	if number != 0 {
+// recordedAnswer returns the answer in a file, or if that is a recording, of the call of this number. Then it sets call's tool and method.
+func recordedAnswer(file io.Reader, isRecording bool, number uint64, call *transform.Call) ([]byte, error) {
+	if isRecording {
 		return answerOf(file, number, call)
 	}
 	in, err := io.ReadAll(io.LimitReader(file, maxRecorded+1))

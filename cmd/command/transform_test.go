@@ -148,6 +148,7 @@ func TestTransformOfACallInARecording(t *testing.T) {
 	}
 	for call, want := range map[string]string{
 		"8": "only the beginning of the answer's 2000000 bytes", "9": "no result of the server for call 9", "10": "has no call 10",
+		"0": "the recording has no call 0: its calls are 7 to 9; dragoman inspect FILE shows them",
 	} {
 		if _, _, err := run(t.Context(), in, "transform", "--config", config, "--call", call); exitCode(err) != exitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("call %s: %d (%v)", call, exitCode(err), err)

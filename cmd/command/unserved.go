@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"os"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -20,11 +22,15 @@ const (
 	unservedBytes = 1 << 20         // of what a client sends meanwhile
 )
 
-// answerUnserved answers the requests of a client that has started dragoman with "stdio" and wrong arguments or a wrong configuration:
-// it shows its user the answer to initialize, and seldom what a command writes to stderr. It returns when the client ends in, or sends
+// answerUnserved answers the requests of a client that has started dragoman with "stdio" and wrong arguments or a wrong configuration,
+// or with a server alone: it shows its user the answer to initialize, and seldom what a command writes to stderr. It returns when the client ends in, or sends
 // no further request.
 func answerUnserved(in io.Reader, out io.Writer, wait time.Duration, err error) {
-	text := "dragoman cannot start: " + failures.Quote(err.Error())
+	said := err.Error()
+	if way, ok := errors.AsType[*noCommandError](err); ok {
+		said = way.stdio
+	}
+	text := "dragoman cannot start: " + failures.Quote(setting.OneLine(said))
 	lines := make(chan []byte)
 	go func() { // it may wait for ever, which ends with the process
 		defer close(lines)
@@ -60,7 +66,9 @@ func answerUnserved(in io.Reader, out io.Writer, wait time.Duration, err error) 
 
 // isUnserved reports whether a process with these arguments, which has ended with err, has left a client without an answer.
 func isUnserved(args []string, err error) bool {
-	return exitCode(err) == exitUsage && len(args) > 1 && args[1] == "stdio" && !term.IsTerminal(int(os.Stdin.Fd())) && !slices.ContainsFunc(args, isHelp)
+	_, noCommand := errors.AsType[*noCommandError](err)
+	return exitCode(err) == exitUsage && (noCommand || len(args) > 1 && args[1] == "stdio") &&
+		!term.IsTerminal(int(os.Stdin.Fd())) && !slices.ContainsFunc(args, isHelp)
 }
 
 func isHelp(arg string) bool { return strings.TrimLeft(arg, "-") == "help" }

@@ -3,7 +3,9 @@ package command
 import (
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,15 @@ func TestStdioThatCannotStartAnswersItsClient(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "x-adapter.md"), []byte("---\nname: x\ntype: adapter\n---\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	npx := "npx"
+	if runtime.GOOS == "windows" {
+		npx += ".exe"
+	}
+	if err := os.WriteFile(filepath.Join(dir, npx), nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	clients := filepath.Join(dir, "mcp.json")
+	write(t, clients, `{"mcpServers": {"a": {"url": "http://a/"}, "b": {"command": "npx"}}}`)
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -25,11 +36,17 @@ func TestStdioThatCannotStartAnswersItsClient(t *testing.T) {
 		"an unknown flag":       {[]string{"stdio", "--frobnicate", "http://127.0.0.1:1/mcp"}, "dragoman cannot start: unknown flag --frobnicate; if it is one of the server's command: dragoman stdio -- COMMAND"},
 		"no server":             {[]string{"stdio"}, "dragoman cannot start: "},
 		"no such file":          {[]string{"stdio", "--config", filepath.Join(dir, "none.yaml")}, "dragoman cannot start: "},
+		"a URL alone":           {[]string{"http://u:c4n4ry@127.0.0.1:1/mcp?key=c4n4ry"}, "dragoman cannot start: write stdio before the URL: dragoman stdio http://127.0.0.1:1/mcp?[redacted]"},
+		"a command alone":       {[]string{"npx", "-y", "x", "--api-key", "c4n4ry-c4n4ry"}, "dragoman cannot start: write stdio -- before the server's command: dragoman stdio -- npx -y x --api-key [redacted]"},
+		"a command in quotes":   {[]string{"npx -y x"}, "dragoman cannot start: write stdio -- before the server's command: dragoman stdio -- npx -y x"},
+		"a script":              {[]string{"./server.py"}, "dragoman cannot start: write stdio -- before the server's command: dragoman stdio -- python ./server.py"},
+		"a flag before the URL": {[]string{"--log-level", "debug", "http://127.0.0.1:1/mcp"}, "dragoman cannot start: write stdio before the URL: dragoman stdio http://127.0.0.1:1/mcp"},
+		"a client's file":       {[]string{"stdio", "--config", clients}, "dragoman cannot start: " + clients + `: is the configuration of a client, not dragoman's; for its servers "a" and "b" write dragoman stdio http://a/; dragoman stdio -- npx`},
 		"a broken adapter":      {[]string{"stdio", "--adapters", dir}, "dragoman cannot start: adapters: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := startProcess(t, nil, c.args...)
+			p := startPiped(t, true, func(c *exec.Cmd) { c.Env = append(c.Env, "PATH="+dir) }, c.args...)
 			io.WriteString(p.in, `{"jsonrpc":"2.0","method":"notifications/x"}`+"\n"+`{"jsonrpc":"2.0","id":"a","method":"initialize","params":{}}`+"\n")
 			if !p.out.Scan() {
 				t.Fatalf("no answer: %s", p.log)

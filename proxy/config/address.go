@@ -74,8 +74,8 @@ func meantAddress(text, port string) string {
 	return net.JoinHostPort(text, port)
 }
 
-// quoted reports whether the first word of a command is a whole command line, which quotes have made one argument.
-func (u *Upstream) quoted() bool {
+// Quoted reports whether the first word of a command is a whole command line, which quotes have made one argument.
+func (u *Upstream) Quoted() bool {
 	first := u.Command[0]
 	words := strings.Fields(first)
 	if len(words) < 2 {

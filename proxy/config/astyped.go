@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -17,8 +18,7 @@ var needsQuotes = pattern.Later("[\\s'\"$&;|<>()*`\\\\]")
 // AsTyped returns arguments as a person types them in a shell, with "…" in the place of secrets.
 func AsTyped(args []string) string {
 	var all []string
-	for _, arg := range SafeCommand(append([]string{""}, args...))[1:] {
-		arg = masked().ReplaceAllLiteralString(arg, "…")
+	for _, arg := range withoutSecrets(args) {
 		switch {
 		case strings.ContainsFunc(arg, func(r rune) bool { return !unicode.IsPrint(r) }):
 			arg = strconv.Quote(arg)
@@ -28,4 +28,35 @@ func AsTyped(args []string) string {
 		all = append(all, arg)
 	}
 	return strings.Join(all, " ")
+}
+
+// withoutSecrets returns arguments with "…" in the place of secrets.
+func withoutSecrets(args []string) []string {
+	all := SafeCommand(append([]string{""}, args...))[1:]
+	for i, arg := range all {
+		all[i] = masked().ReplaceAllLiteralString(arg, "…")
+	}
+	return all
+}
+
+// plainInYAML matches an element of a YAML list that needs no quotes.
+var plainInYAML = pattern.Later(`^[A-Za-z0-9./_…-][A-Za-z0-9@./_=…-]*$`)
+
+// yamlList returns words as a list in a YAML file, with "…" in the place of secrets.
+func yamlList(words []string) string {
+	all := slices.Clone(withoutSecrets(words))
+	for i, word := range all {
+		if !plainInYAML().MatchString(word) {
+			all[i] = strconv.Quote(word) // YAML in double quotes knows what Go escapes
+		}
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+// meantList says what list a text for the setting at path means; "" if that is not clear.
+func meantList(path, text string) string {
+	if words := strings.Fields(text); path == "upstream.command" && len(words) > 0 && !strings.ContainsAny(text, `"'\`) {
+		return yamlList(words)
+	}
+	return ""
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -18,24 +19,24 @@ var clientKeys = []string{"mcpServers", "servers", "context_servers", "mcp"}
 var clientText = pattern.Later(`(?m)^\s*[{,]?\s*"(mcpServers|context_servers)"\s*:|^\s*\[mcp_servers\b`)
 
 // mostNamed is how many servers of a client's configuration an error names.
-const mostNamed = 3
+const mostNamed = 2
 
 // OfClient returns an error if a file is the configuration of a client, which dragoman cannot use. It says what to write for its
-// servers, without secrets. OfClient returns nil for other files.
-func OfClient(file string) error {
+// servers behind command, such as "dragoman stdio", without secrets. OfClient returns nil for other files.
+func OfClient(file, command string) error {
 	text, err := ReadSmall(file)
 	if err != nil {
 		return nil
 	}
-	return ofClient(file, text)
+	return ofClient(file, text, command)
 }
 
 // ofClient is [OfClient] for the text of a file.
-func ofClient(file string, text []byte) error {
+func ofClient(file string, text []byte, command string) error {
 	var top map[string]yaml.Node
 	if yaml.Unmarshal(text, &top) != nil {
 		if clientText().Match(text) {
-			return notOurs(file, nil)
+			return notOurs(file, nil, command)
 		}
 		return nil
 	}
@@ -50,26 +51,31 @@ func ofClient(file string, text []byte) error {
 		if key == "mcp" && in.Decode(&inner) == nil && inner.Servers.Kind != 0 {
 			in = inner.Servers
 		}
-		return notOurs(file, &in)
+		return notOurs(file, &in, command)
 	}
 	return nil
 }
 
 // notOurs says that a file is the configuration of a client. servers are those in it; nil if they cannot be read.
-func notOurs(file string, servers *yaml.Node) error {
-	var all []string
+func notOurs(file string, servers *yaml.Node, command string) error {
+	var names, dos []string
 	for i := 0; servers != nil && servers.Kind == yaml.MappingNode && i+1 < len(servers.Content); i += 2 {
 		if do := ofServer(servers.Content[i+1]); do != "" {
-			all = append(all, fmt.Sprintf("for its server %q write dragoman serve %s", servers.Content[i].Value, do))
+			names, dos = append(names, strconv.Quote(servers.Content[i].Value)), append(dos, command+" "+do)
 		}
 	}
-	switch {
-	case len(all) == 0:
-		all = []string{"for a server in it write dragoman serve URL, or dragoman serve -- COMMAND [ARG...]"}
-	case len(all) > mostNamed:
-		all = append(all[:mostNamed], fmt.Sprintf("and so on for %d more", len(all)-mostNamed))
+	what := fmt.Sprintf("for a server in it write %[1]s URL, or %[1]s -- COMMAND [ARG...]", command)
+	switch n := len(names); {
+	case n == 1:
+		what = "for its server " + names[0] + " write " + dos[0]
+	case n > 1:
+		which := names[0] + " and " + names[1]
+		if more := n - mostNamed; more > 0 {
+			which = fmt.Sprintf("%s, %s and %d more", names[0], names[1], more)
+		}
+		what = "for its servers " + which + " write\n  " + strings.Join(dos[:mostNamed], "\n  ")
 	}
-	return setting.Mistake{Where: file, Text: "is the configuration of a client, not dragoman's; " + strings.Join(all, "; ")}
+	return setting.Mistake{Where: file, Text: "is the configuration of a client, not dragoman's; " + what}
 }
 
 // ofServer returns the arguments that name a server of a client's configuration; "" if there is neither a URL nor a command.

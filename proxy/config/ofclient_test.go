@@ -24,15 +24,16 @@ func TestConfigurationsOfClients(t *testing.T) {
 		`{"mcpServers": 5}`:  unread,
 		"{\n  // mine\n  \"mcpServers\": {\"a\": {\"command\": \"canary\"}}\n}": unread,
 		"[mcp_servers.a]\ncommand = \"canary\"\n":                               unread,
-		`{"mcpServers": {"a": {"url": "http://a/"}, "b": {"url": "http://b/"}, "c": {"url": "http://c/"}, "d": {"url": "http://d/"}, "e": {"url": "http://e/"}}}`: `for its server "a" write dragoman serve http://a/; ` +
-			`for its server "b" write dragoman serve http://b/; for its server "c" write dragoman serve http://c/; and so on for 2 more`,
+		`{"mcpServers": {"a": {"url": "http://a/"}, "b": {"url": "http://b/"}, "c": {"url": "http://c/"}, "d": {"url": "http://d/"}, "e": {"url": "http://e/"}}}`: `for its servers "a", "b" and 3 more write` +
+			"\n  dragoman serve http://a/\n  dragoman serve http://b/",
+		`{"mcpServers": {"a": {"url": "http://a/"}, "b": {"command": "npx"}}}`: `for its servers "a" and "b" write` + "\n  dragoman serve http://a/\n  dragoman serve -- npx",
 		"listen: 127.0.0.1:1": "", "": "", "{": "", "upstream: {url: 'http://a/'}": "", "serverz: {}": "", "# \"mcpServers\": later\nlisten: 127.0.0.1:1\n": "",
 	} {
 		file := filepath.Join(t.TempDir(), "c")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := OfClient(file)
+		err := OfClient(file, "dragoman serve")
 		if full := file + ": is the configuration of a client, not dragoman's; " + want; want == "" && err != nil || want != "" && (err == nil || err.Error() != full) {
 			t.Errorf("%s:\n got  %v\n want %s", text, err, want)
 		}
@@ -41,7 +42,7 @@ func TestConfigurationsOfClients(t *testing.T) {
 			t.Errorf("%s: %v", text, read)
 		}
 	}
-	if err := OfClient("/nowhere"); err != nil {
+	if err := OfClient("/nowhere", "dragoman serve"); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,6 +19,7 @@ type Sources struct {
 	File    string                         // YAML; "" for none
 	Environ []string                       // "NAME=value"; only names that begin with [EnvPrefix] set something
 	Flags   func(*Config, *setting.Layers) // applies the command line; may be nil
+	Command string                         // that errors propose to put a server behind; "" for dragoman serve
 }
 
 // EnvPrefix begins the names of dragoman's variables: session.max is DRAGOMAN_SESSION_MAX.
@@ -47,6 +49,7 @@ func (s Sources) Read() (Config, error) {
 func (s Sources) read() (Config, *setting.Layers, error) {
 	c := Default()
 	layers := setting.Over(&c, removed)
+	layers.MeantList = meantList
 	if s.File != "" {
 		text, err := ReadSmall(s.File)
 		if err != nil && s.File == file.AtHome(s.Getenv(EnvFile), s.Home()) {
@@ -55,7 +58,7 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 		if err != nil {
 			return c, layers, fmt.Errorf("configuration file: %w", err)
 		}
-		if err := ofClient(s.File, text); err != nil {
+		if err := ofClient(s.File, text, cmp.Or(s.Command, "dragoman serve")); err != nil {
 			layers.Add(err)
 			return c, layers, layers.Err()
 		}

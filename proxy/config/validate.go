@@ -196,9 +196,8 @@ func (u *Upstream) validate() error {
 		}
 	case len(u.Command) > 0 && u.Command[0] == "":
 		all.Addf("upstream.command[0]", "is empty")
-	case len(u.Command) > 0 && u.quoted():
-		words := AsTyped(append(strings.Fields(u.Command[0]), u.Command[1:]...))
-		all.Addf("upstream.command[0]", "is a whole command line in quotes, and no program has this name; write -- %s, or [%s] in a file", words, strings.ReplaceAll(words, " ", ", "))
+	case len(u.Command) > 0 && u.Quoted():
+		all.Addf("upstream.command[0]", "is a whole command line, and no program has this name; write %s", yamlList(append(strings.Fields(u.Command[0]), u.Command[1:]...)))
 	}
 	if u.ShareChild && u.URL != "" {
 		all.Addf("upstream.share_child", "applies only to upstream.command")

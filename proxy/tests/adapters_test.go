@@ -312,6 +312,24 @@ func TestAdapterCallsAreLogged(t *testing.T) {
 	}
 }
 
+// TestCallsOfADeadAPIAreLoggedWithAdvice, and at warn.
+func TestCallsOfADeadAPIAreLoggedWithAdvice(t *testing.T) {
+	t.Setenv("DRAGOMAN_TEST_API_TOKEN", "ghp_0123456789abcdefghijklmnopqrstuvwxyz")
+	api := httptest.NewServer(nil)
+	api.Close()
+	dir := adapterDir(t, map[string]string{"items-adapter.md": adapterFile("items-api", api.URL, adapterOps)})
+	srv := front(t, listing("2025-06-18", nil, nil), func(c *config.Config) { c.Adapters.Sources = []string{dir} })
+	var resp downstream.Response
+	srv.Adapters.ServeHTTP(&downstream.Request{
+		Ctx: t.Context(), Method: "POST", Path: "/adapters/items-api/read", Body: []byte(readItem),
+		Header: func(name string) string { return map[string]string{"Content-Type": "application/json"}[name] },
+	}, "", &resp)
+	said := srv.logs.FilterMessage("adapter call").FilterField(zap.String("advice", "is the API running, and target.base_url right?")).All()
+	if len(said) != 1 || said[0].Level != zap.WarnLevel {
+		t.Errorf("%s\n%v", resp.Body, srv.logs.FilterMessage("adapter call").All())
+	}
+}
+
 func TestTraceGoesOnToTheAPIAndNothingElse(t *testing.T) {
 	base, _, last := items(t)
 	dir := adapterDir(t, map[string]string{"items-adapter.md": adapterFile("items-api", base, adapterOps)})

@@ -79,7 +79,7 @@ func (e *exam) mistakes(err error) {
 		return
 	}
 	for _, m := range all {
-		for text := range strings.SplitSeq(m.Text, "\n") { // of a part that reports all of its own mistakes in one text
+		for text := range strings.SplitSeq(setting.OneLine(m.Text), "\n") { // of a part that reports all of its own mistakes in one text
 			what, do, _ := strings.Cut(text, "; ")
 			if m.Path != "" {
 				what = m.Path + ": " + what

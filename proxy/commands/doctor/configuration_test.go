@@ -68,6 +68,16 @@ func TestCheckOfAConfigurationAlone(t *testing.T) {
 	}
 }
 
+// TestAConfigurationOfAClient is one mistake, whose advice names its servers on one line.
+func TestAConfigurationOfAClient(t *testing.T) {
+	path := file(t, "mcp.json", `{"mcpServers": {"a": {"url": "http://a/"}, "b": {"command": "npx"}, "c": {"url": "http://c/"}}}`, 0o600)
+	r := CheckConfiguration(t.Context(), Options{Sources: config.Sources{File: path, Command: "dragoman doctor"}})
+	if r.Exit != ExitConfiguration || len(r.Lines) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	want(t, []string{textOf(r.Lines[0])}, "FAIL "+path+": is the configuration of a client, not dragoman's → for its servers \"a\", \"b\" and 1 more write dragoman doctor http://a/; dragoman doctor -- npx")
+}
+
 // TestFilesOfAConfiguration checks the files that settings name.
 func TestFilesOfAConfiguration(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -86,7 +96,7 @@ func TestFilesOfAConfiguration(t *testing.T) {
 		"adapters": {func(c *config.Config) { c.Adapters.Sources = []string{filepath.Dir(open)} }, []string{fine}},
 		"private":  {func(c *config.Config) { c.Session.KeyFile = private }, []string{noServer, fine}},
 		"readable by all": {func(c *config.Config) { c.Auth.TokenFile = open }, []string{
-			"warn " + open + ": auth.token_file: " + open + " has mode 0644: other users of this machine can read or change it → chmod 600 " + open + "; in Kubernetes defaultMode: 0400 or 0440 of the volume",
+			"warn " + open + ": auth.token_file: " + open + " has mode 0644: other users of this machine can read it → chmod 600 " + open + "; in Kubernetes defaultMode: 0400 or 0440 of the volume",
 			noServer, fine,
 		}},
 		"missing":         {func(c *config.Config) { c.TLS = config.TLS{Cert: open, Key: none} }, []string{"FAIL " + none + ": tls.key: there is no " + none + " → create it, or correct the path", noServer}},

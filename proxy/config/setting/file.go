@@ -105,6 +105,8 @@ func (l *Layers) lay(where func(*yaml.Node) string, path string, n *yaml.Node, v
 	case t.Kind() == reflect.Struct && path != "":
 		fields, _ := fieldsOf(v)
 		l.add(where(n), path, "expected %s; %s", form(t), mayHave(path, fields))
+	case t.Kind() == reflect.Slice && n.Kind == yaml.ScalarNode && l.MeantList != nil && l.MeantList(path, n.Value) != "":
+		l.add(where(n), path, "is a list: %s", l.MeantList(path, n.Value))
 	default:
 		l.add(where(n), path, "expected %s", form(t))
 	}

@@ -29,6 +29,25 @@ func (m Mistake) Error() string {
 	return strings.Join(parts, ": ")
 }
 
+// OneLine returns a text with the lines that begin with two spaces, such as commands to choose from, behind the line before them.
+func OneLine(text string) string {
+	var b strings.Builder
+	sep := ""
+	for line := range strings.SplitSeq(text, "\n") {
+		if rest, goesOn := strings.CutPrefix(line, "  "); goesOn && b.Len() > 0 {
+			b.WriteString(sep + rest)
+			sep = "; "
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(line)
+		sep = " "
+	}
+	return b.String()
+}
+
 // Mistakes lists all that is wrong in a configuration.
 type Mistakes []Mistake
 
@@ -88,6 +107,8 @@ func (m Mistakes) Err() error {
 
 // Layers fills a struct layer by layer. A later layer overrides earlier ones.
 type Layers struct {
+	MeantList func(path, text string) string // what list a text means, without secrets; "" if that is not clear; may be nil
+
 	into     reflect.Value
 	removed  map[string]string // paths of removed settings, and what replaces each
 	origins  map[string]string // sources of the settings, by path
@@ -123,6 +144,9 @@ func (l *Layers) Add(err error) {
 	for i := range l.mistakes[before:] {
 		m := &l.mistakes[before+i]
 		m.Where = cmp.Or(m.Where, l.origin(m.Path))
+		if m.Where == "--"+m.Path {
+			m.Path = "" // the flag has the setting's name
+		}
 	}
 }
 

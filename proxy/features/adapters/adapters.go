@@ -381,6 +381,9 @@ func (a *Adapters) record(c *adapterrt.Record, gone bool, req *adapterrt.Request
 		if c.Cause != nil {
 			fields = append(fields, zap.Error(c.Cause))
 		}
+		if do := c.Outcome.Advice(); do != "" {
+			fields = append(fields, zap.String("advice", do))
+		}
 		entry.Write(fields...)
 	}
 }
