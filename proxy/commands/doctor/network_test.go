@@ -135,7 +135,7 @@ func TestWayToTheServer(t *testing.T) {
 			"warn HOST: TLS certificate for 127.0.0.1 ends on " + day(now.AddDate(0, 0, 3)) + " → renew the server's certificate, or correct the clock of this machine",
 			"ok HOST: TLS 1.3, certificate signed by CN=Test CA",
 		}},
-		"plain HTTP": {"https://" + plain, "", []string{"ok HOST: connects", "FAIL HOST: the server answers in plain HTTP, not TLS → upstream.url: http://HOST/mcp"}},
+		"plain HTTP": {"https://" + plain, "", []string{"ok HOST: connects", "FAIL HOST: the server answers in plain HTTP, not TLS → use http://HOST/mcp (upstream.url)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := examine(t, with(func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.CAFile = c.url+"/mcp", c.ca }), "network")
