@@ -75,6 +75,7 @@ func (srv *Server) look(ctx context.Context) {
 	}
 	limited, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
+	srv.Host.Report.Found("", "") // what was found under an earlier configuration
 	err := srv.ping(limited, now.Origin.Dialer)
 	if ctx.Err() != nil || srv.Host.Draining.Err() != nil {
 		return
@@ -87,6 +88,12 @@ func (srv *Server) look(ctx context.Context) {
 	about := []zap.Field{zap.String("server", now.Server), zap.String("cause", string(why)), zap.String("error", l.What), zap.String("advice", l.Do)}
 	switch l.Mark {
 	case doctor.Fail:
+		switch {
+		case why == failures.TLSPlain:
+			srv.Host.Report.Found(why, "the server speaks TLS at this port: "+l.Do)
+		case l.NamesEndpoint() && (why == failures.NotFound || why == failures.NotMCP):
+			srv.Host.Report.Found(why, l.Do)
+		}
 		srv.Host.Log.Warn("upstream cannot be used", about...)
 	case doctor.Warn:
 		srv.Host.Log.Warn("upstream does not answer", about...)

@@ -52,10 +52,10 @@ func TestServerErrorsSayWhatToDo(t *testing.T) {
 		"probe " + refusing(403, "Access is only allowed at localhost:8931"):                          "403 Forbidden: Access is only allowed at localhost:8931; the server takes requests for certain host names only",
 		"footprint " + refusing(421, "Invalid Host header"):                                           "421 Misdirected Request: Invalid Host header; the server takes requests for certain host names only",
 		"probe " + refusing(403, "no access for c4n4ry-c4n4ry") + " --header X-Api-Key:c4n4ry-c4n4ry": "403 Forbidden: no access for [redacted]; the server knows the credential of upstream.headers.X-Api-Key, or does not",
-		"probe http://127.0.0.1:1/mcp":                                                                "connection refused; is the server running at this host and port, or unix socket?",
-		"footprint http://127.0.0.1:1/mcp":                                                            "connection refused; is the server running at this host and port, or unix socket?",
-		"probe -- false":                                                                              "ended (exit status 1); the last lines of the server's stderr say why",
-		"probe -- no-such-program":                                                                    "executable file not found in $PATH; check upstream.command and PATH",
+		"probe http://127.0.0.1:1/mcp":                                                                "connection refused; start the server, or correct its URL (upstream.url)",
+		"footprint http://127.0.0.1:1/mcp":                                                            "connection refused; start the server, or correct its URL (upstream.url)",
+		"probe -- false":                                                                              "ended (exit status 1); the last lines of the server's standard error say why",
+		"probe -- no-such-program":                                                                    "executable file not found in $PATH; no directory of PATH has this program: install it",
 	} {
 		_, _, err := run(t.Context(), "", strings.Fields(args)...)
 		if err == nil || !strings.Contains(err.Error(), want) || exitCode(err) != exitServer {

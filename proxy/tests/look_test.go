@@ -164,7 +164,7 @@ func TestServeLooksAtItsServer(t *testing.T) {
 		{name: "no endpoint at all", path: "/mcp", h: says(405, "text/plain", ""), asked: post + ", GET /mcp, POST /mcp/ ping, POST /sse ping, GET /sse",
 			told: unusable + "http_status: 405 Method Not Allowed: this path takes no POST, and has no event stream; nor is there one at /mcp/, /sse → check the path of the URL (upstream.url) in the server's documentation"},
 		{name: "a page", path: "/mcp", h: says(200, "text/html", "<h1>Hello"), asked: post + ", POST /mcp/ ping, POST /sse ping",
-			told: unusable + "not_mcp: the answer is a web page (text/html), not MCP; nor is there one at /mcp/, /sse → is a login page or another gateway in between? check upstream.url"},
+			told: unusable + "not_mcp: the answer is a web page (text/html), not MCP; nor is there one at /mcp/, /sse → is a login page or another gateway in between? check the server's URL (upstream.url)"},
 		{name: "a redirect", path: "/mcp", h: says(308, "text/plain", "", "Location", "https://new.example/mcp?key=canary-canary"), asked: post,
 			told: unusable + "http_status: redirects (308) to https://new.example/mcp, which dragoman does not follow → use it as the URL (upstream.url)"},
 		{name: "a gateway without its server", path: "/mcp", h: says(502, "text/plain", "no upstream"), asked: post,
@@ -180,7 +180,7 @@ func TestServeLooksAtItsServer(t *testing.T) {
 			told: unusable + "no_credential: there is no credential for the server: sign-in needed for http://HOST/mcp: run dragoman login http://HOST/mcp → " +
 				"dragoman login http://HOST/mcp; docs/authorization.md explains upstream.auth"},
 		{name: "names of hosts", path: "/mcp", h: says(421, "text/plain", "Invalid Host header"), asked: post,
-			told: unusable + "host_refused: 421 Misdirected Request: Invalid Host header → the server takes requests for certain host names only: use one of them in upstream.url, or let the server allow this one"},
+			told: unusable + "host_refused: 421 Misdirected Request: Invalid Host header → the server takes requests for certain host names only: use one of them in the URL (upstream.url), or let the server allow this one"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -208,6 +208,28 @@ func TestServeLooksAtItsServer(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestClientsAreToldWhatTheLookFound: the error of a client on this machine names the path that has an endpoint.
+func TestClientsAreToldWhatTheLookFound(t *testing.T) {
+	l := serveInFrontOf(t, "/wrong", at("/mcp", refusesMethods))
+	l.told(t, "upstream cannot be used")
+	req, err := http.NewRequest(http.MethodPost, l.base+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	const want = "upstream endpoint not found (at http://HOST/wrong); there is an endpoint at http://HOST/mcp: use it as the URL (upstream.url)"
+	if got := strings.ReplaceAll(gjson.GetBytes(body, "error.message").Str, l.addr, "HOST"); got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 

@@ -2,6 +2,12 @@ package doctor
 
 import "strings"
 
+// thereIs begins what to do where an endpoint was found at another path.
+const thereIs = "there is an endpoint at "
+
+// NamesEndpoint reports whether l says which other path of the server has an endpoint.
+func (l Line) NamesEndpoint() bool { return strings.HasPrefix(l.Do, thereIs) }
+
 // FoundError is an error of the server at a URL, with what [Explain] has found out about it.
 type FoundError struct {
 	Found Line

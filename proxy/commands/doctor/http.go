@@ -240,7 +240,7 @@ func (e *exam) misplaced(ctx context.Context, what string, at *url.URL, where, d
 			there := e.serves(limited, cfg, strings.HasSuffix(strings.TrimRight(full, "/"), "/sse"))
 			cancel()
 			if there {
-				e.fail(what, where, "there is an endpoint at "+config.SafeURL(other.String())+": use it as the URL (upstream.url)")
+				e.fail(what, where, thereIs+config.SafeURL(other.String())+": use it as the URL (upstream.url)")
 				return
 			}
 		}

@@ -28,7 +28,7 @@ func answering(status int, kind, body string, header ...string) http.Handler {
 // TestHTTPAnswers checks the line about each answer that is no answer to initialize.
 func TestHTTPAnswers(t *testing.T) {
 	const tried = "; nor is there one at /mcp/, /sse*"
-	const otherHost = "the server takes requests for certain host names only: use one of them in upstream.url, or let the server allow this one"
+	const otherHost = "the server takes requests for certain host names only: use one of them in the URL (upstream.url), or let the server allow this one"
 	for name, c := range map[string]struct {
 		h    http.Handler
 		want string

@@ -71,7 +71,7 @@ func (e *exam) reachSocket(ctx context.Context) {
 	case errors.Is(err, fs.ErrNotExist):
 		e.fail("there is no such file", path, "is the server running? does it share the volume with dragoman? check the path in the URL (upstream.url)")
 	default:
-		e.fail("does not connect: "+cause(err), path, failures.Refused.Advice())
+		e.fail("does not connect: "+cause(err), path, failures.Refused.AdviceOn(err, e.cfg.Upstream.URL))
 	}
 }
 
