@@ -14,7 +14,7 @@ import (
 func TestCommandsUseAStoredLogin(t *testing.T) {
 	t.Parallel()
 	d, s := newDesk(t, false), oauthtest.New(t, oauthtest.Options{})
-	const give = "give a token: --header 'Authorization: Bearer ${TOKEN}'"
+	give := "→ dragoman login " + s.URL + ", whose login doctor, probe, footprint and stdio use"
 	out, notes, err := d.run("doctor", "--listen", "127.0.0.1:0", s.URL)
 	if err == nil || !strings.Contains(out, give) {
 		t.Errorf("before: %v\n%s%s", err, out, notes)
@@ -30,7 +30,7 @@ func TestCommandsUseAStoredLogin(t *testing.T) {
 	}{
 		{[]string{"doctor", "--listen", "127.0.0.1:0"}, used},
 		{[]string{"doctor", "--listen", "127.0.0.1:0"}, "\nfine"},
-		{[]string{"probe"}, "clients of 2025-03-26 get everything"},
+		{[]string{"probe"}, "clients of 2025-11-25 get everything"},
 		{[]string{"footprint"}, "  echo\n"},
 	} {
 		out, notes, err := d.run(append(c.args, s.URL)...)

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
@@ -28,7 +29,7 @@ func (c Cause) AdviceOn(err error, server string) string {
 	case TLSPlain:
 		special = onTLSPlain(err)
 	case StreamClosed:
-		if at, ok := errors.AsType[*upstream.Error](err); ok && strings.HasPrefix(server, "http://") && at.Op == "read" && at.Unanswered && errors.Is(err, io.ErrUnexpectedEOF) {
+		if at, ok := errors.AsType[*upstream.Error](err); ok && strings.HasPrefix(server, "http://") && at.Op == "read" && at.Unanswered && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) {
 			special = "does this port speak TLS? then use https:// in the URL (upstream.url); else its own log says why it closed the connection"
 		}
 	case Refused:

@@ -26,6 +26,8 @@ func TestAdviceOnAnError(t *testing.T) {
 		{&upstream.Error{Op: "tls", Err: tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}}, https, "use http:// in the URL"},
 		{&upstream.StatusError{Code: 400, Body: []byte("Client sent an HTTP request to an HTTPS server.\n")}, http, "the server speaks TLS at this port: use https://"},
 		{&upstream.Error{Op: "read", Unanswered: true, Err: io.ErrUnexpectedEOF}, http, "does this port speak TLS? then use https://"},
+		{&upstream.Error{Op: "read", Unanswered: true, Err: syscall.ECONNRESET}, http, "does this port speak TLS? then use https://"},
+		{&upstream.Error{Op: "read", Unanswered: true, Err: syscall.ECONNRESET}, https, StreamClosed.Advice()},
 		{&upstream.Error{Op: "read", Unanswered: true, Err: io.ErrUnexpectedEOF}, https, StreamClosed.Advice()},
 		{&upstream.Error{Op: "read", Err: io.ErrUnexpectedEOF}, http, StreamClosed.Advice()},
 		{&upstream.Error{Op: "connect", Via: "proxy.example:3128", Err: syscall.ECONNREFUSED}, https, "is the web proxy of HTTPS_PROXY or HTTP_PROXY running"},
