@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -74,6 +75,7 @@ func (srv *Server) look(ctx context.Context) {
 	}
 	limited, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
+	srv.Host.Report.Found("", "") // what was found under an earlier configuration
 	err := srv.ping(limited, now.Origin.Dialer)
 	if ctx.Err() != nil || srv.Host.Draining.Err() != nil {
 		return
@@ -86,12 +88,38 @@ func (srv *Server) look(ctx context.Context) {
 	about := []zap.Field{zap.String("server", now.Server), zap.String("cause", string(why)), zap.String("error", l.What), zap.String("advice", l.Do)}
 	switch l.Mark {
 	case doctor.Fail:
+		switch {
+		case why == failures.TLSPlain:
+			srv.Host.Report.Found(why, "the server speaks TLS at this port: "+l.Do)
+		case l.NamesEndpoint() && (why == failures.NotFound || why == failures.NotMCP):
+			srv.Host.Report.Found(why, l.Do)
+		}
 		srv.Host.Log.Warn("upstream cannot be used", about...)
 	case doctor.Warn:
 		srv.Host.Log.Warn("upstream does not answer", about...)
 	case doctor.Info:
+		if why == failures.Unauthorized {
+			about[3] = zap.String("advice", "clients log in, or bring their own credential; dragoman login "+l.Where+" and upstream.auth: {type: login} for one login for all")
+		}
 		srv.Host.Log.Info("upstream wants a credential, which clients have to bring", about...)
 	}
+}
+
+// lookedInto returns a [doctor.FoundError] for an answer of the server at a URL that is none of an MCP server's, or none at all, if a look
+// at it finds out more. Other errors, whose text says enough, it returns as they are.
+func (srv *Server) lookedInto(ctx context.Context, err error) error {
+	now := srv.Now()
+	_, answered := errors.AsType[*upstream.StatusError](err)
+	_, typed := errors.AsType[*upstream.ContentTypeError](err)
+	if now.Origin.Dialer == nil || ctx.Err() != nil || !answered && !typed && failures.Of(err) != failures.StreamClosed {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, 2*lookTime)
+	defer cancel()
+	if l, _ := doctor.Explain(limited, now.Config, &now.Origin.Credentials.Sent, err, lookTime); l.Mark != doctor.OK {
+		return &doctor.FoundError{Found: l, Err: err}
+	}
+	return err
 }
 
 // ping returns why the server at a URL does not answer a ping with a message. The stream of a server of HTTP+SSE is answer enough.

@@ -29,7 +29,7 @@ func Probe(ctx context.Context, cfg config.Config, can probe.Capabilities, log *
 	}
 	defer (*Server)(srv).Close()
 	r, err := (*Server)(srv).Probe(ctx, can)
-	return r, secret.Error(err, (*Server)(srv).Now().Secrets.Sets()...)
+	return r, secret.Error((*Server)(srv).lookedInto(ctx, err), (*Server)(srv).Now().Secrets.Sets()...)
 }
 
 // Probe reports what clients of each revision would get of the server, as clients that declare the capabilities in can. See
@@ -47,7 +47,7 @@ func Tools(ctx context.Context, cfg config.Config, can probe.Capabilities, log *
 	}
 	defer (*Server)(srv).Close()
 	list, err := probe.Tools(ctx, srv, can)
-	return list, secret.Error(err, (*Server)(srv).Now().Secrets.Sets()...)
+	return list, secret.Error((*Server)(srv).lookedInto(ctx, err), (*Server)(srv).Now().Secrets.Sets()...)
 }
 
 // probed is a server that is probed. It implements [probe.Server].

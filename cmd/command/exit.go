@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
+	"github.com/dragoman-proxy/dragoman/proxy/commands/doctor"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
@@ -80,6 +81,9 @@ func serverFailed(ctx context.Context, cfg config.Config, err error) error {
 	}
 	if ctx.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("the server has not answered within %v: %w", probeTime, err)
+	}
+	if _, found := errors.AsType[*doctor.FoundError](err); found { // which says what to do
+		return withCode(exitServer, err)
 	}
 	advice := "dragoman doctor with the same arguments looks for the cause"
 	switch c := failures.Of(err); {

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -82,6 +83,9 @@ func loginCommand() *cobra.Command {
 
 // signInError returns why a sign-in has failed: in the words of other commands, if no server was there to ask for it.
 func signInError(err error, cfg *config.Config) string {
+	if failed, ok := errors.AsType[*upstream.Error](err); ok && failed.Via == "" && failures.Of(err) == failures.Refused {
+		return "cannot log in: " + config.SafeURL(cfg.Upstream.URL) + " refuses connections; start it, or correct the URL"
+	}
 	if errors.As(err, new(*upstream.Error)) || errors.As(err, new(*upstream.StatusError)) {
 		return report.Told(err, cfg)
 	}

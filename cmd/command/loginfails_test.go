@@ -33,7 +33,7 @@ func TestLoginWhereNoServerAsksForIt(t *testing.T) {
 		env  []string
 		want string
 	}{
-		"dead":         {dead, nil, "upstream request failed: connection refused (at " + dead + "); is the server running"},
+		"dead":         {dead, nil, "cannot log in: " + dead + " refuses connections; start it, or correct the URL\n"},
 		"no such name": {"http://no..host:1/mcp", nil, "upstream request failed: server name not found (at http://no..host:1/mcp); check the host"},
 		"plain":        {strings.Replace(plain.URL, "http:", "https:", 1), nil, "upstream request failed: the server speaks no TLS (at https://"},
 		"untrusted":    {secure.URL, nil, "upstream request failed: server certificate not trusted: its authority is not known (at " + secure.URL + "); put the certificate"},

@@ -2,12 +2,18 @@ package command
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"runtime"
 	"slices"
 	"strings"
@@ -45,11 +51,11 @@ func TestServerErrorsSayWhatToDo(t *testing.T) {
 	for args, want := range map[string]string{
 		"probe " + refusing(403, "Access is only allowed at localhost:8931"):                          "403 Forbidden: Access is only allowed at localhost:8931; the server takes requests for certain host names only",
 		"footprint " + refusing(421, "Invalid Host header"):                                           "421 Misdirected Request: Invalid Host header; the server takes requests for certain host names only",
-		"probe " + refusing(403, "no access for c4n4ry-c4n4ry") + " --header X-Api-Key:c4n4ry-c4n4ry": "403 Forbidden: no access for [redacted]; the server refuses these credentials",
-		"probe http://127.0.0.1:1/mcp":                                                                "connection refused; is the server running at this host and port, or unix socket?",
-		"footprint http://127.0.0.1:1/mcp":                                                            "connection refused; is the server running at this host and port, or unix socket?",
-		"probe -- false":                                                                              "ended (exit status 1); the last lines of the server's stderr say why",
-		"probe -- no-such-program":                                                                    "executable file not found in $PATH; check upstream.command and PATH",
+		"probe " + refusing(403, "no access for c4n4ry-c4n4ry") + " --header X-Api-Key:c4n4ry-c4n4ry": "403 Forbidden: no access for [redacted]; the server knows the credential of upstream.headers.X-Api-Key, or does not",
+		"probe http://127.0.0.1:1/mcp":                                                                "connection refused; start the server, or correct its URL (upstream.url)",
+		"footprint http://127.0.0.1:1/mcp":                                                            "connection refused; start the server, or correct its URL (upstream.url)",
+		"probe -- false":                                                                              "ended (exit status 1); the last lines of the server's standard error say why",
+		"probe -- no-such-program":                                                                    "executable file not found in $PATH; no directory of PATH has this program: install it",
 	} {
 		_, _, err := run(t.Context(), "", strings.Fields(args)...)
 		if err == nil || !strings.Contains(err.Error(), want) || exitCode(err) != exitServer {
@@ -173,6 +179,61 @@ func TestProbeOfAServerThatWantsALogin(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Challenge) != 1 || r.Login.Resource != "https://other.example/mcp" {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// TestServerIsLookedInto: probe and footprint say as doctor does what answers in place of an MCP server, and where that is.
+func TestServerIsLookedInto(t *testing.T) {
+	endpoint := probed(t, "")
+	to, _ := url.Parse(endpoint)
+	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: to.Scheme, Host: to.Host})
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/mcp":
+			forward.ServeHTTP(w, r)
+		case "/moved":
+			http.Redirect(w, r, "/mcp?key=c4n4ry", http.StatusTemporaryRedirect)
+		case "/login":
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.WriteHeader(401)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(plain.Close)
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	silent := tls.NewListener(listener(t), secure.TLS) // ends a connection without TLS without a word
+	go func() {
+		for c, err := silent.Accept(); err == nil; c, err = silent.Accept() {
+			_ = c.(*tls.Conn).Handshake()
+			c.Close()
+		}
+	}()
+	for at, want := range map[string]string{
+		plain.URL + "/wrong": plain.URL + "/wrong: 404 Not Found: no MCP endpoint at this path; there is an endpoint at " + plain.URL + "/mcp: use it as the URL (upstream.url)",
+		plain.URL + "/mcp/":  plain.URL + "/mcp/: 404 Not Found: no MCP endpoint at this path; there is an endpoint at " + plain.URL + "/mcp: use it as the URL (upstream.url)",
+		plain.URL + "/moved": plain.URL + "/moved: redirects (307) to " + plain.URL + "/mcp, which dragoman does not follow; if that is the server, use it as the URL (upstream.url); if a login page, --header 'Authorization: Bearer ${TOKEN}' (upstream.headers), or what the gateway takes",
+		plain.URL + "/login": "401 Unauthorized; dragoman login " + plain.URL + "/login, whose login doctor, probe, footprint and stdio use (and serve with upstream.auth: {type: login}); or --header 'Authorization: Bearer ${TOKEN}' (upstream.headers)",
+		"http://" + secure.Listener.Addr().String() + "/mcp": "http://" + secure.Listener.Addr().String() + "/mcp: the server speaks TLS, and this URL begins with http://; use https://" + secure.Listener.Addr().String() + "/mcp (upstream.url)",
+		"http://" + silent.Addr().String() + "/mcp":          "http://" + silent.Addr().String() + "/mcp: the server speaks TLS, and this URL begins with http://; use https://" + silent.Addr().String() + "/mcp (upstream.url)",
+	} {
+		for _, command := range []string{"probe", "footprint"} {
+			if _, _, err := run(t.Context(), "", command, at); err == nil || err.Error() != want || exitCode(err) != exitServer {
+				t.Errorf("%s %s: %d %v\nwant %s", command, at, exitCode(err), err, want)
+			}
+		}
+	}
+}
+
+func listener(t *testing.T) net.Listener {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln
 }
 
 // TestProbeOfAServerThatRefusesAList: a list that the server refuses is marked in the report, and ends it as a failure only where it

@@ -261,7 +261,7 @@ func refusedRows() []failureRow {
 		{name: "not_found", cause: failures.NotFound, status: 502, code: -32603, text: "upstream endpoint not found", says: "404", play: fails(refusal(404, ""), "initialize")},
 		{name: "session_lost", cause: failures.SessionLost, status: 404, code: -32603, text: "upstream answered 404 Not Found", method: "tools/call", says: "404", twice: true, play: fails(refusal(404, ""), "tools/call")},
 		{name: "http_status 302", cause: failures.HTTPStatus, status: 502, code: -32603, text: "upstream answered 302 Found",
-			advice: "dragoman follows no redirects: is the target a login page?", says: "the target is https://login.example/start", play: fails(refusal(302, "Location: https://u:c4n4ry@login.example/start?key=c4n4ry\r\n"), "initialize")},
+			advice: "dragoman follows no redirects: if the target is the server, use it as the URL", says: "302 Found to https://login.example/start", play: fails(refusal(302, "Location: https://u:c4n4ry@login.example/start?key=c4n4ry\r\n"), "initialize")},
 		{name: "http_status 418", cause: failures.HTTPStatus, status: 418, code: -32603, text: "upstream answered 418", says: "the first line", play: fails(refusal(418, ""), "initialize")},
 		{name: "http_status 524", cause: failures.HTTPStatus, status: 524, code: -32603, text: "upstream answered 524", advice: "the server, or a gateway before it, fails", says: "upstream answered 524: the first line", play: fails(refusal(524, ""), "initialize")},
 		{name: "web_proxy", cause: failures.WebProxy, status: 502, code: -32603, text: "upstream request failed: the web proxy answered 407 Proxy Authentication Required",
@@ -313,7 +313,7 @@ func indents(method string) string {
 // commandRows are about servers that are commands.
 func commandRows() []failureRow {
 	return []failureRow{
-		{name: "command_not_found", cause: failures.CommandNotFound, status: 502, code: -32603, text: "upstream request failed: ", says: "no such file", play: runs("/nowhere/server-of-none", "--token=c4n4ry")},
+		{name: "command_not_found", cause: failures.CommandNotFound, status: 502, code: -32603, text: "upstream request failed: ", advice: "correct its path in the command (upstream.command), or install it", says: "no such file", play: runs("/nowhere/server-of-none", "--token=c4n4ry")},
 		{name: "command_exit", cause: failures.CommandExit, status: 502, code: -32603,
 			text: `upstream process ended: upstream "sh" ended (exit status 7); standard error: "no licence for [redacted]"`,
 			says: "exit status 7", play: func(t *testing.T) failurePlayed {

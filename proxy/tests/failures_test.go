@@ -296,7 +296,7 @@ func (f fault) isReported(t *testing.T, client *webClient, method string, times 
 	if lines[0].Level != f.cause.Level() || is["cause"] != string(f.cause) || is["advice"] != cmp.Or(f.advice, f.cause.Advice()) || is["method"] != method || is["error"] == "" {
 		t.Errorf("%v %v", lines[0].Level, is)
 	}
-	if f.name == "http_status 307" && !strings.HasSuffix(is["error"].(string), "; the target is http://127.0.0.1:1/") {
+	if f.name == "http_status 307" && !strings.HasSuffix(is["error"].(string), " to http://127.0.0.1:1/") {
 		t.Errorf("no target: %v", is["error"])
 	}
 	if at, _ := is["server"].(string); !strings.HasPrefix(at, "http://127.0.0.1:") {

@@ -159,21 +159,20 @@ func TestServeLooksAtItsServer(t *testing.T) {
 		{name: "one that says so in JSON-RPC", path: "/mcp", h: says(404, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`), asked: post},
 		{name: "one that fails at unknown methods", path: "/mcp", h: says(500, "text/plain", "oops"), asked: post},
 		{name: "one that takes everything", path: "/mcp", h: says(202, "", ""), asked: post},
-		{name: "a wrong path", path: "/wrong", h: at("/mcp", rpc), asked: "POST /wrong ping, GET /wrong, " + post,
-			told: unusable + "not_found: 404 Not Found: no MCP endpoint at this path; there is an endpoint at http://HOST/mcp → upstream.url: http://HOST/mcp"},
-		{name: "no endpoint at all", path: "/mcp", h: says(405, "text/plain", ""), asked: post + ", GET /mcp, POST /sse ping, GET /sse",
-			told: unusable + "http_status: 405 Method Not Allowed: this path takes no POST, and has no event stream; nor is there one at /sse → check the path of upstream.url in the server's documentation"},
-		{name: "a page", path: "/mcp", h: says(200, "text/html", "<h1>Hello"), asked: post + ", POST /sse ping",
-			told: unusable + "not_mcp: the answer is a web page (text/html), not MCP; nor is there one at /sse → is a login page or another gateway in between? check upstream.url"},
+		{name: "a wrong path", path: "/wrong", h: at("/mcp", rpc), asked: "POST /wrong ping, GET /wrong, POST /wrong/ ping, " + post,
+			told: unusable + "not_found: 404 Not Found: no MCP endpoint at this path → there is an endpoint at http://HOST/mcp: use it as the URL (upstream.url)"},
+		{name: "no endpoint at all", path: "/mcp", h: says(405, "text/plain", ""), asked: post + ", GET /mcp, POST /mcp/ ping, POST /sse ping, GET /sse",
+			told: unusable + "http_status: 405 Method Not Allowed: this path takes no POST, and has no event stream; nor is there one at /mcp/, /sse → check the path of the URL (upstream.url) in the server's documentation"},
+		{name: "a page", path: "/mcp", h: says(200, "text/html", "<h1>Hello"), asked: post + ", POST /mcp/ ping, POST /sse ping",
+			told: unusable + "not_mcp: the answer is a web page (text/html), not MCP; nor is there one at /mcp/, /sse → is a login page or another gateway in between? check the server's URL (upstream.url)"},
 		{name: "a redirect", path: "/mcp", h: says(308, "text/plain", "", "Location", "https://new.example/mcp?key=canary-canary"), asked: post,
-			told: unusable + "http_status: 308 Permanent Redirect to https://new.example/mcp; redirects are not followed → upstream.url: https://new.example/mcp"},
+			told: unusable + "http_status: redirects (308) to https://new.example/mcp, which dragoman does not follow → use it as the URL (upstream.url)"},
 		{name: "a gateway without its server", path: "/mcp", h: says(502, "text/plain", "no upstream"), asked: post,
 			told: unusable + "http_status: 502 Bad Gateway: no upstream → the server, or a gateway before it, fails: its own log says more"},
 		{name: "silence", path: "/mcp", h: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, asked: post,
 			told: "warn upstream does not answer: timeout_first_byte: no answer within 5s → is this an MCP endpoint? the server's own log says more; upstream.handshake_timeout if it needs so long"},
 		{name: "a login, which is for clients", path: "/mcp", h: says(401, "text/plain", "", "WWW-Authenticate", `Bearer realm="x"`), asked: post,
-			told: brings + `unauthorized: 401 Unauthorized; WWW-Authenticate: Bearer realm="x" → give a token: --header 'Authorization: Bearer ${TOKEN}' (upstream.headers); ` +
-				`or log in: dragoman login http://HOST/mcp, and upstream.auth: {type: login}. dragoman stdio logs in by itself`},
+			told: brings + "unauthorized: 401 Unauthorized → clients log in, or bring their own credential; dragoman login http://HOST/mcp and upstream.auth: {type: login} for one login for all"},
 		{name: "a token that is refused", path: "/mcp", h: says(401, "text/plain", "canary-canary"), asked: post, change: withToken,
 			told: unusable + "unauthorized: 401 Unauthorized → the server refuses the credential of upstream.headers.Authorization: is it complete, current, and for this server?"},
 		{name: "a login that is missing", path: "/mcp", h: says(401, "text/plain", "", "WWW-Authenticate", "Bearer"), asked: anything,
@@ -181,7 +180,7 @@ func TestServeLooksAtItsServer(t *testing.T) {
 			told: unusable + "no_credential: there is no credential for the server: sign-in needed for http://HOST/mcp: run dragoman login http://HOST/mcp → " +
 				"dragoman login http://HOST/mcp; docs/authorization.md explains upstream.auth"},
 		{name: "names of hosts", path: "/mcp", h: says(421, "text/plain", "Invalid Host header"), asked: post,
-			told: unusable + "host_refused: 421 Misdirected Request: Invalid Host header → the server takes requests for certain host names only: use one of them in upstream.url, or let the server allow this one"},
+			told: unusable + "host_refused: 421 Misdirected Request: Invalid Host header → the server takes requests for certain host names only: use one of them in the URL (upstream.url), or let the server allow this one"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -209,6 +208,28 @@ func TestServeLooksAtItsServer(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestClientsAreToldWhatTheLookFound: the error of a client on this machine names the path that has an endpoint.
+func TestClientsAreToldWhatTheLookFound(t *testing.T) {
+	l := serveInFrontOf(t, "/wrong", at("/mcp", refusesMethods))
+	l.told(t, "upstream cannot be used")
+	req, err := http.NewRequest(http.MethodPost, l.base+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	const want = "upstream endpoint not found (at http://HOST/wrong); there is an endpoint at http://HOST/mcp: use it as the URL (upstream.url)"
+	if got := strings.ReplaceAll(gjson.GetBytes(body, "error.message").Str, l.addr, "HOST"); got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // SignInError says that a person has to sign in to Server.
@@ -79,6 +80,13 @@ func (e *unreadError) nothing() bool {
 
 func (e *unreadError) Error() string {
 	var b strings.Builder
+	if issuer, is := strings.CutPrefix(e.of, "AS "); is && !slices.ContainsFunc(e.tried, func(p place) bool { return !errors.Is(p.err, syscall.ECONNREFUSED) }) {
+		b.WriteString("the authorization server " + strings.Trim(issuer, `"`) + " refuses connections")
+		if e.then != "" {
+			b.WriteString("; " + e.then)
+		}
+		return b.String()
+	}
 	if e.nothing() && !e.named {
 		fmt.Fprintf(&b, "%s has no metadata: tried ", e.of)
 	} else {

@@ -256,6 +256,18 @@ func TestMessagesOfTheStore(t *testing.T) {
 	}
 }
 
+// TestNoTokensNoWordOfTheirPlace: a login that gets no tokens does not say where they are.
+func TestNoTokensNoWordOfTheirPlace(t *testing.T) {
+	s := oauthtest.New(t, oauthtest.Options{NamedIssuer: "http://" + peertest.NoListener})
+	core, seen := observer.New(zapcore.DebugLevel)
+	if err := logged(t, s, t.TempDir(), nil, zap.New(core)).SignIn(t.Context(), agreeing{s}); err == nil {
+		t.Fatal("signed in")
+	}
+	if said := seen.FilterMessageSnippet("tokens are in").All(); len(said) != 0 {
+		t.Error(said)
+	}
+}
+
 // TestMessageOfALockedKeyring: a keyring that does not open ends no login: the message says what to do, and no browser
 // opens.
 func TestMessageOfALockedKeyring(t *testing.T) {

@@ -5,16 +5,24 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 )
 
 // signInID is the entry that the one sign-in of an account locks, over all processes.
-func (a *Account) signInID() string { return a.id + "\nsign-in" }
+func (a *Account) signInID() string { return a.id + ofSignIn }
 
 // terminalID is the entry that dragoman login writes. Sign-ins that other processes began then end.
-func (a *Account) terminalID() string { return a.id + "\nterminal" }
+func (a *Account) terminalID() string { return a.id + ofTerminal }
+
+const ofSignIn, ofTerminal = "\nsign-in", "\nterminal"
+
+// isState reports whether an entry is about a sign-in that is going on, and holds no token.
+func isState(id string) bool {
+	return strings.HasSuffix(id, ofSignIn) || strings.HasSuffix(id, ofTerminal)
+}
 
 // stored returns the record of the account. One that cannot be used counts as none: the sign-in
 // replaces it.

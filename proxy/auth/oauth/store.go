@@ -338,6 +338,10 @@ func (h *held) seal(data []byte) ([]byte, error) {
 	case h.store.kind == Keyring:
 		return nil, err
 	default:
+		k.Plain = data
+		if isState(h.id) { // which holds no token
+			break
+		}
 		h.store.plain.Do(func() {
 			why := "no keyring here"
 			if errors.Is(err, errLocked) {
@@ -345,7 +349,6 @@ func (h *held) seal(data []byte) ([]byte, error) {
 			}
 			h.store.log.Info(why+": tokens are in "+h.path+", readable by you alone", zap.Error(err))
 		})
-		k.Plain = data
 	}
 	text, err := json.Marshal(k)
 	if err == nil && len(text) > maxFile {

@@ -103,6 +103,9 @@ func (e *exam) ended(exit *upstream.ExitError, line string) {
 	e.fail(fmt.Sprintf("it ended after %s without an answer (%s)", millis(exit.Lived), exit.Status), line, do)
 	const few = 8
 	tail := exit.Tail[max(0, len(exit.Tail)-few):]
+	if above := exit.Tail[:len(exit.Tail)-len(tail)]; exit.Stderr != "" && !slices.Contains(tail, exit.Stderr) && slices.Contains(above, exit.Stderr) {
+		tail = append([]string{exit.Stderr}, tail...) // the line that tells most, above a trace
+	}
 	for _, text := range tail {
 		e.info(text, "standard error", "")
 	}

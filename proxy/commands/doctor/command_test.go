@@ -56,6 +56,10 @@ func TestCommands(t *testing.T) {
 		"exits": {[]string{"sh", "-c", "echo first >&2; echo SOME_TOKEN is missing >&2; exit 3"}, []string{
 			"ok SH: starts", "FAIL LINE: it ended after *", "info standard error: first", "info standard error: SOME_TOKEN is missing", got,
 		}},
+		"exits with a trace": {[]string{"sh", "-c", "echo node:internal/modules:1207 >&2; echo \"Error: Cannot find module '/srv.js'\" >&2; for i in 1 2 3 4 5 6 7; do echo at $i >&2; done; echo Node.js v20.20.2 >&2; exit 1"}, []string{
+			"ok SH: starts", "FAIL LINE: it ended after *", "info standard error: Error: Cannot find module '/srv.js'", "info standard error: at 1", "info standard error: at 2", "info standard error: at 3",
+			"info standard error: at 4", "info standard error: at 5", "info standard error: at 6", "info standard error: at 7", "info standard error: Node.js v20.20.2", got,
+		}},
 		"exits silently": {[]string{"sh", "-c", "exit 0"}, []string{"ok SH: starts", "FAIL LINE: it ended after *", "info standard error: nothing", got}},
 		"silent": {[]string{"sh", "-c", "while read l; do :; done"}, []string{
 			"ok SH: starts",

@@ -147,7 +147,7 @@ func (e *exam) unanswered(ctx context.Context, err error, at *url.URL, where str
 
 func (e *exam) plainToTLS(at *url.URL, where string) {
 	e.why = failures.TLSPlain
-	e.fail("the server speaks TLS, and this URL begins with http://", where, "upstream.url: "+withScheme(at, "https"))
+	e.fail("the server speaks TLS, and this URL begins with http://", where, "use "+withScheme(at, "https")+" (upstream.url)")
 }
 
 // status reports a refusal by its HTTP status.
@@ -165,9 +165,9 @@ func (e *exam) status(ctx context.Context, s *upstream.StatusError, at *url.URL,
 	case s.Code >= 300 && s.Code < 400 && s.Target != "":
 		e.redirected(s, at, where, name)
 	case s.Code == http.StatusNotFound:
-		e.misplaced(ctx, name+": no MCP endpoint at this path", at, where, "check the path of upstream.url in the server's documentation")
+		e.misplaced(ctx, name+": no MCP endpoint at this path", at, where, "check the path of the URL (upstream.url) in the server's documentation")
 	case s.Code == http.StatusMethodNotAllowed:
-		e.misplaced(ctx, name+": this path takes no POST, and has no event stream", at, where, "check the path of upstream.url in the server's documentation")
+		e.misplaced(ctx, name+": this path takes no POST, and has no event stream", at, where, "check the path of the URL (upstream.url) in the server's documentation")
 	case s.Code == http.StatusTooManyRequests:
 		e.fail(name+": the server limits the rate of requests", where, "wait, and try again")
 	case s.Code >= 500:
@@ -182,10 +182,10 @@ func (e *exam) status(ctx context.Context, s *upstream.StatusError, at *url.URL,
 func (e *exam) redirected(s *upstream.StatusError, at *url.URL, where, name string) {
 	to, err := at.Parse(s.Target)
 	if err != nil {
-		e.fail(name+" to no URL; redirects are not followed", where, "check upstream.url in the server's documentation")
+		e.fail(name+" to no URL", where, "check the URL (upstream.url) in the server's documentation")
 		return
 	}
-	e.fail(name+" to "+config.SafeURL(to.String())+"; redirects are not followed", where, afterRedirect(s.Code, at, to, e.lent()))
+	e.fail(fmt.Sprintf("redirects (%d) to %s, which dragoman does not follow", s.Code, config.SafeURL(to.String())), where, afterRedirect(s.Code, at, to, e.lent()))
 }
 
 // body returns the beginning of a refusal's body, to be appended to a text.
@@ -197,16 +197,14 @@ func (e *exam) body(body []byte) string {
 }
 
 func (e *exam) unauthorized(s *upstream.StatusError, where, name string) {
-	what := name
-	for _, c := range s.Challenges() {
-		what += "; WWW-Authenticate: " + failures.Line(c)
-	}
+	do := "dragoman login " + where + ", whose login doctor, probe, footprint and stdio use (and serve with upstream.auth: {type: login}); or --header 'Authorization: Bearer ${TOKEN}' (upstream.headers)"
 	if from := e.lent(); from != "" {
-		e.fail(what, where, "the server refuses the credential of "+from+": is it complete, current, and for this server?")
-		return
+		do = "the server refuses the credential of " + from + ": is it complete, current, and for this server?"
 	}
-	e.fail(what, where, "give a token: --header 'Authorization: Bearer ${TOKEN}' (upstream.headers); or log in: dragoman login "+where+", and upstream.auth: {type: login}. "+
-		"dragoman stdio logs in by itself")
+	e.fail(name, where, do)
+	for _, c := range s.Challenges() {
+		e.info(failures.Line(c), "WWW-Authenticate", "")
+	}
 }
 
 func (e *exam) forbidden(s *upstream.StatusError, where, name string) {
@@ -216,7 +214,7 @@ func (e *exam) forbidden(s *upstream.StatusError, where, name string) {
 		return
 	}
 	e.fail(what, where, "the server may want credentials (--header 'Authorization: Bearer ${TOKEN}'), or allow only some host names or addresses: "+
-		"try its name instead of its address in upstream.url, and its list of allowed hosts")
+		"try its name instead of its address in the URL (upstream.url), and its list of allowed hosts")
 }
 
 // misplaced reports that there is no MCP endpoint at a URL, after a look at the usual paths beside it.
@@ -227,7 +225,7 @@ func (e *exam) misplaced(ctx context.Context, what string, at *url.URL, where, d
 		at = &url.URL{Scheme: "unix", Path: path + ":", OmitHost: true}
 		given, _, _ = strings.Cut(target, "?")
 	}
-	for _, path := range []string{"/mcp", "/sse"} {
+	for _, path := range []string{"", "/mcp", "/sse"} {
 		for _, full := range candidates(given, path) {
 			if full == given || slices.Contains(tried, full) || ctx.Err() != nil {
 				continue
@@ -239,10 +237,10 @@ func (e *exam) misplaced(ctx context.Context, what string, at *url.URL, where, d
 			}
 			cfg.Upstream.URL, cfg.Upstream.Transport = other.String(), string(upstream.Auto)
 			limited, cancel := context.WithTimeout(ctx, e.CheckTime/5)
-			there := e.serves(limited, cfg, path == "/sse")
+			there := e.serves(limited, cfg, strings.HasSuffix(strings.TrimRight(full, "/"), "/sse"))
 			cancel()
 			if there {
-				e.fail(what+"; there is an endpoint at "+config.SafeURL(other.String()), where, "upstream.url: "+config.SafeURL(other.String()))
+				e.fail(what, where, thereIs+config.SafeURL(other.String())+": use it as the URL (upstream.url)")
 				return
 			}
 		}
@@ -250,8 +248,19 @@ func (e *exam) misplaced(ctx context.Context, what string, at *url.URL, where, d
 	e.fail(what+"; nor is there one at "+strings.Join(tried, ", "), where, do)
 }
 
-// candidates returns where an endpoint with this usual path may be: at the root, and beside or below the path of the URL.
+// candidates returns where an endpoint with this usual path may be: at the root, and beside or below the path of the URL. For "" it
+// returns the path of the URL with a slash at its end, or without the one that it has.
 func candidates(at, usual string) []string {
+	if usual == "" {
+		switch bare := strings.TrimRight(at, "/"); bare {
+		case "":
+			return nil
+		case at:
+			return []string{at + "/"}
+		default:
+			return []string{bare}
+		}
+	}
 	all := []string{usual}
 	base := strings.TrimRight(at, "/")
 	for _, known := range []string{"/mcp", "/sse"} {

@@ -27,16 +27,16 @@ func answering(status int, kind, body string, header ...string) http.Handler {
 
 // TestHTTPAnswers checks the line about each answer that is no answer to initialize.
 func TestHTTPAnswers(t *testing.T) {
-	const tried = "; nor is there one at /sse*"
-	const otherHost = "the server takes requests for certain host names only: use one of them in upstream.url, or let the server allow this one"
+	const tried = "; nor is there one at /mcp/, /sse*"
+	const otherHost = "the server takes requests for certain host names only: use one of them in the URL (upstream.url), or let the server allow this one"
 	for name, c := range map[string]struct {
 		h    http.Handler
 		want string
 	}{
 		"401": {answering(401, "text/plain", "", "WWW-Authenticate", `Bearer resource_metadata="https://as.example/x"`),
-			`FAIL URL: 401 Unauthorized; WWW-Authenticate: Bearer resource_metadata="https://as.example/x" → give a token: --header 'Authorization: Bearer ${TOKEN}' (upstream.headers); or log in: dragoman login URL, and upstream.auth: {type: login}. dragoman stdio logs in by itself`},
+			"FAIL URL: 401 Unauthorized → dragoman login URL, whose login doctor, probe, footprint and stdio use (and serve with upstream.auth: {type: login}); or --header 'Authorization: Bearer ${TOKEN}' (upstream.headers)\n" + `info WWW-Authenticate: Bearer resource_metadata="https://as.example/x"`},
 		"403": {answering(403, "text/plain", "no"),
-			"FAIL URL: 403 Forbidden: no → the server may want credentials (--header 'Authorization: Bearer ${TOKEN}'), or allow only some host names or addresses: try its name instead of its address in upstream.url, and its list of allowed hosts"},
+			"FAIL URL: 403 Forbidden: no → the server may want credentials (--header 'Authorization: Bearer ${TOKEN}'), or allow only some host names or addresses: try its name instead of its address in the URL (upstream.url), and its list of allowed hosts"},
 		"host":             {answering(403, "text/plain", "Access is only allowed at localhost:8931"), "FAIL URL: 403 Forbidden: Access is only allowed at localhost:8931 → " + otherHost},
 		"host of Python":   {answering(421, "text/plain", "Invalid Host header"), "FAIL URL: 421 Misdirected Request: Invalid Host header → " + otherHost},
 		"host, web server": {answering(400, "text/html", "<h2>Bad Request - Invalid Hostname</h2>"), "FAIL URL: 400 Bad Request: Bad Request - Invalid Hostname → " + otherHost},
@@ -48,9 +48,9 @@ func TestHTTPAnswers(t *testing.T) {
 		"garbled":          {answering(200, "application/json", "{nonsense"), "FAIL URL: the answer is not JSON-RPC: {nonsense" + tried},
 		"no rpc":           {answering(200, "application/json", `{"status":"up"}`), `FAIL URL: the answer is not JSON-RPC: {"status":"up"}` + tried},
 		"moved": {answering(308, "text/plain", "", "Location", "https://new.example/api/mcp?key=k"),
-			"FAIL URL: 308 Permanent Redirect to https://new.example/api/mcp; redirects are not followed → upstream.url: https://new.example/api/mcp"},
-		"login page": {answering(302, "text/plain", "", "Location", "/login?next=%2Fmcp"), "FAIL URL: 302 Found to http://HOST/login; redirects are not followed → is the target a login page? then give credentials: --header 'Authorization: Bearer ${TOKEN}' (upstream.headers), or what the gateway takes; if not, check upstream.url in the server's documentation"},
-		"slash":      {answering(307, "text/plain", "", "Location", "/mcp/"), "FAIL URL: 307 Temporary Redirect to http://HOST/mcp/; redirects are not followed → upstream.url: http://HOST/mcp/"},
+			"FAIL URL: redirects (308) to https://new.example/api/mcp, which dragoman does not follow → use it as the URL (upstream.url)"},
+		"login page": {answering(302, "text/plain", "", "Location", "/login?next=%2Fmcp"), "FAIL URL: redirects (302) to http://HOST/login, which dragoman does not follow → if that is the server, use it as the URL (upstream.url); if a login page, --header 'Authorization: Bearer ${TOKEN}' (upstream.headers), or what the gateway takes"},
+		"slash":      {answering(307, "text/plain", "", "Location", "/mcp/"), "FAIL URL: redirects (307) to http://HOST/mcp/, which dragoman does not follow → use it as the URL (upstream.url)"},
 		"no target":  {answering(302, "text/plain", ""), "FAIL URL: 302 Found" + tried},
 		"broken":     {answering(500, "text/html", "<p>stack &amp; trace</p>"), "FAIL URL: 500 Internal Server Error: stack & trace → the server, or a gateway before it, fails: its own log says more"},
 		"busy":       {answering(429, "text/plain", ""), "FAIL URL: 429 Too Many Requests: the server limits the rate of requests → wait, and try again"},
@@ -60,34 +60,35 @@ func TestHTTPAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := serve(t, c.h)
-			got := examine(t, atURL("http://"+addr+"/mcp"), "http")
-			want(t, got, strings.ReplaceAll(strings.ReplaceAll(c.want, "URL", "http://"+addr+"/mcp"), "HOST", addr))
+			url := "http://" + addr + "/mcp"
+			got := examine(t, atURL(url), "http")
+			want(t, got, strings.Split(strings.NewReplacer("FAIL URL", "FAIL "+url, "ok URL", "ok "+url, "login URL", "login "+url, "HOST", addr).Replace(c.want), "\n")...)
 		})
 	}
 }
 
 // TestRedirects: the target is proposed only where it is an endpoint of the same kind.
 func TestRedirects(t *testing.T) {
-	const login = "is the target a login page? then*"
+	const login = "if that is the server, use it as the URL (upstream.url); if a login page, --header*"
 	for _, c := range []struct {
 		status   int
 		from, to string
 		want     string
 	}{
-		{301, "http://a.example/mcp", "https://a.example/mcp", "upstream.url: https://a.example/mcp"},
-		{302, "http://a.example:8080/mcp", "https://a.example/mcp", "upstream.url: https://a.example/mcp"},
-		{307, "https://a.example/mcp", "https://A.example/mcp/", "upstream.url: https://A.example/mcp/"},
-		{301, "http://a.example/mcp?key=k", "https://a.example/mcp", "upstream.url: https://a.example/mcp?…"},
-		{308, "https://a.example/mcp/", "https://a.example/mcp", "upstream.url: https://a.example/mcp"},
-		{308, "https://a.example/mcp", "https://b.example/api/mcp", "upstream.url: https://b.example/api/mcp"},
-		{301, "https://a.example/", "https://a.example/sse", "upstream.url: https://a.example/sse"},
-		{301, "https://a.example/tools", "https://b.example/tools?key=k", "upstream.url: https://b.example/tools?…"},
+		{301, "http://a.example/mcp", "https://a.example/mcp", "use it as the URL (upstream.url)"},
+		{302, "http://a.example:8080/mcp", "https://a.example/mcp", "use it as the URL (upstream.url)"},
+		{307, "https://a.example/mcp", "https://A.example/mcp/", "use it as the URL (upstream.url)"},
+		{301, "http://a.example/mcp?key=k", "https://a.example/mcp", "use it as the URL (upstream.url), with the query of this one"},
+		{308, "https://a.example/mcp/", "https://a.example/mcp", "use it as the URL (upstream.url)"},
+		{308, "https://a.example/mcp", "https://b.example/api/mcp", "use it as the URL (upstream.url)"},
+		{301, "https://a.example/", "https://a.example/sse", "use it as the URL (upstream.url)"},
+		{301, "https://a.example/tools", "https://b.example/tools?key=k", "use it as the URL (upstream.url)"},
 		{301, "https://a.example/mcp", "https://a.example/login", login},
 		{302, "https://a.example/mcp", "https://b.example/mcp", login},
 		{303, "https://a.example/mcp", "https://sso.example/start?rd=https://a.example/mcp", login},
 		{307, "https://a.example/mcp", "https://a.example/v2/mcp", login},
-		{302, "https://a.example", "https://a.example/", "upstream.url: https://a.example/"},
-		{307, "https://a.example/mcp", "http://a.example/mcp/", "upstream.url: https://a.example/mcp/; the server does not know that its clients use https*"},
+		{302, "https://a.example", "https://a.example/", "use it as the URL (upstream.url)"},
+		{307, "https://a.example/mcp", "http://a.example/mcp/", "use https://a.example/mcp/ (upstream.url); the server does not know that its clients use https*"},
 		{301, "https://a.example/mcp", "http://a.example/mcp", "do not follow it: the target is not encrypted*"},
 		{308, "https://a.example/mcp", "http://b.example/mcp", "do not follow it: the target is not encrypted*"},
 	} {
@@ -104,7 +105,7 @@ func TestRedirects(t *testing.T) {
 		})
 	}
 	want(t, []string{afterRedirect(302, &url.URL{Scheme: "https", Host: "a", Path: "/mcp"}, &url.URL{Scheme: "https", Host: "a", Path: "/login"}, "upstream.headers.X-Api-Key")},
-		"is the target a login page? then the server, or a gateway before it, refuses the credential of upstream.headers.X-Api-Key; if not,*")
+		"if that is the server, use it as the URL (upstream.url); if a login page, the server, or a gateway before it, refuses the credential of upstream.headers.X-Api-Key")
 }
 
 func TestRefusedCredentialIsNamed(t *testing.T) {
@@ -142,7 +143,23 @@ func TestUsualPathsAreTried(t *testing.T) {
 		addr := serve(t, mux)
 		o := atURL("http://" + addr + "/api")
 		got := examine(t, o, "http")
-		want(t, got, fmt.Sprintf("FAIL http://%s/api: 404 Not Found: no MCP endpoint at this path; there is an endpoint at http://%s%s → upstream.url: http://%s%s", addr, addr, at, addr, at))
+		want(t, got, fmt.Sprintf("FAIL http://%s/api: 404 Not Found: no MCP endpoint at this path → there is an endpoint at http://%s%s: use it as the URL (upstream.url)", addr, addr, at))
+	}
+}
+
+// TestSlashAtTheEndIsTried: an endpoint that differs from the URL by the slash at its end is found.
+func TestSlashAtTheEndIsTried(t *testing.T) {
+	for at, asked := range map[string]string{"/mcp/": "/mcp", "/mcp": "/mcp/", "/v1/tools/": "/v1/tools"} {
+		server := newFake(t)
+		addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != at {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			server.ServeHTTP(w, r)
+		}))
+		want(t, examine(t, atURL("http://"+addr+asked), "http"),
+			fmt.Sprintf("FAIL http://%s%s: 404 Not Found: no MCP endpoint at this path → there is an endpoint at http://%s%s: use it as the URL (upstream.url)", addr, asked, addr, at))
 	}
 }
 
@@ -151,7 +168,7 @@ func TestUsualPathsAreTried(t *testing.T) {
 func TestTLSBehindPlainURL(t *testing.T) {
 	addr := serveTLS(t)
 	want(t, examine(t, atURL("http://"+addr+"/mcp"), "http"),
-		fmt.Sprintf("FAIL http://%s/mcp: the server speaks TLS, and this URL begins with http:// → upstream.url: https://%s/mcp", addr, addr))
+		fmt.Sprintf("FAIL http://%s/mcp: the server speaks TLS, and this URL begins with http:// → use https://%s/mcp (upstream.url)", addr, addr))
 }
 
 func TestServerThatDoesNotAnswer(t *testing.T) {

@@ -69,9 +69,9 @@ func (e *exam) reachSocket(ctx context.Context) {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.fail("nothing listens at this socket", path, "is the server running? its file is left from before")
 	case errors.Is(err, fs.ErrNotExist):
-		e.fail("there is no such file", path, "is the server running? does it share the volume with dragoman? check upstream.url")
+		e.fail("there is no such file", path, "is the server running? does it share the volume with dragoman? check the path in the URL (upstream.url)")
 	default:
-		e.fail("does not connect: "+cause(err), path, failures.Refused.Advice())
+		e.fail("does not connect: "+cause(err), path, failures.Refused.AdviceOn(err, e.cfg.Upstream.URL))
 	}
 }
 
@@ -165,7 +165,7 @@ func (e *exam) secured(ctx context.Context, at, via *url.URL) {
 	switch {
 	case err == nil:
 	case isPlainHTTP(err):
-		e.fail("the server answers in plain HTTP, not TLS", at.Host, "upstream.url: "+withScheme(at, "http"))
+		e.fail("the server answers in plain HTTP, not TLS", at.Host, "use "+withScheme(at, "http")+" (upstream.url)")
 		return
 	case via != nil:
 		e.fail("the proxy does not connect to "+at.Host+": "+cause(err), config.SafeURL(via.String()), "NO_PROXY="+at.Hostname()+" if the server can be reached without it")

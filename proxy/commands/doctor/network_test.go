@@ -109,7 +109,7 @@ func TestWayToTheServer(t *testing.T) {
 		want    []string
 	}{
 		"plain":   {"http://" + plain, "", []string{"ok HOST: connects"}},
-		"refused": {"http://" + peertest.NoListener, "", []string{"FAIL HOST: connection refused → is the server running at this host and port, or unix socket? check upstream.url"}},
+		"refused": {"http://" + peertest.NoListener, "", []string{"FAIL HOST: connection refused → start the server, or correct its URL (upstream.url)"}},
 		"unknown name": {"http://no-such-host.invalid:" + port, "",
 			[]string{"FAIL HOST: the name no-such-host.invalid cannot be resolved: *"}},
 		"trusted": {"https://" + secure("127.0.0.1", now.AddDate(0, -1, 0), year), ca.file,
@@ -120,7 +120,7 @@ func TestWayToTheServer(t *testing.T) {
 		}},
 		"wrong name": {"https://" + secure("other.example", now.AddDate(0, -1, 0), year), ca.file, []string{
 			"ok HOST: connects", "ok HOST: TLS certificate for other.example, valid until " + day(year),
-			"FAIL HOST: the certificate is for other.example, not for 127.0.0.1 → use a name in upstream.url that the certificate is for, or renew the certificate for this one",
+			"FAIL HOST: the certificate is for other.example, not for 127.0.0.1 → use a name in the URL (upstream.url) that the certificate is for, or renew the certificate for this one",
 		}},
 		"ended": {"https://" + secure("127.0.0.1", now.AddDate(0, -2, 0), now.AddDate(0, 0, -3)), ca.file, []string{
 			"ok HOST: connects",
@@ -135,7 +135,7 @@ func TestWayToTheServer(t *testing.T) {
 			"warn HOST: TLS certificate for 127.0.0.1 ends on " + day(now.AddDate(0, 0, 3)) + " → renew the server's certificate, or correct the clock of this machine",
 			"ok HOST: TLS 1.3, certificate signed by CN=Test CA",
 		}},
-		"plain HTTP": {"https://" + plain, "", []string{"ok HOST: connects", "FAIL HOST: the server answers in plain HTTP, not TLS → upstream.url: http://HOST/mcp"}},
+		"plain HTTP": {"https://" + plain, "", []string{"ok HOST: connects", "FAIL HOST: the server answers in plain HTTP, not TLS → use http://HOST/mcp (upstream.url)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := examine(t, with(func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.CAFile = c.url+"/mcp", c.ca }), "network")

@@ -22,19 +22,17 @@ func afterRedirect(status int, at, to *url.URL, lent string) string {
 	case alike && here && at.Scheme == "https" && to.Scheme == "http" && to.Path != at.Path:
 		other := *at
 		other.Path, other.RawPath = to.Path, to.RawPath
-		return "upstream.url: " + config.SafeURL(other.String()) + "; the server does not know that its clients use https: its own settings for a proxy in front of it are wrong"
+		return "use " + config.SafeURL(other.String()) + " (upstream.url); the server does not know that its clients use https: its own settings for a proxy in front of it are wrong"
 	case at.Scheme == "https" && to.Scheme == "http":
 		return "do not follow it: the target is not encrypted. The server's settings for a proxy in front of it may be wrong: its public URL must be https"
 	case alike && here, moved: // a slash at the end, https, or a new place
-		other := *to
-		if other.RawQuery == "" {
-			other.RawQuery = at.RawQuery
+		if to.RawQuery == "" && at.RawQuery != "" {
+			return "use it as the URL (upstream.url), with the query of this one"
 		}
-		return "upstream.url: " + config.SafeURL(other.String())
+		return "use it as the URL (upstream.url)"
 	}
 	if lent != "" {
-		return "is the target a login page? then the server, or a gateway before it, refuses the credential of " + lent + "; if not, check upstream.url in the server's documentation"
+		return "if that is the server, use it as the URL (upstream.url); if a login page, the server, or a gateway before it, refuses the credential of " + lent
 	}
-	return "is the target a login page? then give credentials: --header 'Authorization: Bearer ${TOKEN}' (upstream.headers), or what the gateway takes; " +
-		"if not, check upstream.url in the server's documentation"
+	return "if that is the server, use it as the URL (upstream.url); if a login page, --header 'Authorization: Bearer ${TOKEN}' (upstream.headers), or what the gateway takes"
 }

@@ -64,5 +64,5 @@ func TestServerAtSocket(t *testing.T) {
 	want(t, examine(t, atURL("unix:"+dir+"/no:/mcp"), "network"), "FAIL "+dir+"/no: there is no such file → *")
 	want(t, examine(t, atURL("unix:"+there+":/mcp"), "network", "http"), "ok unix:"+there+":/mcp: answers over Streamable HTTP")
 	want(t, examine(t, atURL("unix:"+there+":/other"), "network", "http"),
-		"FAIL unix:"+there+":/other: 404 Not Found: no MCP endpoint at this path; there is an endpoint at unix:"+there+":/mcp → upstream.url: unix:"+there+":/mcp")
+		"FAIL unix:"+there+":/other: 404 Not Found: no MCP endpoint at this path → there is an endpoint at unix:"+there+":/mcp: use it as the URL (upstream.url)")
 }

@@ -162,6 +162,9 @@ func unreached(err error) string {
 			return "the web proxy on the way cannot be used: " + Reason(err)
 		}
 	case failures.CommandNotFound:
+		if path := failures.MissingProgram(err); path != "" {
+			return "the command cannot be started: no such file: " + path
+		}
 		return "the command cannot be started: " + Reason(startError(err))
 	case failures.ConnectionDead:
 		return Reason(err) + MayBeDone

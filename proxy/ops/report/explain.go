@@ -15,8 +15,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// adviceOn returns what to do about a failure of this cause.
-func adviceOn(c failures.Cause, err error, at At, cfg *config.Config) string {
+// adviceOn returns what to do about a failure of this cause. found is what a look at the server has found; nil for nothing.
+func adviceOn(c failures.Cause, err error, at At, cfg *config.Config, found *finding) string {
+	if found != nil && at.Server == nil && (found.cause == c || found.cause == failures.TLSPlain && c == failures.StreamClosed) {
+		return found.advice
+	}
 	if exit, ok := errors.AsType[*upstream.ExitError](err); ok {
 		if advice := cfg.Upstream.AdviceOnWithheld(os.Environ(), exit.Tail); advice != "" {
 			return advice
@@ -33,7 +36,7 @@ const maxPlace = 200
 
 // explain appends to the text that the client gets where the server is, if the client is near, and what to do, as the log has it. A text of the server's own
 // stays as it is, since programs may compare it.
-func explain(f *mcp.Failure, c failures.Cause, at At, near bool, cfg *config.Config, secrets []*secret.Set) {
+func explain(f *mcp.Failure, c failures.Cause, at At, near bool, cfg *config.Config, found *finding, secrets []*secret.Set) {
 	if f.Verbatim != nil || !c.Explained() || isServers(f) || c == failures.NoCredential && f.Text != f.Cause.Text() {
 		return // the last one says itself what to do
 	}
@@ -47,7 +50,10 @@ func explain(f *mcp.Failure, c failures.Cause, at At, near bool, cfg *config.Con
 		f.Text += "; dragoman's log says why"
 		return
 	}
-	f.Text += "; " + adviceOn(c, f.Err, at, cfg)
+	if !near { // it may name an address
+		found = nil
+	}
+	f.Text += "; " + adviceOn(c, f.Err, at, cfg, found)
 }
 
 // isServers reports whether the text of f is of the server's JSON-RPC error.
@@ -81,6 +87,6 @@ func Told(err error, cfg *config.Config) string {
 	if f.UnknownSession() {
 		f.NoEndpoint()
 	}
-	explain(f, CauseOf(cfg, f, at), at, true, cfg, nil)
+	explain(f, CauseOf(cfg, f, at), at, true, cfg, nil, nil)
 	return f.Text
 }

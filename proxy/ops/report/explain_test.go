@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
@@ -16,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // TestErrorsSayWhereAndWhatToDo: the text for a client names the server's address or command, without secrets, if clients are on this
@@ -39,7 +41,7 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 			"upstream answered 302 Found (at https://mcp.example/mcp, which redirects to https://internal.example/start); dragoman follows no redirects: ",
 			"upstream answered 302 Found; dragoman follows no redirects: "},
 		"redirect within the server": {config.Upstream{URL: "https://mcp.example/mcp"}, &upstream.StatusError{Code: 308, Target: "/mcp/"},
-			"upstream answered 308 Permanent Redirect (at https://mcp.example/mcp, which redirects to https://mcp.example/mcp/); dragoman follows no redirects: put ", "upstream answered 308 Permanent Redirect; "},
+			"upstream answered 308 Permanent Redirect (at https://mcp.example/mcp, which redirects to https://mcp.example/mcp/); dragoman follows no redirects: use the target ", "upstream answered 308 Permanent Redirect; "},
 		"initialize is cut": {config.Upstream{URL: "http://internal.example/mcp"}, &upstream.Error{Op: "read", Unanswered: true, Err: io.ErrUnexpectedEOF},
 			"upstream request failed: the connection ended before the answer was complete (at http://internal.example/mcp); does this port speak TLS?", "upstream request failed: the connection ended before the answer was complete; does this port"},
 		"command": {config.Upstream{Command: []string{"serve", "--token", "c4n4ry", "--key=the-secret-of-the-file", "--db", "https://u:c4n4ry@db/x", "-c", "a\n\x1b[1mb"}},
@@ -72,6 +74,49 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 			}
 			if again := r.Failed(f, At{}); again.Text != f.Text {
 				t.Errorf("%s: explained twice: %q", name, again.Text)
+			}
+		}
+	}
+}
+
+// TestWhatALookHasFoundIsTold: the advice of a look at the server stands in the log, and in what clients on this machine get, about
+// failures of its cause at the beginning of a session alone.
+func TestWhatALookHasFoundIsTold(t *testing.T) {
+	const advice = "there is an endpoint at http://internal.example/mcp: use it as the URL (upstream.url)"
+	cut := &upstream.Error{Op: "read", Unanswered: true, Err: io.ErrUnexpectedEOF}
+	for _, c := range []struct {
+		found failures.Cause
+		err   error
+		at    At
+		near  bool
+		told  bool
+	}{
+		{failures.NotFound, mcp.Fail(mcp.UpstreamRefused, ""), At{}, true, false},
+		{failures.NotFound, &upstream.StatusError{Code: 404}, At{}, true, true},
+		{failures.NotFound, &upstream.StatusError{Code: 404}, At{}, false, false},
+		{failures.TLSPlain, cut, At{}, true, true},
+		{failures.TLSPlain, cut, At{Server: translate.Latest()}, true, false}, // which has answered
+		{failures.NotFound, cut, At{}, true, false},
+		{"", &upstream.StatusError{Code: 404}, At{}, true, false},
+	} {
+		cfg := config.Default()
+		cfg.Upstream.URL = "http://internal.example/x"
+		none := func() float64 { return 0 }
+		core, logs := observer.New(zap.DebugLevel)
+		r := New(zap.New(core), metrics.New("v0", none, none), "v0", func() Setup { return Setup{Config: &cfg} })
+		if c.near {
+			r.Near()
+		}
+		r.Found(failures.NotFound, "of an earlier look")
+		if r.Found(c.found, advice); c.found == "" {
+			r.Found("", "")
+		}
+		if got := r.Failed(clienterror.Of(c.err), c.at).Text; strings.HasSuffix(got, "; "+advice) != c.told || strings.Contains(got, "earlier") {
+			t.Errorf("%v: %q", c.err, got)
+		}
+		for _, l := range logs.All() {
+			if is := l.ContextMap()["advice"] == advice; is != (c.told || !c.near) {
+				t.Errorf("%v: %v", c.err, l.ContextMap())
 			}
 		}
 	}

@@ -42,6 +42,23 @@ type Reporter struct {
 	repeats  *repeats.Set[kind, line]
 	restarts atomic.Int64 // the number of restarts of the server's processes and sessions
 	near     atomic.Bool  // clients are on this machine
+	found    atomic.Pointer[finding]
+}
+
+// finding is what a look at the server has found.
+type finding struct {
+	cause  failures.Cause
+	advice string
+}
+
+// Found notes what to do about failures of this cause at the beginning of a session, as a look at the server has found it. It replaces
+// what was noted; "" for nothing.
+func (r *Reporter) Found(c failures.Cause, advice string) {
+	if advice == "" {
+		r.found.Store(nil)
+		return
+	}
+	r.found.Store(&finding{c, advice})
 }
 
 // Setup is what a Reporter needs of the configuration in force.
@@ -121,7 +138,7 @@ func (r *Reporter) FailedAs(message string, err error, at At) *mcp.Failure {
 		l.restarts = r.restarts.Load()
 	}
 	r.add(kind{message, why, setup.Server}, l)
-	explain(f, why, at, r.near.Load(), setup.Config, setup.Secrets.Sets())
+	explain(f, why, at, r.near.Load(), setup.Config, r.found.Load(), setup.Secrets.Sets())
 	return f
 }
 
@@ -219,7 +236,7 @@ func (r *Reporter) write(k kind, l line, repeated int) {
 		{"server", k.server},
 		{"cause", string(k.cause)},
 		{"error", quote(l.said())},
-		{"advice", adviceOn(k.cause, l.err, l.at, r.now().Config)},
+		{"advice", adviceOn(k.cause, l.err, l.at, r.now().Config, r.found.Load())},
 		{"method", failures.Line(l.at.Method)},
 		{"client_rev", nameOf(l.at.Client)},
 		{"server_rev", nameOf(l.at.Server)},
@@ -267,9 +284,7 @@ func (l *line) said() string {
 		return l.text
 	case !ok:
 		return l.text + ": " + l.err.Error()
-	case status.Target != "":
-		return status.Error() + "; the target is " + status.Target
-	case len(status.Body) == 0:
+	case status.Target != "", len(status.Body) == 0:
 		return status.Error()
 	}
 	return status.Error() + ": " + failures.Reason(status)

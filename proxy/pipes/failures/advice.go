@@ -4,12 +4,17 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"io/fs"
 	"net/url"
+	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -24,9 +29,15 @@ func (c Cause) AdviceOn(err error, server string) string {
 	case TLSPlain:
 		special = onTLSPlain(err)
 	case StreamClosed:
-		if at, ok := errors.AsType[*upstream.Error](err); ok && strings.HasPrefix(server, "http://") && at.Op == "read" && at.Unanswered && errors.Is(err, io.ErrUnexpectedEOF) {
+		if at, ok := errors.AsType[*upstream.Error](err); ok && strings.HasPrefix(server, "http://") && at.Op == "read" && at.Unanswered && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) {
 			special = "does this port speak TLS? then use https:// in the URL (upstream.url); else its own log says why it closed the connection"
 		}
+	case Refused:
+		if unixsocket.Is(server) {
+			special = "start the server, or correct the path of its unix socket in the URL (upstream.url)"
+		}
+	case CommandNotFound:
+		special = onStart(err)
 	case WebProxy:
 		if _, answered := errors.AsType[*upstream.ProxyError](err); !answered {
 			special = "is the web proxy of HTTPS_PROXY or HTTP_PROXY running, and its address right? unset the variable, or name the server's host in NO_PROXY, if the server is reached without one"
@@ -95,11 +106,38 @@ func afterRedirect(target, server string) string {
 	at, wrong := url.Parse(server)
 	switch {
 	case err != nil || wrong != nil || to.Hostname() != at.Hostname():
-		return "dragoman follows no redirects: is the target a login page? then give credentials (--header 'Authorization: …'); if it is the server's new address, put it into upstream.url"
+		return "dragoman follows no redirects: if the target is the server, use it as the URL (upstream.url); if a login page, --header 'Authorization: …'"
 	case at.Scheme == "https" && to.Scheme == "http":
 		return "dragoman follows no redirects: the target is not encrypted, so the server's settings for a proxy before it may be wrong; dragoman doctor says more"
 	}
-	return "dragoman follows no redirects: put the target into upstream.url, if it is not a login page"
+	return "dragoman follows no redirects: use the target as the URL (upstream.url), if it is not a login page"
+}
+
+// onStart returns the advice on a command that cannot be started; "" if the error does not tell more.
+func onStart(err error) string {
+	switch path, named := errors.AsType[*fs.PathError](err); {
+	case errors.Is(err, exec.ErrNotFound):
+		return "no directory of PATH has this program: install it, or write its whole path into the command (upstream.command)"
+	case named && path.Op == "chdir":
+		return "is there this directory, and may this user read it? correct upstream.dir"
+	case MissingProgram(err) != "":
+		return "correct its path in the command (upstream.command), or install it"
+	case named && errors.Is(err, fs.ErrNotExist):
+		return "the file is there: does the program exist that its first line (#!) names?"
+	}
+	return ""
+}
+
+// MissingProgram returns the path of the program that err says cannot be started, if there is no such file; else "".
+func MissingProgram(err error) string {
+	path, named := errors.AsType[*fs.PathError](err)
+	if !named || path.Op == "chdir" || !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	if _, err := os.Stat(path.Path); err == nil {
+		return ""
+	}
+	return path.Path
 }
 
 // clues are what programs say on standard error before they end, and what to do then. The first that fits counts.
@@ -121,8 +159,11 @@ var newerNode = pattern.Later(`^(SyntaxError: |ReferenceError: (File|fetch|WebSo
 // nodeVersion matches the line with which Node.js ends what it says of an error.
 var nodeVersion = pattern.Later(`^Node\.js (v\d+[\d.]*)`)
 
-// neededNode matches what npm says of a package for another version of Node.js.
-var neededNode = pattern.Later(`required: \{[^}]*node: '([^']+)'`)
+// neededNode and usedNode match what npm says of a package for another version of Node.js.
+var (
+	neededNode = pattern.Later(`required: \{[^}]*node: '([^']+)'`)
+	usedNode   = pattern.Later(`current: \{[^}]*node: '(v[^']+)'`)
+)
 
 // onExit returns the advice on a process that has ended, from what it has said; "" if that tells nothing.
 func onExit(e *upstream.ExitError) string {
@@ -143,13 +184,19 @@ func onExit(e *upstream.ExitError) string {
 			version = v[1]
 		}
 		if v := neededNode().FindStringSubmatch(line); v != nil {
-			needs = " (npm says that it needs " + v[1] + ")"
+			needs = v[1]
+		}
+		if v := usedNode().FindStringSubmatch(line); v != nil && version == "" { // old versions do not end with theirs
+			version = v[1]
 		}
 	}
 	if version == "" || !slices.ContainsFunc(lines, func(line string) bool { return newerNode().MatchString(line) }) {
 		return ""
 	}
-	return "Node.js " + version + " ran it, which seems too old for it" + needs + ": begin the command with the path of a newer node, or correct the script"
+	if needs != "" {
+		return "it needs Node.js " + needs + ", and " + version + " ran it: begin the command with the path of a newer node"
+	}
+	return "Node.js " + version + " ran it, which seems too old for it: begin the command with the path of a newer node, or correct the script"
 }
 
 // listens matches what servers print that are reached by HTTP.

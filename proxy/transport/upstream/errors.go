@@ -98,8 +98,8 @@ type StatusError struct {
 
 func (e *StatusError) Error() string {
 	s := "upstream answered " + Status(e.Code)
-	if e.Code >= 300 && e.Code < 400 {
-		s += "; redirects are not followed"
+	if e.Target != "" {
+		s += " to " + e.Target
 	}
 	return s
 }

@@ -157,7 +157,7 @@ func TestRefusalsAreStatusErrors(t *testing.T) {
 		{"401 Unauthorized", "WWW-Authenticate: Bearer resource_metadata=\"x\"\r\nWWW-Authenticate: Basic\r\nSet-Cookie: s3cr3t\r\n", "upstream answered 401 Unauthorized"},
 		{"404 Not Found", "Content-Type: application/json\r\n", "upstream answered 404 Not Found"},
 		{"429 Slow down", "Retry-After: 7\r\n", "upstream answered 429 Too Many Requests"},
-		{"307 Moved", "Location: http://user:s3cr3t@127.0.0.1/\r\n", "upstream answered 307 Temporary Redirect; redirects are not followed"},
+		{"307 Moved", "Location: http://user:s3cr3t@127.0.0.1/\r\n", "upstream answered 307 Temporary Redirect to http://127.0.0.1/"},
 		{"202 Accepted", "", "upstream answered 202 Accepted"},
 		{"599 What", "", "upstream answered 599"},
 	} {
