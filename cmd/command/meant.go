@@ -125,6 +125,12 @@ func notAServer(cmd *cobra.Command, args []string) error {
 		return errors.New("an argument is empty: is a variable of the shell not set?")
 	case arg == "true" || arg == "false":
 		return fmt.Errorf("%q is not a server; a flag has its value behind =, as in --inspect=%[1]s", arg)
+	case number().MatchString(arg):
+		text := fmt.Sprintf("%s is a port; for a server there: %s http://127.0.0.1:%[1]s/mcp", arg, cmd.CommandPath())
+		if cmd.Flags().Lookup("listen") != nil {
+			text += "; for clients to connect there: --listen 127.0.0.1:" + arg
+		}
+		return errors.New(text)
 	case arg == "help":
 		return fmt.Errorf("%q is not a server; for help: %s --help", arg, cmd.CommandPath())
 	case hasScheme && (scheme == "http" || scheme == "https"):

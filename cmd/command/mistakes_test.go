@@ -120,6 +120,8 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"serve|--upstream|npx -y x", "command line: upstream.url: is not a URL; a command is written behind --, or as upstream.command: [PROGRAM, ARG] in a file"},
 		{"serve|", "an argument is empty: is a variable of the shell not set?"},
 		{"serve|--inspect|true|" + url, `"true" is not a server; a flag has its value behind =, as in --inspect=true`},
+		{"serve|9301", "9301 is a port; for a server there: dragoman serve http://127.0.0.1:9301/mcp; for clients to connect there: --listen 127.0.0.1:9301"},
+		{"stdio|9301", "9301 is a port; for a server there: dragoman stdio http://127.0.0.1:9301/mcp"},
 		{"serve|help", `"help" is not a server; for help: dragoman serve --help`},
 		{"stdio|nowhere.yaml", "nowhere.yaml is not a server, and there is no such file"},
 		{"serve|'http://a.example/mcp?token=canary'", "command line: upstream.url: is not a URL; did you mean http://a.example/mcp?…, without what is around it?"},

@@ -112,6 +112,9 @@ type Auth struct {
 
 	// Unused says that the variable DRAGOMAN_TOKEN is set, and that no setting refers to it.
 	Unused bool `yaml:"-"`
+
+	// From has the source of each token, such as dragoman.yaml:3, by its path.
+	From map[string]string `yaml:"-"`
 }
 
 // TLS names the PEM files of the listener's certificate and key; "" for plain HTTP.

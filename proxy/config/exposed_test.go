@@ -1,6 +1,11 @@
 package config
 
-import "testing"
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 // TestWeakness: what examples have in place of a token, and what is soon guessed, is no token for other machines.
 func TestWeakness(t *testing.T) {
@@ -16,5 +21,21 @@ func TestWeakness(t *testing.T) {
 		if got := Weakness(token); got != want {
 			t.Errorf("%q %s, want %q", token, got, want)
 		}
+	}
+}
+
+// TestTokensKnowWhereTheyAreFrom: the refusal of one that can be guessed names its line.
+func TestTokensKnowWhereTheyAreFrom(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rep.yaml")
+	if err := os.WriteFile(file, []byte("auth:\n  tokens:\n    - a\n    - REPLACE\n  named_tokens:\n    ci: b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := Sources{File: file}.Read()
+	if want := map[string]string{"auth.tokens[0]": file + ":3", "auth.tokens[1]": file + ":4", "auth.named_tokens.ci": file + ":6"}; err != nil || !maps.Equal(cfg.Auth.From, want) {
+		t.Errorf("%v (%v), want %v", cfg.Auth.From, err, want)
+	}
+	cfg, err = Sources{Environ: []string{"DRAGOMAN_AUTH_TOKENS=a,b"}}.Read()
+	if err != nil || cfg.Auth.From["auth.tokens[1]"] != "DRAGOMAN_AUTH_TOKENS" {
+		t.Errorf("%v (%v)", cfg.Auth.From, err)
 	}
 }

@@ -76,9 +76,23 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 		return lookup(s.Environ, name)
 	}))
 	c.Auth.Unused = !used && s.Getenv(TokenVariable) != ""
+	c.Auth.locate(layers)
 	c.Store.PodIP, _ = lookup(s.Environ, "POD_IP")
 	layers.Add(c.Validate())
 	return c, layers, layers.Err()
+}
+
+// locate notes where the tokens are from.
+func (a *Auth) locate(layers *setting.Layers) {
+	a.From = map[string]string{}
+	for i := range a.Tokens {
+		path := fmt.Sprintf("auth.tokens[%d]", i)
+		a.From[path] = cmp.Or(layers.Origin(path), layers.Origin("auth.tokens"))
+	}
+	for name := range a.NamedTokens {
+		path := "auth.named_tokens." + name
+		a.From[path] = cmp.Or(layers.Origin(path), layers.Origin("auth.named_tokens"))
+	}
 }
 
 // Getenv returns the value of a variable; "" for none.

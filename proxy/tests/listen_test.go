@@ -282,6 +282,7 @@ func TestTokensThatCanBeGuessed(t *testing.T) {
 		"placeholder":            {wide, config.Auth{Tokens: []string{strong, "REPLACE"}}, "auth.tokens[1] is a placeholder, and other machines can reach"},
 		"short":                  {wide, config.Auth{Tokens: []string{"short"}}, "auth.tokens[0] is shorter than 16 characters, and other machines can reach"},
 		"named":                  {wide, config.Auth{NamedTokens: map[string]string{"ci": "CHANGEME"}}, "auth.named_tokens.ci is a placeholder"},
+		"at a line":              {wide, config.Auth{Tokens: []string{strong, "REPLACE"}, From: map[string]string{"auth.tokens[1]": "rep.yaml:3"}}, "rep.yaml:3: auth.tokens[1] is a placeholder, and"},
 		"in a file":              {wide, config.Auth{TokenFile: file}, "auth.token_file: token 2 of " + file + " is shorter than 16 characters"},
 		"strong":                 {wide, config.Auth{Tokens: []string{strong}}, ""},
 		"short on loopback":      {loop, config.Auth{Tokens: []string{"short"}}, ""},

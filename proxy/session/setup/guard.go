@@ -28,13 +28,19 @@ type Listener struct {
 
 // NewListener reads the files of the listener's settings that cfg names.
 func NewListener(cfg config.Config) (l Listener, err error) {
+	at := func(path string) string {
+		if from := cfg.Auth.From[path]; from != "" {
+			return from + ": " + path
+		}
+		return path
+	}
 	for i, token := range cfg.Auth.Tokens {
-		l.admit(token, fmt.Sprintf("auth.tokens[%d]", i))
+		l.admit(token, at(fmt.Sprintf("auth.tokens[%d]", i)))
 	}
 	l.names = map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Auth.NamedTokens)) {
 		token := cfg.Auth.NamedTokens[name]
-		l.admit(token, "auth.named_tokens."+name)
+		l.admit(token, at("auth.named_tokens."+name))
 		l.names[downstream.GuestOf(token)] = name
 	}
 	if file := cfg.Auth.TokenFile; file != "" {
