@@ -30,7 +30,7 @@ func TestCommandsUseAStoredLogin(t *testing.T) {
 	}{
 		{[]string{"doctor", "--listen", "127.0.0.1:0"}, used},
 		{[]string{"doctor", "--listen", "127.0.0.1:0"}, "\nfine"},
-		{[]string{"probe"}, "clients of 2025-11-25 get everything"},
+		{[]string{"probe"}, "clients of 2025-06-18 get everything"},
 		{[]string{"footprint"}, "  echo\n"},
 	} {
 		out, notes, err := d.run(append(c.args, s.URL)...)
