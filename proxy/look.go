@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -89,7 +90,7 @@ func (srv *Server) look(ctx context.Context) {
 	switch l.Mark {
 	case doctor.Fail:
 		switch {
-		case why == failures.TLSPlain:
+		case why == failures.TLSPlain && strings.HasPrefix(now.Config.Upstream.URL, "http://"):
 			srv.Host.Report.Found(why, "the server speaks TLS at this port: "+l.Do)
 		case l.NamesEndpoint() && (why == failures.NotFound || why == failures.NotMCP):
 			srv.Host.Report.Found(why, l.Do)
