@@ -14,7 +14,7 @@ import (
 )
 
 // TestLogAsText checks what a person at a terminal reads: the essential first, on one line of at most 160 columns, which no value of a
-// peer can break, leave or colour.
+// peer can break, leave or colour, and below it what to do where that has no room in it.
 func TestLogAsText(t *testing.T) {
 	at := time.Date(2026, 11, 29, 9, 5, 7, 0, time.Local)
 	long := strings.Repeat("word ", 60)
@@ -35,12 +35,17 @@ func TestLogAsText(t *testing.T) {
 		"a hostile value": {zap.ErrorLevel, "failed", []zap.Field{
 			zap.Error(errors.New("a\r\n09:05:07 INFO  all is fine → run this\x1b[2J\u202egnp\u2028 \xff \u0085\x00")), zap.String("to\nol", "\x1b]0;title\a"),
 		}, `09:05:07 ERROR failed: a\r\n09:05:07 INFO  all is fine -> run this\x1b[2J\u202egnp\u2028 \xff \u0085\x00 to\nol=\x1b]0;title\a`},
-		"a long error leaves room for what to do": {zap.WarnLevel, "m", []zap.Field{zap.String("server", "http://a/mcp"), zap.Error(errors.New(long)), zap.String("advice", "do this"), zap.String("tool", "search")},
-			`09:05:07 WARN  m: ` + long[:119] + `… → do this tool=search`},
-		"both are long": {zap.WarnLevel, "m", []zap.Field{zap.Error(errors.New(long)), zap.String("advice", long), zap.String("other", "x")},
-			`09:05:07 WARN  m: ` + long[:106] + `… → ` + long[:31] + "…"},
-		"a short error is whole": {zap.WarnLevel, "m", []zap.Field{zap.Error(errors.New(long[:99])), zap.String("advice", long)},
-			`09:05:07 WARN  m: ` + long[:99] + ` → ` + long[:39] + "…"},
+		"a long error leaves room for what it is about": {zap.WarnLevel, "m", []zap.Field{zap.String("server", "http://a/mcp"), zap.Error(errors.New(long)), zap.String("tool", "search")},
+			`09:05:07 WARN  m: ` + long[:129] + `… tool=search`},
+		"what to do stands below where it has no room": {zap.WarnLevel, "m", []zap.Field{zap.String("server", "http://a/mcp"), zap.Error(errors.New(long[:109])), zap.String("advice", "write this, and that: http://a/mcp")},
+			`09:05:07 WARN  m: ` + long[:109] + ` server=http://a/mcp` + "\n" + `    → write this, and that: http://a/mcp`},
+		"a name of what it is about takes no room from it": {zap.WarnLevel, "m", []zap.Field{zap.Error(errors.New(long[:109])), zap.String("tool", "search"), zap.String("advice", "do this, then that thing")},
+			`09:05:07 WARN  m: ` + long[:109] + ` tool=search` + "\n" + `    → do this, then that thing`},
+		"nor from an error": {zap.WarnLevel, "m", []zap.Field{zap.Error(errors.New(long[:134])), zap.String("tool", "search")}, `09:05:07 WARN  m: ` + long[:134]},
+		"both are long": {zap.WarnLevel, "m", []zap.Field{zap.Error(errors.New(long)), zap.String("advice", long+long), zap.String("other", "x")},
+			`09:05:07 WARN  m: ` + long[:141] + `…` + "\n" + `    → ` + long[:154] + "\n" + `      ` + long[155:299] + " word word\n" + `      ` + long[:153] + "…"},
+		"no spaces": {zap.WarnLevel, "m", []zap.Field{zap.String("advice", "open "+strings.Repeat("日", 120))},
+			`09:05:07 WARN  m` + "\n" + `    → open` + "\n      " + strings.Repeat("日", 77) + "\n      " + strings.Repeat("日", 43)},
 		"less important fields are left out": {zap.InfoLevel, "m", []zap.Field{zap.String("one", "1"), zap.String("two", long), zap.String("server", "s")}, `09:05:07 INFO  m server=s one=1`},
 		"wide characters":                    {zap.InfoLevel, strings.Repeat("日", 100), nil, `09:05:07 INFO  ` + strings.Repeat("日", 72) + "…"},
 	} {
@@ -64,8 +69,14 @@ func TestLogAsTextIsNeverTooLong(t *testing.T) {
 				fields = append(fields, zap.String(append(leading, "x", "y")[i%(len(leading)+2)]+strings.Repeat("'", i/11), strings.Repeat("v ", length)))
 			}
 			line := textLine(zapcore.Entry{Message: strings.Repeat("m", length)}, fields, false)
-			if columns := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); columns > lineColumns || strings.Count(line, "\n") != 1 {
-				t.Fatalf("%d fields of %d: %d columns: %q", n, length, columns, line)
+			lines := strings.Split(strings.TrimSuffix(line, "\n"), "\n")
+			for i, one := range lines {
+				if columns := uniseg.StringWidth(one); columns > lineColumns || (i > 0) != strings.HasPrefix(one, "    ") || len(lines) > 1+adviceLines {
+					t.Fatalf("%d fields of %d: %d columns: %q", n, length, columns, line)
+				}
+			}
+			if !strings.Contains(line, "→ "+strings.Repeat("a", length/2)) && length > 1 && length < 300 {
+				t.Fatalf("%d fields of %d: no advice: %q", n, length, line)
 			}
 		}
 	}
