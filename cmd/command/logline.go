@@ -1,7 +1,9 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +25,9 @@ const stackField = "stack"
 // leading are the fields that a log line as text has first, behind the error and what to do: what it is about. The lines of one process are
 // mostly about one server, which the first line names, and a cause says little beside its error: both are spared like all other fields.
 var leading = []string{"url", "file", "address", "adapter", "operation", "tool", "server", "cause", "method"}
+
+// telling are the fields without which a message says little. As text they stand behind it, as the error does.
+var telling = []string{"problem", "losses", "changes", "panic", "settings", "sources", "tools", "paths", "contract", "said", "line", "error"}
 
 const (
 	beforeAdvice = " → "
@@ -57,13 +62,26 @@ func textLine(e zapcore.Entry, fields []zapcore.Field, colour bool) string {
 		m := zapcore.NewMapObjectEncoder()
 		fields[i].AddTo(m)
 		for _, name := range sortedNames(m.Fields) {
-			if text := valueText(m.Fields[name]); text != "" {
+			text := valueText(m.Fields[name])
+			if s, ok := fields[i].Interface.(fmt.Stringer); ok && fields[i].Type == zapcore.ArrayMarshalerType { // a list of objects that has a form as text
+				text = shownText(s.String())
+			}
+			if text != "" {
 				if values[name] == "" {
 					names = append(names, name)
 				}
 				values[name] = text
 			}
 		}
+	}
+	if values["problem"] != "" { // as compilers write it
+		at := values["file"]
+		if n := values["line"]; n != "" && n != "0" {
+			at += ":" + n
+		}
+		values["problem"] = strings.TrimPrefix(at+": "+values["problem"], ": ")
+		values["line"] = ""
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "file" })
 	}
 	head := e.Time.Format(time.TimeOnly) + " " + fmt.Sprintf("%-5s", e.Level.CapitalString())
 	parts := []part{{before: " ", text: shownText(e.Message)}}
@@ -72,12 +90,14 @@ func textLine(e zapcore.Entry, fields []zapcore.Field, colour bool) string {
 			parts = append(parts, part{before: before, text: values[name]})
 		}
 	}
-	add("error", ": ")
+	for _, name := range telling {
+		add(name, ": ")
+	}
 	essential := len(parts)
 	add("advice", beforeAdvice)
 	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
 	for _, name := range names {
-		if name == "error" || name == "advice" || name == stackField {
+		if name == "advice" || name == stackField || slices.Contains(telling, name) {
 			continue
 		}
 		value := values[name]
@@ -223,6 +243,12 @@ func valueText(value any) string {
 			texts[i] = valueText(v[i])
 		}
 		return strings.Join(texts, ", ")
+	}
+	switch reflect.ValueOf(value).Kind() {
+	case reflect.Map, reflect.Struct:
+		if text, err := json.Marshal(value); err == nil {
+			return shownText(string(text))
+		}
 	}
 	return shownText(fmt.Sprint(value))
 }

@@ -32,6 +32,17 @@ func TestLogAsText(t *testing.T) {
 			zap.Duration("took", 1500*time.Millisecond), zap.Strings("list", []string{"a", "b c"}), zap.Bool("bool", true), zap.Uint64("n", 1<<63), zap.Any("nothing", nil), zap.String("empty", ""),
 			zap.ByteString("bytes", []byte("x")), zap.Time("at", at.UTC()), zap.String("quoted", `say "hi"`),
 		}, `09:05:07 DEBUG m took=1.5s list="a, b c" bool=true n=9223372036854775808 nothing=<nil> bytes=x at=` + at.UTC().Format(time.RFC3339) + ` quoted="say \"hi\""`},
+		"a problem in a file": {zap.ErrorLevel, "problem in an adapter file", []zap.Field{
+			zap.String("file", "a/crm.yaml"), zap.Int("line", 7), zap.String("path", "tools[0]"), zap.String("problem", "no such key"), zap.String("code", "unknown_key"),
+		}, `09:05:07 ERROR problem in an adapter file: a/crm.yaml:7: no such key path=tools[0] code=unknown_key`},
+		"a problem at no line": {zap.ErrorLevel, "problem in an adapter file", []zap.Field{zap.String("file", "a.yaml"), zap.Int("line", 0), zap.String("problem", "is empty"), zap.String("code", "c")},
+			`09:05:07 ERROR problem in an adapter file: a.yaml: is empty code=c`},
+		"a list that has a form as text": {zap.WarnLevel, "lost in translation", []zap.Field{zap.String("from", "a"), zap.Array("losses", told{"C02 annotations ×13", "C03\nicons ×1"})},
+			`09:05:07 WARN  lost in translation: C02 annotations ×13, C03\nicons ×1 from=a`},
+		"other objects": {zap.InfoLevel, "m", []zap.Field{zap.Any("contract", struct{ A, B string }{"x", ""}), zap.Any("of", map[string]any{"k": 1})}, `09:05:07 INFO  m: {"A":"x","B":""} of="{\"k\":1}"`},
+		"what a message is about": {zap.WarnLevel, "these settings changed and take effect after a restart", []zap.Field{zap.Strings("settings", []string{"listen", "path"})},
+			`09:05:07 WARN  these settings changed and take effect after a restart: listen, path`},
+		"a line of a process": {zap.InfoLevel, "upstream stderr", []zap.Field{zap.String("line", "ready =)")}, `09:05:07 INFO  upstream stderr: ready =)`},
 		"a hostile value": {zap.ErrorLevel, "failed", []zap.Field{
 			zap.Error(errors.New("a\r\n09:05:07 INFO  all is fine → run this\x1b[2J\u202egnp\u2028 \xff \u0085\x00")), zap.String("to\nol", "\x1b]0;title\a"),
 		}, `09:05:07 ERROR failed: a\r\n09:05:07 INFO  all is fine -> run this\x1b[2J\u202egnp\u2028 \xff \u0085\x00 to\nol=\x1b]0;title\a`},
@@ -86,7 +97,7 @@ func TestLogAsTextIsNeverTooLong(t *testing.T) {
 func TestStackOfAPanicIsReadable(t *testing.T) {
 	text := textLine(zapcore.Entry{Level: zap.ErrorLevel, Message: "panic"}, []zap.Field{zap.Any("panic", "x\ny"), zap.ByteString("stack", debug.Stack())}, false)
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if !strings.HasSuffix(lines[0], ` panic panic=x\ny`) || !strings.Contains(text, "    github.com/dragoman-proxy/dragoman/cmd/command.TestStackOfAPanicIsReadable(") {
+	if !strings.HasSuffix(lines[0], ` panic: x\ny`) || !strings.Contains(text, "    github.com/dragoman-proxy/dragoman/cmd/command.TestStackOfAPanicIsReadable(") {
 		t.Errorf("%s", text)
 	}
 	for _, line := range lines[1:] {
@@ -114,4 +125,16 @@ $`
 	if !regexp.MustCompile(want).MatchString(regexp.MustCompile("\x1b\\[[0-9]+m").ReplaceAllString(out.String(), "")) {
 		t.Error(out.String())
 	}
+}
+
+// told is a list with a form as text.
+type told []string
+
+func (l told) String() string { return strings.Join(l, ", ") }
+
+func (l told) MarshalLogArray(a zapcore.ArrayEncoder) error {
+	for range l {
+		a.AppendReflected(struct{}{})
+	}
+	return nil
 }
