@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -258,6 +259,15 @@ func newReplicas(srv *Server) *replicas.Replicas {
 	})
 }
 
+// storeFailure returns why the store is down, without what the message says already, and with the address once.
+func storeFailure(err error) string {
+	text := strings.TrimPrefix(err.Error(), store.ErrUnavailable.Error()+": ")
+	if at, _, refused := strings.Cut(strings.TrimPrefix(text, "connect to "), ": dial "); refused && strings.HasSuffix(text, ": connection refused") {
+		return at + ": connection refused"
+	}
+	return text
+}
+
 // openStore opens the store that first names. It does not connect yet.
 func (srv *Server) openStore(first *setup.Setup, log *zap.Logger) (*store.Store, error) {
 	if first.Config.Store.URL == "" {
@@ -276,8 +286,8 @@ func (srv *Server) openStore(first *setup.Setup, log *zap.Logger) (*store.Store,
 			if !up {
 				down = time.Now()
 				counts.Up.Set(0)
-				log.Warn("the store is down: ordinary calls go on, and what needs the store fails until it answers again",
-					zap.String("url", config.SafeURL(first.Config.Store.URL)), zap.Error(why), zap.String("advice", store.Advice(why)))
+				log.Warn("the store is down: calls go on, replicas may not find each other, what needs it fails",
+					zap.String("url", config.SafeURL(first.Config.Store.URL)), zap.String("error", storeFailure(why)), zap.String("advice", store.Advice(why)))
 				return
 			}
 			counts.Up.Set(1)

@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"maps"
 	"net"
+	"strconv"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/valyala/fasthttp"
@@ -143,9 +145,50 @@ func (srv *Server) warnOfOpenFiles() {
 	}
 }
 
-// warnOfNames says, when clients begin to be served at an address, that they must use that and no name.
-func (srv *Server) warnOfNames(at net.Addr) {
-	if !setup.IsLoopback(at) && len(srv.Now().Config.AllowedHosts) == 0 {
-		srv.Host.Log.Warn(config.NoHosts, zap.Stringer("listen", at), zap.String("setting", "allowed_hosts"), zap.String("advice", config.SetHosts))
+// maxCommand bounds the command in the line about the start.
+const maxCommand = 80
+
+// tellServing says when clients begin to be served at an address: where, and what.
+func (srv *Server) tellServing(at net.Addr) {
+	now := srv.Now()
+	fields := []zap.Field{zap.String("url", srv.Endpoint(at))}
+	name := now.Server
+	if command := now.Config.Upstream.Command; len(command) > 0 {
+		name = strings.Join(config.SafeCommand(command), " ")
+		if shown := []rune(name); len(shown) > maxCommand {
+			name = string(shown[:maxCommand-1]) + "…"
+		}
+	}
+	if name != "" {
+		fields = append(fields, zap.String("server", name))
+	}
+	srv.Host.Log.Info("serving", fields...)
+	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		srv.Host.Log.Info("other machines reach this listener by this machine's address", srv.listens(at))
+	}
+}
+
+// listens returns the address of the listener with the host that was asked for: the system writes 0.0.0.0 as [::].
+func (srv *Server) listens(at net.Addr) zap.Field {
+	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		if host, _, err := net.SplitHostPort(srv.Now().Config.Listen); err == nil {
+			return zap.String("listen", net.JoinHostPort(host, strconv.Itoa(tcp.Port)))
+		}
+	}
+	return zap.Stringer("listen", at)
+}
+
+// warnOfOthers says, when clients begin to be served at an address that other machines can reach, what those may do there and what not.
+func (srv *Server) warnOfOthers(at net.Addr) {
+	now := srv.Now()
+	if setup.IsLoopback(at) {
+		return
+	}
+	if len(now.Renewable().Tokens) == 0 && !now.Config.Auth.TrustNetwork {
+		srv.Host.Log.Warn("this listener "+config.NoTokens+": every client that reaches it can use the server",
+			srv.listens(at), zap.String("setting", "auth.tokens"), zap.String("advice", config.SetTokens+config.OrTrust))
+	}
+	if len(now.Config.AllowedHosts) == 0 {
+		srv.Host.Log.Warn(config.NoHosts, srv.listens(at), zap.String("setting", "allowed_hosts"), zap.String("advice", config.SetHosts))
 	}
 }

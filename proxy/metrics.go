@@ -57,6 +57,5 @@ func (srv *Server) register(listener net.Addr) {
 		srv.Host.Log.Warn("other replicas cannot find this one, and calls that only it can serve fail elsewhere: set store.advertise to an address at which they reach it", zap.Error(err))
 		return
 	}
-	srv.Host.Log.Info("telling the other replicas, by the store, where this one is", zap.String("address", at))
 	srv.Replicas.Register(at)
 }

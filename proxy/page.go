@@ -101,7 +101,7 @@ func (srv *Server) pageEndpoint() string {
 	if srv.at == nil {
 		return "$URL"
 	}
-	return srv.Endpoint(fromHere(srv.at))
+	return srv.Endpoint(srv.at)
 }
 
 // fromHere returns the address at which this machine reaches a listener: browsers cannot open that of all interfaces.

@@ -41,14 +41,10 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	srv.register(ln.Addr())
 	srv.Table.Share()
-	at := []zap.Field{zap.String("url", srv.Endpoint(ln.Addr()))}
-	if name := srv.Now().Server; name != "" {
-		at = append(at, zap.String("server", name))
-	}
+	srv.tellServing(ln.Addr())
 	srv.Now().Origin.Credential.TellLent(srv.Now().Server, srv.Host.Log)
-	srv.Host.Log.Info("serving", at...)
 	srv.warnOfOpenFiles()
-	srv.warnOfNames(ln.Addr())
+	srv.warnOfOthers(ln.Addr())
 	if len(srv.Now().Config.Upstream.Command) > 0 {
 		if err := srv.Ready(); err != nil { // warn now, as the process starts only when a client comes
 			srv.notReady(err)

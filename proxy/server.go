@@ -155,7 +155,8 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 	}
 }
 
-// Endpoint returns the URL of the Streamable HTTP endpoint at an address: for a unix socket, as upstream.url takes it.
+// Endpoint returns the URL of the Streamable HTTP endpoint at an address, as this machine reaches it: for a unix socket, as
+// upstream.url takes it.
 func (srv *Server) Endpoint(at net.Addr) string {
 	s := srv.Now()
 	if local, ok := at.(*net.UnixAddr); ok {
@@ -165,5 +166,5 @@ func (srv *Server) Endpoint(at net.Addr) string {
 	if s.Guard.Cert != nil {
 		scheme = "https://"
 	}
-	return scheme + at.String() + s.Config.Path
+	return scheme + fromHere(at).String() + s.Config.Path
 }

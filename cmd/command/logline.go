@@ -1,7 +1,9 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +16,7 @@ import (
 const (
 	lineColumns = 160 // the most columns of a log line as text
 	leastPart   = 24  // a part of a line is cut to no fewer columns
-	leastAdvice = 32  // advice is cut to no fewer before other parts are cut: it begins with what matters
+	adviceLines = 3   // the most lines of advice that does not fit in the line it belongs to
 )
 
 // stackField is the field with the stack of a panic. As text it has lines of its own, without which a report says too little.
@@ -24,7 +26,13 @@ const stackField = "stack"
 // mostly about one server, which the first line names, and a cause says little beside its error: both are spared like all other fields.
 var leading = []string{"url", "file", "address", "adapter", "operation", "tool", "server", "cause", "method"}
 
-const beforeAdvice = " → "
+// telling are the fields without which a message says little. As text they stand behind it, as the error does.
+var telling = []string{"problem", "losses", "changes", "panic", "settings", "sources", "tools", "paths", "contract", "said", "line", "error"}
+
+const (
+	beforeAdvice = " → "
+	adviceIndent = "    → " // of advice in lines of its own
+)
 
 const (
 	dimmed    = "\x1b[2m"
@@ -39,13 +47,14 @@ type part struct {
 	before, text string // before is a separator or a name, and is not cut
 	dim          bool
 	spare        bool // left out where the line would be too long
+	whole        bool // not cut
 }
 
 func (p *part) columns() int { return uniseg.StringWidth(p.before) + uniseg.StringWidth(p.text) }
 
 // textLine returns a log line for a person at a terminal: the time of day, the level, the message, the error, what to do, then the other
-// fields, the most important ones first. It has at most lineColumns columns: the last fields are left out, and long values cut. Values may
-// be from peers: characters that control a terminal are escaped.
+// fields, the most important ones first. It has at most lineColumns columns: what to do stands in lines below where it has no room, the last
+// fields are left out, and long values cut. Values may be from peers: characters that control a terminal are escaped.
 func textLine(e zapcore.Entry, fields []zapcore.Field, colour bool) string {
 	values := map[string]string{}
 	var names []string
@@ -53,13 +62,26 @@ func textLine(e zapcore.Entry, fields []zapcore.Field, colour bool) string {
 		m := zapcore.NewMapObjectEncoder()
 		fields[i].AddTo(m)
 		for _, name := range sortedNames(m.Fields) {
-			if text := valueText(m.Fields[name]); text != "" {
+			text := valueText(m.Fields[name])
+			if s, ok := fields[i].Interface.(fmt.Stringer); ok && fields[i].Type == zapcore.ArrayMarshalerType { // a list of objects that has a form as text
+				text = shownText(s.String())
+			}
+			if text != "" {
 				if values[name] == "" {
 					names = append(names, name)
 				}
 				values[name] = text
 			}
 		}
+	}
+	if values["problem"] != "" { // as compilers write it
+		at := values["file"]
+		if n := values["line"]; n != "" && n != "0" {
+			at += ":" + n
+		}
+		values["problem"] = strings.TrimPrefix(at+": "+values["problem"], ": ")
+		values["line"] = ""
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "file" })
 	}
 	head := e.Time.Format(time.TimeOnly) + " " + fmt.Sprintf("%-5s", e.Level.CapitalString())
 	parts := []part{{before: " ", text: shownText(e.Message)}}
@@ -68,11 +90,14 @@ func textLine(e zapcore.Entry, fields []zapcore.Field, colour bool) string {
 			parts = append(parts, part{before: before, text: values[name]})
 		}
 	}
-	add("error", ": ")
+	for _, name := range telling {
+		add(name, ": ")
+	}
+	essential := len(parts)
 	add("advice", beforeAdvice)
 	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
 	for _, name := range names {
-		if name == "error" || name == "advice" || name == stackField {
+		if name == "advice" || name == stackField || slices.Contains(telling, name) {
 			continue
 		}
 		value := values[name]
@@ -81,13 +106,22 @@ func textLine(e zapcore.Entry, fields []zapcore.Field, colour bool) string {
 		}
 		parts = append(parts, part{before: " " + shownText(name) + "=", text: value, dim: true, spare: rank(name) >= rank("server")})
 	}
+	columns := lineColumns - uniseg.StringWidth(head)
+	var advice []string
+	if len(parts) > essential && parts[essential].before == beforeAdvice && needs(parts) > columns {
+		advice = wrapped(parts[essential].text, lineColumns-uniseg.StringWidth(adviceIndent), adviceLines)
+		parts = slices.Delete(parts, essential, essential+1)
+	}
+	for i := range parts[:essential] {
+		parts[i].whole = needs(parts[:essential]) <= columns
+	}
 	var b strings.Builder
 	if colour {
 		b.WriteString(dimmed + e.Time.Format(time.TimeOnly) + endColour + " " + levelColours[e.Level] + fmt.Sprintf("%-5s", e.Level.CapitalString()) + endColour)
 	} else {
 		b.WriteString(head)
 	}
-	for _, p := range fitting(parts, lineColumns-uniseg.StringWidth(head)) {
+	for _, p := range fitting(parts, columns) {
 		switch text := p.before + p.text; {
 		case colour && p.dim:
 			b.WriteString(dimmed + text + endColour)
@@ -98,6 +132,14 @@ func textLine(e zapcore.Entry, fields []zapcore.Field, colour bool) string {
 		}
 	}
 	b.WriteByte('\n')
+	for i, line := range advice {
+		if i > 0 {
+			line = strings.Repeat(" ", uniseg.StringWidth(adviceIndent)) + line
+		} else {
+			line = adviceIndent + line
+		}
+		b.WriteString(line + "\n")
+	}
 	if values[stackField] != "" {
 		for line := range strings.Lines(stackOf(fields)) {
 			b.WriteString("    " + cut(shownText(strings.TrimRight(strings.ReplaceAll(line, "\t", "  "), "\r\n")), lineColumns-4) + "\n")
@@ -106,7 +148,17 @@ func textLine(e zapcore.Entry, fields []zapcore.Field, colour bool) string {
 	return b.String()
 }
 
-// fitting returns parts that have no more columns together: spare ones are left out from the end, and then advice is cut, and the longest ones.
+// needs returns the columns of the parts that are not spare.
+func needs(parts []part) (sum int) {
+	for i := range parts {
+		if !parts[i].spare {
+			sum += parts[i].columns()
+		}
+	}
+	return sum
+}
+
+// fitting returns parts that have no more columns together: spare ones are left out from the end, and then the longest ones are cut.
 func fitting(parts []part, columns int) []part {
 	sum := 0
 	for i := range parts {
@@ -116,36 +168,38 @@ func fitting(parts []part, columns int) []part {
 		sum -= parts[i].columns()
 		parts = parts[:i]
 	}
-	for i := range parts {
-		if n := uniseg.StringWidth(parts[i].text); parts[i].before == beforeAdvice && sum > columns && n > leastAdvice {
-			parts[i].text = cut(parts[i].text, max(n-(sum-columns), leastAdvice))
-			sum -= n - uniseg.StringWidth(parts[i].text)
-		}
-	}
 	for sum > columns {
-		longest := 0
+		longest, was, second := -1, leastPart, leastPart
 		for i := range parts {
-			if uniseg.StringWidth(parts[i].text) > uniseg.StringWidth(parts[longest].text) {
-				longest = i
+			if n := uniseg.StringWidth(parts[i].text); !parts[i].whole && n > was {
+				longest, was, second = i, n, was
+			} else if !parts[i].whole {
+				second = max(second, n)
 			}
 		}
-		was := uniseg.StringWidth(parts[longest].text)
-		if was <= leastPart { // there are too many
+		if longest < 0 { // there are too many
 			sum -= parts[len(parts)-1].columns()
 			parts = parts[:len(parts)-1]
 			continue
-		}
-		second := leastPart
-		for i := range parts {
-			if n := uniseg.StringWidth(parts[i].text); i != longest {
-				second = max(second, n)
-			}
 		}
 		// Down to the second longest, but by one column at least, so that those of equal length are cut in turn.
 		parts[longest].text = cut(parts[longest].text, max(was-(sum-columns), min(second, was-1)))
 		sum -= was - uniseg.StringWidth(parts[longest].text)
 	}
 	return parts
+}
+
+// wrapped returns a text in at most so many lines of so many columns, parted at spaces where there are any. What is left is cut.
+func wrapped(text string, columns, most int) (lines []string) {
+	for len(lines) < most-1 && uniseg.StringWidth(text) > columns {
+		line := strings.TrimSuffix(strings.TrimRight(cell(text, columns+1), " "), "…")
+		if i := strings.LastIndexByte(line, ' '); i > 0 && len(line) < len(text) && text[len(line)] != ' ' {
+			line = line[:i]
+		}
+		lines = append(lines, strings.TrimRight(line, " "))
+		text = strings.TrimLeft(text[len(line):], " ")
+	}
+	return append(lines, cut(text, columns))
 }
 
 // cut returns a text of at most this many columns, with … for what is missing.
@@ -189,6 +243,12 @@ func valueText(value any) string {
 			texts[i] = valueText(v[i])
 		}
 		return strings.Join(texts, ", ")
+	}
+	switch reflect.ValueOf(value).Kind() {
+	case reflect.Map, reflect.Struct:
+		if text, err := json.Marshal(value); err == nil {
+			return shownText(string(text))
+		}
 	}
 	return shownText(fmt.Sprint(value))
 }

@@ -25,15 +25,16 @@ func TestTakenAdminListen(t *testing.T) {
 	for name, c := range map[string]struct {
 		at   net.Listener
 		want string
+		do   string
 	}{
-		"its own":   {clients, "dragoman itself listens at " + clients.Addr().String() + " for clients (listen)"},
-		"another's": {foreign, "address already in use"},
+		"its own":   {clients, "dragoman itself listens at " + clients.Addr().String() + " for clients (listen)", "give admin.listen another port"},
+		"another's": {foreign, "another process has " + foreign.Addr().String(), "for a second dragoman on this machine, DRAGOMAN_ADMIN_LISTEN=127.0.0.1:0 (admin.listen) takes a free port"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			core, logs := observer.New(zap.DebugLevel)
 			cfg := config.Default()
 			cfg.Admin.Listen = c.at.Addr().String()
-			ln, err := admin(nil, cfg, clients.Addr(), zap.New(core))
+			ln, err := admin(nil, cfg, clients.Addr(), zap.New(core).Warn)
 			if ln != nil || err != nil {
 				t.Fatal(ln, err)
 			}
@@ -44,13 +45,33 @@ func TestTakenAdminListen(t *testing.T) {
 			text, _ := said["error"].(string)
 			advice, _ := said["advice"].(string)
 			everywhere := &net.TCPAddr{IP: net.IPv4zero, Port: clients.Addr().(*net.TCPAddr).Port}
-			if _, err := admin(nil, cfg, everywhere, zap.NewNop()); err == nil || !strings.HasPrefix(err.Error(), "admin.listen: ") || !strings.Contains(err.Error(), "; ") {
+			if _, err := admin(nil, cfg, everywhere, zap.NewNop().Warn); err == nil || !strings.HasPrefix(err.Error(), "admin.listen: ") || !strings.Contains(err.Error(), "; ") {
 				t.Errorf("where other machines reach it: %v", err)
 			}
-			if !strings.HasSuffix(text, c.want) || !strings.Contains(advice, "admin.listen") {
+			if text != c.want || !strings.HasPrefix(advice, c.do) {
 				t.Errorf("%v", said)
 			}
 		})
+	}
+}
+
+// TestWarningsStandBehindServing: what is missing is told behind the line with the URL, and the port that the advice leads to is told.
+func TestWarningsStandBehindServing(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	p := startProcess(t, environ("DRAGOMAN_ADMIN_LISTEN="+taken.Addr().String()), "serve", "--listen", "127.0.0.1:0", "http://127.0.0.1:1/mcp")
+	p.says(t, "probes and metrics are not served")
+	if _, behind, _ := strings.Cut(p.log.String(), `"msg":"serving"`); !strings.Contains(behind, `"msg":"probes and metrics are not served"`) {
+		t.Errorf("%s", p.log)
+	}
+	p = startProcess(t, environ("DRAGOMAN_ADMIN_LISTEN=127.0.0.1:0"), "serve", "--listen", "127.0.0.1:0", "http://127.0.0.1:1/mcp")
+	p.runs(t)
+	if at := p.says(t, "probes and metrics are served").Get("address").Str; at == "" || strings.HasSuffix(at, ":0") {
+		t.Errorf("%s", p.log)
 	}
 }
 

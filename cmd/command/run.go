@@ -115,14 +115,18 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 		return withCode(exitUsage, err) // a file that the configuration names
 	}
 	countDroppedLines(srv)
+	var warnings []func() // stand behind the line about what is served
+	warn := func(message string, fields ...zap.Field) {
+		warnings = append(warnings, func() { log.Warn(message, fields...) })
+	}
 	if cfg.Auth.Unused {
-		log.Warn(config.UnusedToken, zap.String("advice", config.UseOfToken))
+		warn(config.UnusedToken, zap.String("advice", config.UseOfToken))
 	}
 	ln, err := listen(cfg)
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, elsewhere(err, cfg.Listen))
 	}
-	ops, err := admin(srv, cfg, ln.Addr(), log)
+	ops, err := admin(srv, cfg, ln.Addr(), warn)
 	if err != nil {
 		ln.Close()
 		return err
@@ -131,6 +135,9 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	if ops != nil {
 		page = srv.PageURL(ops.Addr())
 		defer announce(cfg, page, log)()
+		if page == "" && strings.HasSuffix(cfg.Admin.Listen, ":0") {
+			log.Info("probes and metrics are served", zap.Stringer("address", ops.Addr()))
+		}
 	}
 	if err := srv.Record(); err != nil {
 		ln.Close()
@@ -164,7 +171,12 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 		alive = answers("https", ln.Addr())
 	}
 	defer service.watch(period, alive)()
-	srv.WhenServing(service.ready)
+	srv.WhenServing(func() {
+		for _, say := range warnings {
+			say()
+		}
+		service.ready()
+	})
 	defer context.AfterFunc(ctx, service.stopping)()
 	defer freeingMemory(ctx)()
 	err = srv.Serve(ctx, ln)
@@ -221,9 +233,9 @@ func countDroppedLines(srv *proxy.Server) {
 }
 
 // admin opens the listener for probes, metrics and the page; it is nil if there is none. If the listener for clients is only for
-// this machine, a failure is only logged: another process on this machine, perhaps another dragoman, may use the address. The
+// this machine, a failure is only warned of: another process on this machine, perhaps another dragoman, may use the address. The
 // page then has another one.
-func admin(srv *proxy.Server, cfg config.Config, clients net.Addr, log *zap.Logger) (net.Listener, error) {
+func admin(srv *proxy.Server, cfg config.Config, clients net.Addr, warn func(string, ...zap.Field)) (net.Listener, error) {
 	if cfg.Admin.Listen == "" && !cfg.Inspect.Enabled {
 		return nil, nil
 	}
@@ -232,22 +244,26 @@ func admin(srv *proxy.Server, cfg config.Config, clients net.Addr, log *zap.Logg
 		srv.Admin(ln)
 		return ln, nil
 	}
-	do := "admin.listen chooses another address; " + holderOf(cfg.Admin.Listen)
-	if oauth.IsInUse(err) && oauth.SamePort(cfg.Admin.Listen, clients) {
+	do := "admin.listen chooses another address"
+	switch {
+	case oauth.IsInUse(err) && oauth.SamePort(cfg.Admin.Listen, clients):
 		err, do = fmt.Errorf("dragoman itself listens at %s for clients (listen)", clients), "give admin.listen another port"
+	case oauth.IsInUse(err):
+		err = fmt.Errorf("another process has %s", cfg.Admin.Listen)
+		do = "for a second dragoman on this machine, DRAGOMAN_ADMIN_LISTEN=127.0.0.1:0 (admin.listen) takes a free port; " + holderOf(cfg.Admin.Listen)
 	}
 	if !setup.IsLoopback(clients) {
 		return nil, fmt.Errorf("admin.listen: %w; %s", err, do)
 	}
 	why := []zap.Field{zap.Error(err), zap.String("advice", do)}
 	if !cfg.Inspect.Enabled {
-		log.Warn("cannot listen at admin.listen: probes and metrics are not served", why...)
+		warn("probes and metrics are not served", why...)
 		return nil, nil
 	}
 	if ln, err = net.Listen("tcp", anyPort); err != nil {
 		return nil, err
 	}
-	log.Warn("cannot listen at admin.listen: the page, probes and metrics are at another address", append(why, zap.Stringer("address", ln.Addr()))...)
+	warn("the page, probes and metrics are at another address", append(why, zap.Stringer("address", ln.Addr()))...)
 	srv.Admin(ln)
 	return ln, nil
 }

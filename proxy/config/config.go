@@ -405,8 +405,8 @@ type Log struct {
 	// KnownLosses are rules of translation, such as C05, whose losses are known: they are logged at level debug. The others are
 	// logged as a warning, once for each kind of client. The counters count all.
 	KnownLosses []string `yaml:"known_losses"`
-	// Format is json, for one object a line; text, for a line of at most 160 columns; or auto, for text on a terminal and json
-	// otherwise. Text has colours on a terminal, unless NO_COLOR is set or TERM is dumb.
+	// Format is json, for one object a line; text, for a line of at most 160 columns, with what to do below it where it has no room
+	// there; or auto, for text on a terminal and json otherwise. Text has colours on a terminal, unless NO_COLOR is set or TERM is dumb.
 	Format string `yaml:"format"`
 }
 

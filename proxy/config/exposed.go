@@ -12,6 +12,13 @@ const (
 	SetHosts = "set allowed_hosts to the names in the clients' URLs, such as [mcp.example.com]"
 )
 
+// What is wrong where other machines can reach the listener and clients need no token, what to do, and what to set where nothing is wrong.
+const (
+	NoTokens  = "can be reached from other machines without a token"
+	SetTokens = `auth.tokens: ["${DRAGOMAN_TOKEN}"], or a loopback address in listen`
+	OrTrust   = ", or auth.trust_network: true where the network keeps others out"
+)
+
 // shortestToken is the least length of a token of clients at an address that other machines can reach.
 const shortestToken = 16
 

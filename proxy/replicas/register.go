@@ -24,6 +24,9 @@ func (r *Replicas) Register(address string) {
 	r.mu.Unlock()
 	member := append(r.Self[:len(r.Self):len(r.Self)], address...)
 	known := r.renew(ctx, member, true)
+	if known {
+		r.Log.Info("telling the other replicas, by the store, where this one is", zap.String("address", address))
+	}
 	go func() {
 		defer close(ended)
 		every := time.NewTicker(renewal)
@@ -49,7 +52,7 @@ func (r *Replicas) renew(ctx context.Context, member []byte, known bool) bool {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil && known && store.IsDown(err): // which has a line of its own
-		r.Log.Info("other replicas cannot find this one until the store answers")
+		r.Log.Debug("other replicas cannot find this one until the store answers")
 	case err != nil && known:
 		r.Log.Warn("other replicas cannot find this one: the store does not take its address", zap.Error(err), zap.String("advice", store.Advice(err)))
 	case err == nil && !known:

@@ -12,12 +12,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -342,7 +344,8 @@ func TestReloadRefusesTokensThatCanBeGuessed(t *testing.T) {
 	}
 }
 
-// TestOpenListenersAreTold: the start says once which names clients may use, and which files with secrets others can read.
+// TestOpenListenersAreTold: the start says once that clients need no token, which names they may use, and which files with secrets others
+// can read.
 func TestOpenListenersAreTold(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
@@ -352,14 +355,18 @@ func TestOpenListenersAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	const hosts = config.NoHosts
+	const tokens = "this listener can be reached from other machines without a token: every client that reaches it can use the server"
+	token := []string{"GYyTszHzLoNSj5Mj"}
 	for name, c := range map[string]struct {
 		at     net.Addr
 		change func(*config.Config)
 		want   []string // beginnings of the warnings
 	}{
-		"open":        {&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}, func(*config.Config) {}, []string{hosts}},
-		"everywhere":  {&net.TCPAddr{IP: net.IPv6zero, Port: 1}, func(*config.Config) {}, []string{hosts}},
-		"named":       {&net.TCPAddr{IP: net.IPv4zero, Port: 1}, func(c *config.Config) { c.AllowedHosts = []string{"a.example"} }, nil},
+		"open":        {&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}, func(*config.Config) {}, []string{tokens, hosts}},
+		"everywhere":  {&net.TCPAddr{IP: net.IPv6zero, Port: 1}, func(*config.Config) {}, []string{tokens, hosts}},
+		"a token":     {&net.TCPAddr{IP: net.IPv4zero, Port: 1}, func(c *config.Config) { c.Auth.Tokens = token }, []string{hosts}},
+		"named":       {&net.TCPAddr{IP: net.IPv4zero, Port: 1}, func(c *config.Config) { c.AllowedHosts, c.Auth.Tokens = []string{"a.example"}, token }, nil},
+		"trusted":     {&net.TCPAddr{IP: net.IPv4zero, Port: 1}, func(c *config.Config) { c.AllowedHosts, c.Auth.TrustNetwork = []string{"a.example"}, true }, nil},
 		"loopback":    {&net.TCPAddr{IP: net.IPv6loopback, Port: 1}, func(*config.Config) {}, nil},
 		"unix socket": {&net.UnixAddr{Name: "x", Net: "unix"}, func(*config.Config) {}, nil},
 		"key file":    {&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, func(c *config.Config) { c.Session.KeyFile = key }, []string{"session.key_file: " + key + " has mode 0644: other users of this machine can read it"}},
@@ -389,7 +396,7 @@ func TestOpenListenersAreTold(t *testing.T) {
 			for _, e := range logged.All() {
 				got = append(got, e.Message)
 			}
-			if len(got) != len(c.want) || len(got) > 0 && !strings.HasPrefix(got[0], c.want[0]) {
+			if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
@@ -526,5 +533,53 @@ func TestMissingProgramIsLoggedAtOnce(t *testing.T) {
 	}
 	if n := logs.FilterMessage("upstream is not ready").Len(); n != 1 {
 		t.Errorf("told %d times", n)
+	}
+}
+
+// TestServingSaysWhere: the line about the start has a URL that this machine can use, the address that was asked for, and the command.
+func TestServingSaysWhere(t *testing.T) {
+	everywhere := &net.TCPAddr{IP: net.IPv6zero, Port: 9410}
+	long := slices.Repeat([]string{"argument"}, 20)
+	for name, c := range map[string]struct {
+		at      net.Addr
+		listen  string
+		command []string
+		want    map[string]any
+		others  string // where other machines reach it
+	}{
+		"this machine": {&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9410}, "127.0.0.1:9410", []string{"node", "server.js", "--token", "GYyTszHzLoNSj5Mj"},
+			map[string]any{"url": "http://127.0.0.1:9410/mcp", "server": "node server.js --token " + config.Masked("GYyTszHzLoNSj5Mj")}, ""},
+		"everywhere": {everywhere, "0.0.0.0:9410", []string{"node", "server.js"},
+			map[string]any{"url": "http://127.0.0.1:9410/mcp", "server": "node server.js"}, "0.0.0.0:9410"},
+		"any port": {everywhere, ":0", append([]string{"node"}, long...),
+			map[string]any{"url": "http://127.0.0.1:9410/mcp", "server": ("node " + strings.Join(long, " "))[:79] + "…"}, ":9410"},
+		"one address": {&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9410}, "192.0.2.1:9410", []string{"node"}, map[string]any{"url": "http://192.0.2.1:9410/mcp", "server": "node"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			leavesNothing(t)
+			cfg := config.Default()
+			cfg.Listen, cfg.Upstream.Command = c.listen, c.command
+			core, logged := observer.New(zap.InfoLevel)
+			srv, err := proxy.NewWith(cfg, zap.New(core), newFake(nil).origin())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended, stop := context.WithCancel(context.Background())
+			stop() // as soon as it serves
+			if err := srv.Serve(ended, addressed{ln, c.at}); err != nil {
+				t.Fatal(err)
+			}
+			if got := logged.FilterMessage("serving").All(); len(got) != 1 || !maps.Equal(got[0].ContextMap(), c.want) {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+			others := logged.FilterMessage("other machines reach this listener by this machine's address").All()
+			if len(others) > 0 != (c.others != "") || len(others) > 0 && others[0].ContextMap()["listen"] != c.others {
+				t.Errorf("%v, want %q", others, c.others)
+			}
+		})
 	}
 }

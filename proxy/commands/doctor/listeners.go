@@ -98,15 +98,14 @@ func (e *exam) exposed() {
 	if len(e.cfg.Auth.Tokens)+len(e.cfg.Auth.NamedTokens) > 0 || e.cfg.Auth.TokenFile != "" {
 		return
 	}
-	const do = `auth.tokens: ["${DRAGOMAN_TOKEN}"], or a loopback address in listen`
 	u := &e.cfg.Upstream
 	lends := len(u.Headers) > 0 || u.ClientCert != "" || u.Auth.Lends() || len(e.cfg.Adapters.Sources) > 0
 	switch {
 	case lends && !e.cfg.Auth.TrustNetwork:
-		e.fail(e.cfg.Listen+" can be reached from other machines without a token, and its clients use dragoman's credentials: serve refuses to start",
-			"auth.tokens", do+", or auth.trust_network: true where the network keeps others out")
+		e.fail(e.cfg.Listen+" "+config.NoTokens+", and its clients use dragoman's credentials: serve refuses to start",
+			"auth.tokens", config.SetTokens+config.OrTrust)
 	case !e.cfg.Auth.TrustNetwork:
-		e.warn(e.cfg.Listen+" can be reached from other machines without a token", "auth.tokens", do)
+		e.warn(e.cfg.Listen+" "+config.NoTokens, "auth.tokens", config.SetTokens)
 	}
 }
 

@@ -215,12 +215,12 @@ func (a *Adapters) logProblems(problems []adapterrt.Problem) {
 			level = zapcore.ErrorLevel
 		}
 		fields := []zap.Field{
-			zap.String("file", p.File), zap.Int("line", p.Line), zap.String("code", p.Code), zap.String("path", p.Path), zap.String("problem", p.Message),
+			zap.String("file", p.File), zap.Int("line", p.Line), zap.String("path", p.Path), zap.String("problem", p.Message),
 		}
 		if p.Expected != "" || p.Received != "" {
 			fields = append(fields, zap.String("expected", p.Expected), zap.String("received", p.Received))
 		}
-		a.log.Log(level, "problem in an adapter file", fields...)
+		a.log.Log(level, "problem in an adapter file", append(fields, zap.String("code", p.Code))...)
 	}
 }
 

@@ -3,6 +3,7 @@ package losses
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -282,6 +283,15 @@ func (of list) MarshalLogArray(a zapcore.ArrayEncoder) error {
 		}
 	}
 	return nil
+}
+
+// String returns the list for a log line as text.
+func (of list) String() string {
+	texts := make([]string, len(of))
+	for i, s := range of {
+		texts[i] = fmt.Sprintf("%s %s ×%d", s.rule, s.what, s.count)
+	}
+	return strings.Join(texts, ", ")
 }
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler].

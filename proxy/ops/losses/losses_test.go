@@ -214,3 +214,17 @@ func TestMemoryForToldKindsIsBounded(t *testing.T) {
 		t.Errorf("a name of %d bytes", len(got))
 	}
 }
+
+// TestLinesHaveAFormAsText checks what a log line as text has of a list.
+func TestLinesHaveAFormAsText(t *testing.T) {
+	w := newWorld(t, zap.WarnLevel)
+	w.note("c", wire.ToolsList, icons, title)
+	for _, line := range w.lines.TakeAll() {
+		for _, f := range line.Context {
+			if text, ok := f.Interface.(fmt.Stringer); ok && f.Key == "losses" && text.String() == "C01 title ×3, C05 icons ×2" {
+				return
+			}
+		}
+	}
+	t.Error("no such line")
+}

@@ -195,7 +195,7 @@ func (s *Shared) report(ctx context.Context, err error) {
 	case ctx.Err() != nil || (err != nil) == s.failed:
 		return
 	case err != nil && store.IsDown(err): // which has a line of its own
-		s.log.Info("deleted sessions are not shared with the other replicas until the store answers")
+		s.log.Debug("deleted sessions are not shared with the other replicas until the store answers")
 	case err != nil:
 		s.log.Warn("deleted sessions are not shared with the other replicas now: tried again until their ids expire", zap.Error(err), zap.String("advice", store.Advice(err)))
 	default:
