@@ -134,6 +134,13 @@ func (srv *Server) servePlain(req *downstream.Request, resp *downstream.Response
 	srv.Adapters.ServeHTTP(req, grant, resp)
 }
 
+// warnOfPlain says, when clients begin to be served, in which headers the shell has not replaced a variable.
+func (srv *Server) warnOfPlain() {
+	for _, p := range srv.Now().Config.Upstream.Plain {
+		srv.Host.Log.Warn(p.What(), zap.String("setting", p.Setting()), zap.String("advice", p.Do()))
+	}
+}
+
 // warnOfOpenFiles says, when clients begin to be served, which files with secrets are open to others.
 func (srv *Server) warnOfOpenFiles() {
 	for _, f := range srv.Now().Config.SecretFiles() {

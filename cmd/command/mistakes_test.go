@@ -117,6 +117,8 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"serve|mcp.example.com/mcp", `"mcp.example.com/mcp" is not a URL; did you mean https://mcp.example.com/mcp?`},
 		{"serve|https:/mcp.example.com/mcp", `"https:/mcp.example.com/mcp" is not a URL; did you mean https://mcp.example.com/mcp?`},
 		{"login|mcp.example.com/mcp", `"mcp.example.com/mcp" is not a URL; did you mean https://mcp.example.com/mcp?`},
+		{"serve|--header|Authorization: Bearer |" + url, `--header Authorization: "Bearer" has no token: is a variable not set?`},
+		{"stdio|--header|Authorization: Bearer |" + url, `--header Authorization: "Bearer" has no token: is a variable not set?`},
 		{"serve|c.yaml", "c.yaml is a file, not a server; if it is dragoman's configuration: dragoman serve --config c.yaml"},
 		{"footprint", "no server is named: write dragoman footprint URL, or dragoman footprint -- COMMAND [ARG...]"},
 		{"probe", "no server is named: write dragoman probe URL, or dragoman probe -- COMMAND [ARG...]"},

@@ -361,7 +361,10 @@ func TestOpenListenersAreTold(t *testing.T) {
 		"named":       {&net.TCPAddr{IP: net.IPv4zero, Port: 1}, func(c *config.Config) { c.AllowedHosts = []string{"a.example"} }, nil},
 		"loopback":    {&net.TCPAddr{IP: net.IPv6loopback, Port: 1}, func(*config.Config) {}, nil},
 		"unix socket": {&net.UnixAddr{Name: "x", Net: "unix"}, func(*config.Config) {}, nil},
-		"key file":    {&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, func(c *config.Config) { c.Session.KeyFile = key }, []string{files + key + " has mode 0644"}},
+		"no variable": {&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, func(c *config.Config) {
+			c.Upstream.Plain = []config.Plain{{Header: "Authorization", Variable: "TOKEN"}}
+		}, []string{"TOKEN has no braces: it is sent as it is"}},
+		"key file": {&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, func(c *config.Config) { c.Session.KeyFile = key }, []string{files + key + " has mode 0644"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if runtime.GOOS == "windows" && name == "key file" {
