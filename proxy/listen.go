@@ -80,6 +80,18 @@ func (srv *Server) logHTTP(what string, err error) {
 		})
 		return
 	}
+	if what == downstream.SSEAtStreamable {
+		srv.sseAtStreamable.do(func() {
+			srv.Host.Log.Warn(what+": it must use "+config.SSEPath, zap.Error(err))
+		})
+		return
+	}
+	if what == downstream.StreamableAtSSE {
+		srv.streamableAtSSE.do(func() {
+			srv.Host.Log.Info(what+": it must use "+srv.Now().Config.Path+" unless it goes on with HTTP+SSE", zap.Error(err))
+		})
+		return
+	}
 	level := zap.WarnLevel
 	if what == "connection" { // clients may close connections at any time
 		level = zap.DebugLevel

@@ -61,7 +61,7 @@ var (
 	crowded      = &refusal{status: 503, words: "too many connections"}
 	tooManyPost  = &refusal{status: 503, words: "too many requests at once; try again later"}
 
-	onlyGet       = &refusal{status: 405, words: "this path accepts GET, which opens a stream of server-sent events"}
+	onlyGet       = &refusal{status: 405, words: "this path accepts GET, which opens a stream of server-sent events; Streamable HTTP clients use %s"}
 	onlyPost      = &refusal{status: 405, words: "this path accepts POST, at the URI that the stream's endpoint event names"}
 	unnamedPipe   = &refusal{status: 400, words: "the URI names no session, or several: POST to the one that the stream's endpoint event names"}
 	noPipe        = &refusal{status: 404, words: "Session not found: its stream has ended"}
