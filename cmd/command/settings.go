@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -176,7 +178,11 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	for _, h := range s.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			l.Add(setting.Mistake{Where: "--header", Text: "expected 'Name: value'"}) // h itself may be a secret
+			what := "expected 'Name: value'" // h itself may be a secret
+			if name, _, ok := strings.Cut(h, "="); ok && headerName().MatchString(name) && (secret.Named(name) || strings.Contains(name, "-")) {
+				what = "write '" + name + ": …', with a colon"
+			}
+			l.Add(setting.Mistake{Where: "--header", Text: what})
 			continue
 		}
 		if cfg.Upstream.Headers == nil {
@@ -192,6 +198,9 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	}
 	cfg.Upstream.PassEnv = append(cfg.Upstream.PassEnv, s.passEnv...)
 }
+
+// headerName matches the name of a header, and few secrets.
+var headerName = pattern.Later(`^[A-Za-z][A-Za-z-]{0,39}$`)
 
 // server returns the server's URL or command, from args and flags.
 func (s *settings) server(args []string) (server string, command []string, err error) {

@@ -93,6 +93,7 @@ func (m Mistakes) Err() error {
 
 // Layers fills a struct layer by layer. A later layer overrides earlier ones.
 type Layers struct {
+	listed   map[string]bool // paths of which all settings were named
 	into     reflect.Value
 	removed  map[string]string // paths of removed settings, and what replaces each
 	origins  map[string]string // sources of the settings, by path
