@@ -62,7 +62,7 @@ func listenFlags(s *settings) {
 func upstreamFlags(s *settings) {
 	f := s.cmd.Flags()
 	f.StringVar(&s.upstream, "upstream", "", "URL of the server's Streamable HTTP endpoint, or of its HTTP+SSE stream; unix:/run/server.sock:/mcp for a unix socket")
-	f.StringVar(&s.transport, "upstream-transport", "", "http, sse, stdio, or auto to find out (default auto)")
+	f.StringVar(&s.transport, "upstream-transport", "", "of a server at a URL: http, sse, or auto to find out (default auto)")
 	f.StringVar(&s.version, "upstream-version", "", "the only protocol revision to propose to the server (default: the newest, and older ones to a server that refuses it)")
 	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} is replaced with the environment variable NAME; repeatable")
 	f.BoolVar(&s.share, "share-child", false, "share one process of COMMAND between all sessions, for servers known to be stateless")
@@ -83,7 +83,7 @@ func inspectFlags(s *settings) {
 }
 
 func openFlag(s *settings) {
-	s.cmd.Flags().BoolVar(&s.open, "open", false, "serve that page, and open it in a browser on this machine")
+	s.cmd.Flags().BoolVar(&s.open, "open", false, "serve the page that shows messages as they pass, and open it in a browser on this machine")
 }
 
 func recordFlags(s *settings) {
