@@ -82,6 +82,18 @@ func (srv *Server) logHTTP(what string, err error) {
 		})
 		return
 	}
+	if what == downstream.SSEAtStreamable {
+		srv.sseAtStreamable.do(func() {
+			srv.Host.Log.Warn(what+": it must use "+config.SSEPath, zap.Error(err))
+		})
+		return
+	}
+	if what == downstream.StreamableAtSSE {
+		srv.streamableAtSSE.do(func() {
+			srv.Host.Log.Info(what+": it must use "+srv.Now().Config.Path+" unless it goes on with HTTP+SSE", zap.Error(err))
+		})
+		return
+	}
 	level := zap.WarnLevel
 	if what == "connection" { // clients may close connections at any time
 		level = zap.DebugLevel
@@ -134,6 +146,13 @@ func (srv *Server) Handler() downstream.Handler { return srv.handler }
 func (srv *Server) servePlain(req *downstream.Request, resp *downstream.Response) {
 	grant := srv.Now().GrantOf(&downstream.Sender{Guest: req.Guest})
 	srv.Adapters.ServeHTTP(req, grant, resp)
+}
+
+// warnOfPlain says, when clients begin to be served, in which headers the shell has not replaced a variable.
+func (srv *Server) warnOfPlain() {
+	for _, p := range srv.Now().Config.Upstream.Plain {
+		srv.Host.Log.Warn(p.What(), zap.String("setting", p.Setting()), zap.String("advice", p.Do()))
+	}
 }
 
 // warnOfOpenFiles says, when clients begin to be served, which files with secrets are open to others.

@@ -41,6 +41,8 @@ type Server struct {
 	plainHTTP  rateLimit         // for clients that use HTTP at a port for TLS
 	tlsAtPlain rateLimit         // for clients that use TLS at a port without
 
+	sseAtStreamable, streamableAtSSE rateLimit // for clients at the path of the other transport
+
 	serving func()        // called when clients are served; may be nil
 	changed chan struct{} // gets an element when a reload has changed how the server is reached
 

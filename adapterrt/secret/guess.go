@@ -264,6 +264,8 @@ func (s *scan) assigned(from, end int) int {
 		return s.strike(at, at+s.extent(at, quote, false), Struck)
 	case c == Handle:
 		return s.strike(at, to, s.handle(text))
+	case isHeader(name) && saysUnset(s.in[at:]): // what dragoman itself says of a header
+		return to
 	case (quote != "" || isHeader(name)) && IsAdvice(text):
 		return to
 	case isHeader(name) && quote == "":
@@ -509,6 +511,13 @@ func line(text string) int {
 func isHeader(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasSuffix(name, "authorization") || strings.HasSuffix(name, "cookie")
+}
+
+// saysUnset reports whether a text begins with what dragoman says of a variable that a header names.
+func saysUnset(text string) bool {
+	text, ok := strings.CutPrefix(text, "environment variable ")
+	name, _, found := strings.Cut(text, " is not set")
+	return ok && found && !isKey(name) && isReference("$"+strings.ToUpper(name))
 }
 
 // looksSecret reports whether a value behind a name and a colon is one, and not a word of a sentence.

@@ -51,8 +51,12 @@ func TestGuess(t *testing.T) {
 		"token: expired":                         "token: expired",
 		"authorization: denied":                  "authorization: denied",
 		"password: hunter":                       "password: [redacted]",
-		"cursor: abc, session_id=1":              "cursor: abc, session_id=1",
-		"see conf_0123456789abcdef":              "see conf_0123456789abcdef",
+		"--header Authorization: environment variable X_TOKEN is not set: do": "--header Authorization: environment variable X_TOKEN is not set: do",
+		"Authorization: environment variable sk-1 is not set":                 "Authorization: [redacted]",
+		"Authorization: environment variable X is abcdefgh":                   "Authorization: [redacted]",
+		"a token is required, in Authorization as Bearer or in X-A":           "a token is required, in Authorization as Bearer or in X-A",
+		"cursor: abc, session_id=1":                                           "cursor: abc, session_id=1",
+		"see conf_0123456789abcdef":                                           "see conf_0123456789abcdef",
 	} {
 		if got := Guess(in, nil); got != want {
 			t.Errorf("%q\n got  %q\n want %q", in, got, want)

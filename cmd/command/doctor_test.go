@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -147,6 +148,25 @@ func TestChecksAgreeWithServe(t *testing.T) {
 			if exitCode(err) != exitUsage || !strings.Contains(said, c.want) && !strings.Contains(said, "without a token") {
 				t.Errorf("%s: %s %s: exit code %d, want %d and %q in\n%s%s%v", c.settings, args[0], args[1], exitCode(err), exitUsage, c.want, out, errs, err)
 			}
+		}
+	}
+	// dragoman is not its own server. The address is free again before it is given.
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	ln.Close()
+	own := "http://" + addr + "/mcp"
+	for _, args := range [][]string{
+		{"serve", "--listen", addr, own},
+		{"doctor", "--listen", addr, own},
+		{"config", "check", file("own.yaml", "{listen: '"+addr+"', admin: {listen: ''}, upstream: {url: '"+own+"?key=canary'}}")},
+	} {
+		out, errs, err := run(t.Context(), "", args...)
+		said := strings.ReplaceAll(out+errs, "\n", " ") + fmt.Sprint(err)
+		if exitCode(err) != exitUsage || !strings.Contains(said, "is dragoman's own address: give the server's, or another --listen") || strings.Contains(said, "canary") {
+			t.Errorf("%s: %v\n%s%s", args, err, out, errs)
 		}
 	}
 	// What the checks call fine starts.

@@ -4,7 +4,9 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
 	"os/signal"
@@ -29,6 +31,9 @@ func Main() {
 	context.AfterFunc(ctx, stop) // so that a second signal ends the process at once
 	err := causeOf(ctx, command(os.Args[1:]).ExecuteContext(ctx))
 	stop()
+	if readerLeft(err) {
+		err = nil
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "dragoman:", err)
 	}
@@ -39,6 +44,12 @@ func Main() {
 	if err != nil {
 		os.Exit(exitCode(err))
 	}
+}
+
+// readerLeft reports whether the reader of a report, such as head, has closed stdout: it has what it wanted.
+func readerLeft(err error) bool {
+	at, ok := errors.AsType[*fs.PathError](err)
+	return ok && at.Path == os.Stdout.Name() && errors.Is(err, syscall.EPIPE)
 }
 
 // command returns the command line with its arguments.

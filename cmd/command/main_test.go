@@ -63,7 +63,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"login x", `"x" is not a URL such as https://mcp.example.com/mcp`},
 		{"logout x", `"x" is not a URL such as https://mcp.example.com/mcp`},
 		{"serve --upstream http://x/ --header nonsense", "--header: expected 'Name: value'"},
-		{"serve --upstream http://x/ --header A:${DRAGOMAN_NOT_SET_EVER}", "upstream.headers.A: environment variable DRAGOMAN_NOT_SET_EVER is not set"},
+		{"serve --upstream http://x/ --header A:${DRAGOMAN_NOT_SET_EVER}", "--header A: environment variable DRAGOMAN_NOT_SET_EVER is not set"},
 		{"serve --upstream http://x/ --oauth client_id=x", "--oauth: has no effect without a sign-in in upstream.auth"},
 		{"serve --upstream http://x/ --profile x", "--profile: has no effect without a sign-in in upstream.auth"},
 		{"footprint --upstream http://x/ --baseline /nowhere/x", "--baseline: open /nowhere/x"},

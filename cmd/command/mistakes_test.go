@@ -27,6 +27,11 @@ func TestMistakesOfAStranger(t *testing.T) {
 	write(t, "mcp.json", `{"mcpServers": {"everything": {"command": "npx", "args": ["-y", "x", "--api-key", "canary-canary"], "env": {"API_KEY": "canary-canary"}},
 		"remote": {"type": "http", "url": "https://ann:canary@mcp.example.com/mcp?key=canary", "headers": {"Authorization": "Bearer canary"}}}}`)
 	write(t, "c.yaml", "listen: 127.0.0.1:0\n")
+	write(t, "tab.yaml", "upstream:\n  url: http://127.0.0.1:1/mcp\n\tversion: x\n")
+	write(t, "at.yaml", "listen: 127.0.0.1:0\npath: @x\n")
+	write(t, "top.yaml", "timezzz: x\n")
+	write(t, "url.yaml", "url: http://127.0.0.1:1/mcp\n")
+	write(t, "cmd.yaml", "command: [npx]\n")
 	write(t, "home.yaml", "session: {max: 0}\n")
 	write(t, "text.yaml", "upstream:\n  command: npx -y @a/x --token canary-canary\n")
 	write(t, "quoted.yaml", "upstream:\n  command: [npx -y @a/x, 5]\n")
@@ -130,6 +135,11 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"serve|mcp.example.com/mcp", `"mcp.example.com/mcp" is not a URL; did you mean https://mcp.example.com/mcp?`},
 		{"serve|https:/mcp.example.com/mcp", `"https:/mcp.example.com/mcp" is not a URL; did you mean https://mcp.example.com/mcp?`},
 		{"login|mcp.example.com/mcp", `"mcp.example.com/mcp" is not a URL; did you mean https://mcp.example.com/mcp?`},
+		{"serve|--header|Authorization: Bearer |" + url, `--header Authorization: "Bearer" has no token: is a variable not set?`},
+		{"stdio|--header|Authorization: Bearer |" + url, `--header Authorization: "Bearer" has no token: is a variable not set?`},
+		{"serve|--header|Authorization=canary|" + url, "--header: write 'Authorization: …', with a colon"},
+		{"serve|--header|X-Api-Key=canary|" + url, "--header: write 'X-Api-Key: …', with a colon"},
+		{"serve|--header|canary=|" + url, "--header: expected 'Name: value'"},
 		{"serve|c.yaml", "c.yaml is a file, not a server; if it is dragoman's configuration: dragoman serve --config c.yaml"},
 		{"footprint", "no server is named: write dragoman footprint URL, or dragoman footprint -- COMMAND [ARG...]"},
 		{"probe", "no server is named: write dragoman probe URL, or dragoman probe -- COMMAND [ARG...]"},
@@ -142,6 +152,11 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"config|print|--config|mcp.json", ofs},
 		{"serve|mcp.json", ofs},
 		{"stdio|mcp.json", strings.ReplaceAll(ofs, "dragoman serve", "dragoman stdio")},
+		{"serve|--config|tab.yaml", "tab.yaml:3: not YAML: a tab: indent with spaces"},
+		{"serve|--config|at.yaml", "at.yaml:2: not YAML: found character that cannot start any token"},
+		{"serve|--config|top.yaml|" + url, "top.yaml:1: timezzz: unknown setting; the configuration may have adapters, "},
+		{"serve|--config|url.yaml", "url.yaml:1: url: unknown setting; did you mean upstream.url or store.url?"},
+		{"serve|--config|cmd.yaml", "cmd.yaml:1: command: unknown setting; did you mean upstream.command?"},
 		{"serve|--config=~/home.yaml|" + url, filepath.Join(dir, "home.yaml") + ":1: session.max: must be greater than 0"},
 		{"serve|--config=~/nowhere.yaml|" + url, "configuration file: open " + filepath.Join(dir, "nowhere.yaml") + ": "},
 		{"serve|--adapters|~/nowhere", "adapters: " + filepath.Join(dir, "nowhere") + ": error: file cannot be read: "},
@@ -188,5 +203,15 @@ func TestMistakesOfAStranger(t *testing.T) {
 		if exitCode(err) != exitUsage {
 			t.Errorf("%s: exit code %d", c.args, exitCode(err))
 		}
+	}
+}
+
+// TestAFileOfAnotherProgramListsTheSettingsOnce.
+func TestAFileOfAnotherProgramListsTheSettingsOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	write(t, path, "{compilerOptions: {}, includes: [], dependencies: {}}\n")
+	_, _, err := run(t.Context(), "", "serve", "--config", path, "http://127.0.0.1:1/mcp")
+	if err == nil || strings.Count(err.Error(), "unknown setting") != 3 || strings.Count(err.Error(), "the configuration may have") != 1 {
+		t.Error(err)
 	}
 }

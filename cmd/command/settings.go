@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -60,7 +62,7 @@ func listenFlags(s *settings) {
 func upstreamFlags(s *settings) {
 	f := s.cmd.Flags()
 	f.StringVar(&s.upstream, "upstream", "", "URL of the server's Streamable HTTP endpoint, or of its HTTP+SSE stream; unix:/run/server.sock:/mcp for a unix socket")
-	f.StringVar(&s.transport, "upstream-transport", "", "http, sse, stdio, or auto to find out (default auto)")
+	f.StringVar(&s.transport, "upstream-transport", "", "of a server at a URL: http, sse, or auto to find out (default auto)")
 	f.StringVar(&s.version, "upstream-version", "", "the only protocol revision to propose to the server (default: the newest, and older ones to a server that refuses it)")
 	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} is replaced with the environment variable NAME; repeatable")
 	f.BoolVar(&s.share, "share-child", false, "share one process of COMMAND between all sessions, for servers known to be stateless")
@@ -81,7 +83,7 @@ func inspectFlags(s *settings) {
 }
 
 func openFlag(s *settings) {
-	s.cmd.Flags().BoolVar(&s.open, "open", false, "serve that page, and open it in a browser on this machine")
+	s.cmd.Flags().BoolVar(&s.open, "open", false, "serve the page that shows messages as they pass, and open it in a browser on this machine")
 }
 
 func recordFlags(s *settings) {
@@ -180,7 +182,11 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	for _, h := range s.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			l.Add(setting.Mistake{Where: "--header", Text: "expected 'Name: value'"}) // h itself may be a secret
+			what := "expected 'Name: value'" // h itself may be a secret
+			if name, _, ok := strings.Cut(h, "="); ok && headerName().MatchString(name) && (secret.Named(name) || strings.Contains(name, "-")) {
+				what = "write '" + name + ": …', with a colon"
+			}
+			l.Add(setting.Mistake{Where: "--header", Text: what})
 			continue
 		}
 		if cfg.Upstream.Headers == nil {
@@ -196,6 +202,9 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	}
 	cfg.Upstream.PassEnv = append(cfg.Upstream.PassEnv, s.passEnv...)
 }
+
+// headerName matches the name of a header, and few secrets.
+var headerName = pattern.Later(`^[A-Za-z][A-Za-z-]{0,39}$`)
 
 // server returns the server's URL or command, from args and flags.
 func (s *settings) server(args []string) (server string, command []string, err error) {

@@ -26,11 +26,14 @@ const (
 // or with a server alone: it shows its user the answer to initialize, and seldom what a command writes to stderr. It returns when the client ends in, or sends
 // no further request.
 func answerUnserved(in io.Reader, out io.Writer, wait time.Duration, err error) {
-	said := err.Error()
+	text := err.Error()
 	if way, ok := errors.AsType[*noCommandError](err); ok {
-		said = way.stdio
+		text = way.stdio
 	}
-	text := "dragoman cannot start: " + failures.Quote(setting.OneLine(said))
+	if strings.Contains(text, "environment variable ") && strings.HasSuffix(text, " is not set") {
+		text += `: set it in "env" of the client's entry`
+	}
+	text = "dragoman cannot start: " + failures.Quote(setting.OneLine(text))
 	lines := make(chan []byte)
 	go func() { // it may wait for ever, which ends with the process
 		defer close(lines)

@@ -69,6 +69,7 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 		s.Flags(&c, layers)
 	}
 	c.atHome(s.Home())
+	c.Upstream.Plain = plainIn(c.Upstream.Headers)
 	used := false
 	layers.Add(c.Expand(func(name string) (string, bool) {
 		layers.Forgive(name)

@@ -208,14 +208,7 @@ func (u *Upstream) validate() error {
 	case u.URL != "" && !slices.Contains([]string{string(upstream.Auto), string(upstream.StreamableHTTP), string(upstream.HTTPWithSSE)}, t):
 		all.Addf("upstream.transport", "%q is not one of auto, http, sse", t)
 	}
-	for _, name := range slices.Sorted(maps.Keys(u.Headers)) {
-		if name == "" || strings.ContainsAny(name, " \t\r\n:") {
-			all.Addf("upstream.headers", "%q is not a header name", name)
-		}
-		if strings.ContainsAny(u.Headers[name], "\r\n\x00") {
-			all.Addf("upstream.headers."+name, "value holds a line break")
-		}
-	}
+	u.validateHeaders(&all)
 	if c := u.Cookies; c != CookiesOfBalancers && c != AllCookies && c != NoCookies {
 		all.Addf("upstream.cookies", "%q is not one of %s, %s, %s", c, CookiesOfBalancers, AllCookies, NoCookies)
 	}

@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -351,10 +352,7 @@ func explainRefusal(u config.Upstream) func(*upstream.StatusError) error {
 		}
 		text := Name(u) + " wants a token: --header 'Authorization: Bearer ${TOKEN}', or --login auto"
 		if given {
-			text = Name(u) + " refused the token given by --header"
-			if why := oauth.DescriptionIn(refusal.Challenges()); why != "" {
-				text += ": " + why
-			}
+			text = Name(u) + " refused the token given by --header (401): " + cmp.Or(oauth.DescriptionIn(refusal.Challenges()), "is it complete and still valid?")
 		}
 		if said := wordsOf(refusal); said != "" {
 			text += " (it says: " + said + ")"

@@ -24,11 +24,11 @@ func TestRefusalsAreExplained(t *testing.T) {
 		"another status":            {"", 403, "", json, `{"error":{"message":"no"}}`, ""},
 		"no token":                  {"", 401, "Bearer", "", "", "https://mcp.example.com/mcp wants a token: --header 'Authorization: Bearer ${TOKEN}', or --login auto"},
 		"another header":            {"X-Key", 401, "", page, "<html>", "https://mcp.example.com/mcp wants a token: --header 'Authorization: Bearer ${TOKEN}', or --login auto"},
-		"wrong token":               {"authorization", 401, "", "", "", "https://mcp.example.com/mcp refused the token given by --header"},
-		"it says why":               {"Authorization", 401, `Bearer error="invalid_token", error_description="expired yesterday"`, json, `{"error":{"message":"log in\nagain"}}`, `https://mcp.example.com/mcp refused the token given by --header: "expired yesterday" (it says: log in again)`},
-		"in plain text":             {"Authorization", 401, "", plain, "Nope.", "https://mcp.example.com/mcp refused the token given by --header (it says: Nope.)"},
-		"no text, no JSON":          {"Authorization", 401, "", json, `{"error":{"message":"cut`, "https://mcp.example.com/mcp refused the token given by --header"},
-		"a message that is no text": {"Authorization", 401, "", json, `{"error":{"message":{"a":1}}}`, "https://mcp.example.com/mcp refused the token given by --header"},
+		"wrong token":               {"authorization", 401, "", "", "", "https://mcp.example.com/mcp refused the token given by --header (401): is it complete and still valid?"},
+		"it says why":               {"Authorization", 401, `Bearer error="invalid_token", error_description="expired yesterday"`, json, `{"error":{"message":"log in\nagain"}}`, `https://mcp.example.com/mcp refused the token given by --header (401): "expired yesterday" (it says: log in again)`},
+		"in plain text":             {"Authorization", 401, "", plain, "Nope.", "https://mcp.example.com/mcp refused the token given by --header (401): is it complete and still valid? (it says: Nope.)"},
+		"no text, no JSON":          {"Authorization", 401, "", json, `{"error":{"message":"cut`, "https://mcp.example.com/mcp refused the token given by --header (401): is it complete and still valid?"},
+		"a message that is no text": {"Authorization", 401, "", json, `{"error":{"message":{"a":1}}}`, "https://mcp.example.com/mcp refused the token given by --header (401): is it complete and still valid?"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := config.Upstream{URL: "https://mcp.example.com/mcp?key=canary"}

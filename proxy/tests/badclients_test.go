@@ -250,7 +250,7 @@ func TestBadRequests(t *testing.T) {
 		{"errors without an id, of the message", request("POST", `{`, session, "MCP-Protocol-Version: 2025-11-25"), 400, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error: unexpected end of JSON at byte 1 (2025-06-18)"}}`},
 		{"errors with null for an id", request("POST", `{`, session, "MCP-Protocol-Version: 2025-06-18"), 400, refusal("null", -32700, "Parse error: unexpected end of JSON at byte 1 (2025-06-18)")},
 		{"session missing", request("POST", pingOne), 400, refusal("1", -32600, notInitialized)},
-		{"session missing on GET", request("GET", ""), 400, refusal("null", -32600, notInitialized)},
+		{"session missing on GET", request("GET", ""), 400, refusal("null", -32600, notInitialized+"; HTTP+SSE clients use /sse")},
 		{"session missing on DELETE", request("DELETE", ""), 400, refusal("null", -32600, "Not initialized: no session to end")},
 		{"session forged", request("POST", pingOne, with(strings.ToUpper(client.session))), 404, unknown},
 		{"session of no shape", request("POST", pingOne, with("../../etc/passwd")), 404, unknown},

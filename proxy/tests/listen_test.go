@@ -369,7 +369,10 @@ func TestOpenListenersAreTold(t *testing.T) {
 		"trusted":     {&net.TCPAddr{IP: net.IPv4zero, Port: 1}, func(c *config.Config) { c.AllowedHosts, c.Auth.TrustNetwork = []string{"a.example"}, true }, nil},
 		"loopback":    {&net.TCPAddr{IP: net.IPv6loopback, Port: 1}, func(*config.Config) {}, nil},
 		"unix socket": {&net.UnixAddr{Name: "x", Net: "unix"}, func(*config.Config) {}, nil},
-		"key file":    {&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, func(c *config.Config) { c.Session.KeyFile = key }, []string{"session.key_file: " + key + " has mode 0644: other users of this machine can read it"}},
+		"no variable": {&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, func(c *config.Config) {
+			c.Upstream.Plain = []config.Plain{{Header: "Authorization", Variable: "TOKEN"}}
+		}, []string{"TOKEN has no braces: it is sent as it is"}},
+		"key file": {&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, func(c *config.Config) { c.Session.KeyFile = key }, []string{"session.key_file: " + key + " has mode 0644: other users of this machine can read it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if runtime.GOOS == "windows" && name == "key file" {

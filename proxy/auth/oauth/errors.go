@@ -139,7 +139,7 @@ func (e *severalError) Unwrap() []error { return e.all }
 type nowhereError struct{ server string }
 
 func (e *nowhereError) Error() string {
-	return e.server + " wants a token and does not say where to get one: --header 'Authorization: Bearer ${TOKEN}'"
+	return e.server + " wants a token and does not say where to get one: give it with --header 'Authorization: Bearer ${TOKEN}'"
 }
 
 // IsNowhere reports whether err says that the server names no authorization server.

@@ -41,7 +41,7 @@ func TestMessages(t *testing.T) {
 		want   string
 	}{
 		"no metadata, no endpoints": {o: oauthtest.Options{NoPRM: true},
-			want: "SERVER wants a token and does not say where to get one: --header 'Authorization: Bearer ${TOKEN}'"},
+			want: "SERVER wants a token and does not say where to get one: give it with --header 'Authorization: Bearer ${TOKEN}'"},
 		"declined": {o: oauthtest.Options{Deny: "access_denied"},
 			want: `AS refused: access_denied "the authorization was refused"`},
 		"resource does not fit": {o: oauthtest.Options{Resource: "https://other.example/mcp"},

@@ -26,7 +26,7 @@ func clients(_ context.Context, e *exam) {
 		fmt.Sprintf(`{"mcpServers": {%s: %s}}`, quotedName, entry("")))
 	e.info("VS Code (.vscode/mcp.json)", "", fmt.Sprintf(`{"servers": {%s: %s}}`, quotedName, entry(`"type": "stdio", `)))
 	e.info("Zed (settings.json)", "", fmt.Sprintf(`{"context_servers": {%s: %s}}`, quotedName, entry("")))
-	e.info("Codex (~/.codex/config.toml)", "", fmt.Sprintf(`mcp_servers.%s = {command = %s, args = %s}`, name, asJSON(e.Program), asJSON(args)))
+	e.info("Codex (~/.codex/config.toml)", "", fmt.Sprintf("[mcp_servers.%s]\ncommand = %s\nargs = %s", name, asJSON(e.Program), asJSON(args)))
 	const connecting = "clients that connect by HTTP, while dragoman serve runs"
 	if path, err := unixsocket.Path(e.cfg.Listen); unixsocket.Is(e.cfg.Listen) && err == nil {
 		at := unixsocket.URL(&net.UnixAddr{Name: path}, e.cfg.Path)

@@ -50,7 +50,7 @@ func TestEntriesForClients(t *testing.T) {
 				t.Errorf("%+v", l)
 			}
 		}
-		if text, _ := json.Marshal(r); entries != 3 || !strings.Contains(string(text), `mcp_servers.some-server = {command = \"dragoman\"`) {
+		if text, _ := json.Marshal(r); entries != 3 || !strings.Contains(string(text), `"[mcp_servers.some-server]\ncommand = \"dragoman\"\nargs = [`) {
 			t.Errorf("%d entries: %s", entries, text)
 		}
 	}

@@ -35,6 +35,9 @@ func configuration(_ context.Context, e *exam) {
 	if e.cfg.Auth.Unused {
 		e.warn(config.UnusedToken, config.TokenVariable, config.UseOfToken)
 	}
+	for _, p := range e.cfg.Upstream.Plain {
+		e.warn(p.What(), p.Setting(), p.Do())
+	}
 	before := len(e.lines)
 	e.secretFiles()
 	e.otherFiles()

@@ -52,6 +52,15 @@ upstream: {url: "127.0.0.1:3000/mcp", headers: {Authorization: "Bearer ${NOT_SET
 	}
 }
 
+// TestHeadersThatNameAVariable: a variable without braces is not replaced.
+func TestHeadersThatNameAVariable(t *testing.T) {
+	path := file(t, "c.yaml", "upstream: {url: 'http://127.0.0.1:1/mcp', headers: {Authorization: 'Bearer $TOKEN'}}\n", 0o600)
+	r := CheckConfiguration(t.Context(), Options{Sources: config.Sources{File: path}})
+	if r.Exit != 0 || len(r.Lines) == 0 || textOf(r.Lines[0]) != "warn upstream.headers.Authorization: TOKEN has no braces: it is sent as it is → write ${TOKEN}" {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestCheckOfAConfigurationAlone(t *testing.T) {
 	path := file(t, "c.yaml", "transform: {default_max_tokens: 500}\n", 0o600)
 	r := CheckConfiguration(t.Context(), Options{Sources: config.Sources{File: path}})

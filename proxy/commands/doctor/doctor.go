@@ -209,7 +209,11 @@ func (e *exam) fail(what, where, do string) {
 
 func (e *exam) add(l Line) {
 	l.Check = e.at
-	l.What, l.Where, l.Do = e.safe(l.What), e.safe(l.Where), e.safe(l.Do)
+	do := strings.Split(l.Do, "\n") // an entry of TOML has lines
+	for i := range do {
+		do[i] = e.safe(do[i])
+	}
+	l.What, l.Where, l.Do = e.safe(l.What), e.safe(l.Where), strings.Join(do, "\n")
 	e.lines = append(e.lines, l)
 	if e.Show != nil {
 		e.Show(l)

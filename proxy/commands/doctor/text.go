@@ -49,7 +49,7 @@ func (p *Printer) Print(l Line) {
 	}
 	fmt.Fprintf(p.Out, "  %-4s  %s\n", mark, what)
 	if l.Do != "" {
-		fmt.Fprintf(p.Out, "        → %s\n", l.Do)
+		fmt.Fprintf(p.Out, "        → %s\n", strings.ReplaceAll(l.Do, "\n", "\n          "))
 	}
 }
 

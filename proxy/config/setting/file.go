@@ -34,7 +34,7 @@ func (l *Layers) File(name string, text []byte) {
 	case errors.Is(err, io.EOF):
 		return
 	case err != nil:
-		l.yamlError(name, "", err)
+		l.yamlError(name, "", withTab(err, text))
 		return
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
@@ -141,9 +141,45 @@ func (l *Layers) members(where func(*yaml.Node) string, path string, n *yaml.Nod
 				l.add(where(key), at, "unknown setting%s", suggest(join(path, near)))
 				return
 			}
+			if path == "" {
+				if deeper := ending(v.Type(), "", key.Value); len(deeper) > 0 && len(deeper) <= 3 {
+					l.add(where(key), at, "unknown setting%s", suggest(strings.Join(deeper, " or ")))
+					return
+				}
+			}
+			if l.listed[path] { // such as in a file of another program
+				l.add(where(key), at, "unknown setting")
+				return
+			}
+			if l.listed == nil {
+				l.listed = map[string]bool{}
+			}
+			l.listed[path] = true
 			l.add(where(key), at, "unknown setting; %s", mayHave(path, fields))
 		}
 	})
+}
+
+// ending returns the paths of settings below path that end in this name.
+func ending(t reflect.Type, path, name string) (all []string) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if key == "" || key == "-" {
+			continue
+		}
+		if path != "" && key == name {
+			all = append(all, join(path, key))
+		}
+		all = append(all, ending(f.Type, join(path, key), name)...)
+	}
+	return all
 }
 
 // each calls do for every key of a mapping. A key that the mapping repeats is a
@@ -204,6 +240,22 @@ func (l *Layers) decodeError(where func(*yaml.Node) string, path string, n *yaml
 		}
 		l.add(where(&at), path, "%s", text)
 	}
+}
+
+// withTab returns err, an error of the YAML decoder, or what is wrong in its place if that is a tab.
+func withTab(err error, text []byte) error {
+	found := inLine().FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+	line, _ := strconv.Atoi(found[1])
+	for at, content := range bytes.Split(text, []byte("\n")) {
+		before := content[:len(content)-len(bytes.TrimLeft(content, " \t"))]
+		if near := at + 1; near >= line-1 && near <= line+1 && bytes.IndexByte(before, '\t') >= 0 {
+			return fmt.Errorf("yaml: line %d: a tab: indent with spaces", near)
+		}
+	}
+	return err
 }
 
 // yamlError notes that the text is not YAML.

@@ -23,8 +23,13 @@ type Mistake struct {
 	Text  string // what is wrong, and what was expected; never the value of a secret
 }
 
-// Error returns the parts that are not empty, joined by ": ".
+// Error returns the parts that are not empty, joined by ": ". A flag for one member of a map is followed by that member in place of the path.
 func (m Mistake) Error() string {
+	if flag, ok := strings.CutPrefix(m.Where, "--"); ok {
+		if _, member, ok := strings.Cut(m.Path, "."+flag+"s."); ok {
+			m.Where, m.Path = m.Where+" "+member, ""
+		}
+	}
 	parts := slices.DeleteFunc([]string{m.Where, m.Path, m.Text}, func(s string) bool { return s == "" })
 	return strings.Join(parts, ": ")
 }
@@ -109,6 +114,7 @@ func (m Mistakes) Err() error {
 type Layers struct {
 	MeantList func(path, text string) string // what list a text means, without secrets; "" if that is not clear; may be nil
 
+	listed   map[string]bool // paths of which all settings were named
 	into     reflect.Value
 	removed  map[string]string // paths of removed settings, and what replaces each
 	origins  map[string]string // sources of the settings, by path

@@ -25,6 +25,11 @@ func adviceOn(c failures.Cause, err error, at At, cfg *config.Config, found *fin
 			return advice
 		}
 	}
+	if c == failures.Unauthorized {
+		if advice := cfg.Upstream.AdviceOnRefused(); advice != "" {
+			return advice
+		}
+	}
 	if c == failures.StreamClosed && at.Server != nil { // which has answered before: the URL is right
 		return c.Advice()
 	}

@@ -51,6 +51,8 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 			"upstream request failed: the command cannot be started: no such file or directory (command: serve); ", "upstream request failed: the command cannot be started: no such file or directory; "},
 		"error of the server": {config.Upstream{URL: "http://internal.example/mcp"},
 			&upstream.StatusError{Code: 403, Body: []byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"no"}}`)}, "no", "no"},
+		"a token that is refused": {config.Upstream{URL: "http://internal.example/mcp", Headers: map[string]string{"Authorization": "Bearer c4n4ry"}}, &upstream.StatusError{Code: 401},
+			"upstream answered 401 Unauthorized (at http://internal.example/mcp); the server refused the token of --header (upstream.headers): is it complete and still valid?", "upstream answered 401 Unauthorized; the server refused"},
 		"limit": {config.Upstream{URL: "http://internal.example/mcp"}, mcp.Fail(mcp.TooManyOpen, ""), mcp.TooManyOpen.Text(), mcp.TooManyOpen.Text()},
 	} {
 		for _, near := range []bool{true, false} {

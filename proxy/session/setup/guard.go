@@ -91,8 +91,12 @@ func (e *WeakTokenError) Error() string {
 		"or set auth.trust_network: true where the network keeps others out"
 }
 
-// MayServe returns an error for an address at which others could use dragoman's credentials, or guess a token.
+// MayServe returns an error for an address at which others could use dragoman's credentials, or guess a token, and for the one to which
+// the server's URL leads.
 func (s *Setup) MayServe(at net.Addr) error {
+	if err := s.leadsHere(at); err != nil {
+		return err
+	}
 	if s.Guard.weak != "" && !IsLoopback(at) && !s.Config.Auth.TrustNetwork {
 		return &WeakTokenError{s.Guard.weak}
 	}

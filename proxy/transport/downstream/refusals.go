@@ -40,7 +40,7 @@ var (
 	badHost    = &refusal{status: 403, words: "the Host header names a host that is not allowed; add it to allowed_hosts"}
 	badOrigin  = &refusal{status: 403, words: "the Origin header names an origin that is not allowed; add it to cors.origins if it is that of a web page"}
 	noPage     = &refusal{status: 403, words: "web pages of this origin may not read responses; add it to cors.origins"}
-	noToken    = &refusal{status: 401, words: "a token is required, as Authorization: Bearer or as " + tokenHeader}
+	noToken    = &refusal{status: 401, words: "a token is required, in Authorization as Bearer or in " + tokenHeader}
 	tokenTwice = &refusal{status: 400, words: "a token of this listener is in Authorization too, which is for the server if there is " + tokenHeader + ": send it once"}
 	badToken   = &refusal{status: 401, words: "the token is not valid: use one of those in auth.tokens, auth.named_tokens or auth.token_file"}
 
@@ -61,7 +61,7 @@ var (
 	crowded      = &refusal{status: 503, words: "too many connections"}
 	tooManyPost  = &refusal{status: 503, words: "too many requests at once; try again later"}
 
-	onlyGet       = &refusal{status: 405, words: "this path accepts GET, which opens a stream of server-sent events"}
+	onlyGet       = &refusal{status: 405, words: "this path accepts GET, which opens a stream of server-sent events; Streamable HTTP clients use %s"}
 	onlyPost      = &refusal{status: 405, words: "this path accepts POST, at the URI that the stream's endpoint event names"}
 	unnamedPipe   = &refusal{status: 400, words: "the URI names no session, or several: POST to the one that the stream's endpoint event names"}
 	noPipe        = &refusal{status: 404, words: "Session not found: its stream has ended"}

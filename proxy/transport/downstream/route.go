@@ -2,6 +2,7 @@ package downstream
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 
 	"github.com/valyala/fasthttp"
@@ -193,6 +194,9 @@ func (h *HTTP) endpoint(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 		call, r = postTrimmed, checkPost(header, c)
 	case ctx.IsGet():
 		call, r = Handler.Get, checkGet(header)
+		if r == nil && h.cfg.Pipes != nil && len(header.Peek(sessionHeader)) == 0 && len(header.Peek("Mcp-Protocol-Version")) == 0 {
+			h.cfg.Log(SSEAtStreamable, fmt.Errorf("a client at %s has sent a GET without a session to %s", c.peer, h.cfg.Path))
+		}
 	case ctx.IsDelete():
 		call = Handler.Delete
 	default:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"fmt"
 
 	"github.com/valyala/fasthttp"
 
@@ -18,12 +19,22 @@ import (
 //
 // See https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse.
 
+// What the Log of a configuration is called with when a client seems to use one transport at the path of the other. A client of
+// Streamable HTTP that gets a refusal may go on with HTTP+SSE.
+const (
+	SSEAtStreamable = "a client uses HTTP+SSE at the path of Streamable HTTP"
+	StreamableAtSSE = "a client uses Streamable HTTP at the path of HTTP+SSE"
+)
+
 // openPipe serves a GET of the stream.
 func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	header := &ctx.Request.Header
 	if !ctx.IsGet() {
 		ctx.Response.Header.Set(fasthttp.HeaderAllow, "GET")
-		return onlyGet
+		if ctx.IsPost() {
+			h.cfg.Log(StreamableAtSSE, fmt.Errorf("a client at %s has sent a POST to %s", c.peer, h.cfg.SSEPath))
+		}
+		return onlyGet.with(h.cfg.Path)
 	}
 	if r := checkGet(header); r != nil {
 		return r

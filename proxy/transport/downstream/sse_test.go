@@ -165,3 +165,21 @@ func TestTooManyMessagesOfOneClientWait(t *testing.T) {
 		})
 	}
 }
+
+// TestClientsAtThePathOfTheOtherTransport are told theirs, and logged. A stream of a session is none of HTTP+SSE.
+func TestClientsAtThePathOfTheOtherTransport(t *testing.T) {
+	s := start(t, fakeHandler{}, HTTPConfig{Pipes: newPipes().with(nil)})
+	res, body := ask(t, s.addr, postTo("/sse", "", "{}"))
+	if res.StatusCode != 405 || !strings.Contains(body, "; Streamable HTTP clients use /mcp") || !strings.Contains(s.logs.String(), StreamableAtSSE) {
+		t.Errorf("%d %s\n%s", res.StatusCode, body, s.logs.String())
+	}
+	get := strings.Replace(sseHead, "/sse", "/mcp", 1)
+	ask(t, s.addr, get+"Mcp-Session-Id: x\r\n\r\n")
+	if strings.Contains(s.logs.String(), SSEAtStreamable) {
+		t.Errorf("%s", s.logs.String())
+	}
+	ask(t, s.addr, get+"\r\n")
+	if !strings.Contains(s.logs.String(), SSEAtStreamable) {
+		t.Errorf("%s", s.logs.String())
+	}
+}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
@@ -292,7 +293,9 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		return clients.OnlyPost()
 	}
 	if s == nil {
-		return mcp.Uninitialized(mcp.NotInitialized)
+		f := mcp.Uninitialized(mcp.NotInitialized)
+		f.Text += "; HTTP+SSE clients use " + config.SSEPath
+		return f
 	}
 	ctx, stop := req.Ctx, req.Cancel
 	if stop == nil {

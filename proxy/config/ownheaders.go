@@ -1,0 +1,66 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
+)
+
+// AdviceOnRefused says what to do about a 401 of the server if Headers has a credential; "" if it has none.
+func (u *Upstream) AdviceOnRefused() string {
+	for name := range u.Headers {
+		if secret.Named(name) || strings.Contains(strings.ToLower(name), "key") {
+			return "the server refused the token of --header (upstream.headers): is it complete and still valid?"
+		}
+	}
+	return ""
+}
+
+// schemes are those of Authorization that are followed by a credential.
+var schemes = []string{"bearer", "basic", "token"}
+
+// validateHeaders checks the names and the form of the values in Headers.
+func (u *Upstream) validateHeaders(all *setting.Mistakes) {
+	for _, name := range slices.Sorted(maps.Keys(u.Headers)) {
+		value := u.Headers[name]
+		if name == "" || strings.ContainsAny(name, " \t\r\n:") {
+			all.Addf("upstream.headers", "%q is not a header name", name)
+		}
+		if strings.ContainsAny(value, "\r\n\x00") {
+			all.Addf("upstream.headers."+name, "value holds a line break")
+		}
+		if scheme := strings.TrimSpace(value); strings.EqualFold(name, "Authorization") && slices.Contains(schemes, strings.ToLower(scheme)) {
+			all.Addf("upstream.headers."+name, "%q has no token: is a variable not set?", scheme)
+		}
+	}
+}
+
+// A Plain header has the name of a variable where its value is meant.
+type Plain struct{ Header, Variable string }
+
+// What says what is sent, without the $, with which it would be struck out as the value of a header.
+func (p Plain) What() string { return p.Variable + " has no braces: it is sent as it is" }
+
+// Setting is the path of the header.
+func (p Plain) Setting() string { return "upstream.headers." + p.Header }
+
+// Do says what to write.
+func (p Plain) Do() string { return "write ${" + p.Variable + "}" }
+
+// unreplaced matches a header's value that is the name of a variable, alone or behind a scheme.
+var unreplaced = pattern.Later(`^(?:[A-Za-z]+ +)?\$([A-Z_][A-Z0-9_]{0,63})$`)
+
+// plainIn returns the headers that have the name of a variable in place of its value. They are read before variables are replaced: what
+// a variable holds is a secret, and may begin with $.
+func plainIn(headers map[string]string) (all []Plain) {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		if found := unreplaced().FindStringSubmatch(headers[name]); found != nil {
+			all = append(all, Plain{name, found[1]})
+		}
+	}
+	return all
+}
