@@ -127,7 +127,7 @@ function why(c, changes, answer) {
 /** @param {Call} c */
 function headers(c) {
 	const some = c.messages.filter((m) => Object.keys(m.headers ?? {}).length);
-	if (!some.length) return note('No headers: a pipe has none, and over HTTP only those are kept that hold no secrets.');
+	if (!some.length) return note('No headers: only those of a client’s requests over HTTP are kept.');
 	return some.map((m) => [h('h3', `${m.direction.replaceAll('-', ' ')}, at the ${m.edge}`), h('dl', Object.entries(m.headers ?? {}).map(([k, v]) => [h('dt', k), h('dd', v)]))]);
 }
 
