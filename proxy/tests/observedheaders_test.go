@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 )
 
@@ -52,5 +54,39 @@ func TestHeadersOfRequestsAreObserved(t *testing.T) {
 				check(t, rowsOf(ring, method), map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method})
 			}
 		})
+	}
+}
+
+// TestWhatIsSaidDuringACallHasItsName, and each call of the session is counted once, initialize too.
+func TestWhatIsSaidDuringACallHasItsName(t *testing.T) {
+	srv := front(t, newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+		return one(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`,
+			`{"jsonrpc":"2.0","id":`+gjson.Get(m, "id").Raw+`,"result":{"content":[]}}`)
+	})))
+	ring, end := observedBy(srv)
+	session := srv.initialize("2025-06-18")
+	srv.post(session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","arguments":{},"_meta":{"progressToken":1}}}`)
+	end()
+	d := rowsOf(ring, "tools/call")
+	if len(d) != 1 {
+		t.Fatalf("%d calls", len(d))
+	}
+	named, last := 0, 0.0
+	for _, m := range d[0].Messages {
+		if m.Kind == "notification" && m.Method == "notifications/progress" {
+			named++
+		}
+		if m.MS < last {
+			t.Errorf("%v after %v", m.MS, last)
+		}
+		last = m.MS
+	}
+	if named != 2 || last == 0 {
+		t.Errorf("%d have a name, the last is at %v: %q", named, last, steps(d[0]))
+	}
+	rows := 0
+	ring.Each(0, func(observe.Row, []*observe.Message) bool { rows++; return true })
+	if now := ring.Totals().Sessions; len(now) != 1 || now[0].Calls != rows {
+		t.Errorf("%d rows, sessions %+v", rows, now)
 	}
 }
