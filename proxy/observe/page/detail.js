@@ -53,8 +53,8 @@ export class Detail {
 		const c = this.call, /** @type {Row} */ r = c.row, box = $('detail');
 		const button = (name, title, text) => h('button', { title, click: () => copy(text(), name) }, 'Copy ' + name);
 		const focused = box.contains(document.activeElement) && document.activeElement?.id;
-		const tabs = TABS.filter((t) => t !== 'Response' || !isSent(r)), tab = tabs.includes(this.tab) ? this.tab : 'Request';
 		const first = c.messages[0], answer = c.messages.findLast((m) => m.kind === 'response' && m.direction !== first?.direction);
+		const tabs = TABS.filter((t) => t !== 'Response' || answer || !isSent(r)), tab = tabs.includes(this.tab) ? this.tab : 'Request';
 		box.replaceChildren(...[
 			this.#head([r.method || r.kind, (r.tool || r.subject) && [' ', h('b', r.tool || r.subject)], h('small', ' #' + r.n)], status(r.status, meaning(r))),
 			h('p.note.facts', [clock(r.at) + r.at.slice(19, 23), (r.status !== 'ok' || isSent(r)) && meaning(r), `${r.client ?? 'client'} → ${r.server ?? 'server'}`, r.bytes && change(r.bytes, bytes), r.tokens && change(r.tokens, count) + ' tokens', r.code && 'code ' + r.code].filter(Boolean).map((x) => h('span', x))),
