@@ -64,7 +64,7 @@ func announced(cfg config.Config, page string, log *zap.Logger) (withdraw func()
 	dir, err := instances.Dir()
 	if err == nil {
 		withdraw, err = instances.Announce(dir, instances.Instance{
-			PID: os.Getpid(), URL: page, Server: cmp.Or(origin.Name(cfg.Upstream), adaptersOf(cfg), "its built-in server"),
+			PID: os.Getpid(), URL: page, Server: cmp.Or(origin.Name(cfg.Upstream), adaptersOf(cfg), "with its built-in server"),
 			Command: commandName(os.Args), Version: mcp.Version(), Started: time.Now(),
 		})
 	}

@@ -315,7 +315,7 @@ By hand:
     mcp -H "Mcp-Session-Id: $session" -d '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}'
     mcp -H "Mcp-Session-Id: $session" -d '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"slow","arguments":{"steps":3},"_meta":{"progressToken":1}}}'
 
-Each message is shown here, as the client sent it and as the server got it, and its answer
+Each request is shown here, as the client sent it and as the server got it, and its answer
 (--quiet shows none). Stop with Ctrl-C. To use dragoman in front of your own server: dragoman serve URL
 
 `, url, translate.Oldest().Name, translate.Latest().Name, translate.All()[0].Name, unixsocket.Curl(url), entry)

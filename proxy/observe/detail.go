@@ -23,6 +23,7 @@ type Detail struct {
 type MessageView struct {
 	Seq         uint64             `json:"seq"`
 	At          string             `json:"at"`
+	MS          float64            `json:"ms"` // since the call began
 	Edge        string             `json:"edge"`
 	Direction   string             `json:"direction"`
 	Kind        string             `json:"kind,omitempty"` // request, notification or response
@@ -48,11 +49,12 @@ type MessageView struct {
 
 // NoteView is what is shown of a note.
 type NoteView struct {
-	At     string `json:"at"`
-	By     string `json:"by"`
-	What   string `json:"what,omitempty"`
-	Path   string `json:"path,omitempty"`
-	Detail string `json:"detail,omitempty"`
+	At     string  `json:"at"`
+	MS     float64 `json:"ms"` // since the call began
+	By     string  `json:"by"`
+	What   string  `json:"what,omitempty"`
+	Path   string  `json:"path,omitempty"`
+	Detail string  `json:"detail,omitempty"`
 }
 
 // kind returns the kind of a message as it is shown.
@@ -88,6 +90,7 @@ func (r *Ring) Detail(n uint64) (Detail, bool) {
 	}
 	for _, m := range has.messages {
 		view := m.view(r.redact, has.call.Tool)
+		view.MS = inMS(m.At.Sub(has.call.Began))
 		switch {
 		case m.From != nil:
 			view.Pair = m.From.Seq
@@ -116,7 +119,7 @@ func (r *Ring) Detail(n uint64) (Detail, bool) {
 		if note.By == "" {
 			continue // the row has it
 		}
-		d.Notes = append(d.Notes, NoteView{stamp(note.At), note.By, note.What, note.Path, r.redact.Text(note.Detail)})
+		d.Notes = append(d.Notes, NoteView{stamp(note.At), inMS(note.At.Sub(has.call.Began)), note.By, note.What, note.Path, r.redact.Text(note.Detail)})
 	}
 	d.Golden = r.golden(has.messages, partner)
 

@@ -315,6 +315,9 @@ func (m *Message) read() {
 	if f != nil && m.Method == "" {
 		m.Method = f.Method
 	}
+	if m.Method == "" && m.Kind != 0 && !m.Kind.Response() {
+		m.Method = short(m.entire("method")[0].String())
+	}
 }
 
 // same reports whether m has the text of f, as far as that is known.

@@ -169,6 +169,9 @@ func (r *Ring) Message(m *Message) {
 func (r *Ring) Note(n *Note) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if n.By == Dialect {
+		r.sessions.changed(n.Call.peers(), n.By)
+	}
 	at := r.of(n.Call)
 	has := r.open(at)
 	if len(has.messages)+len(has.notes) >= maxParts {
@@ -192,6 +195,9 @@ func (r *Ring) End(e *End) {
 	if more := e.Call.summary().more; more != nil {
 		for _, l := range more.losses {
 			r.lost(e.Call, 0, l)
+		}
+		if slices.Contains(more.by, Dialect) {
+			r.sessions.changed(e.Call.peers(), Dialect)
 		}
 	}
 	if at.asked > 0 {

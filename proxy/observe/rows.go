@@ -191,9 +191,7 @@ func (r *row) view(redact Redactor) Row {
 		out.addSummary(&s)
 	}
 	for _, n := range has.notes {
-		if n.By != "" {
-			out.By = with(out.By, n.By)
-		}
+		out.did(n.By)
 		if n.TokensBefore > 0 {
 			out.Tokens = &RowSize{n.TokensBefore, n.TokensAfter}
 		}
@@ -232,9 +230,22 @@ func (out *Row) addSummary(s *summary) {
 		return
 	}
 	out.lose(s.more.losses)
-	out.By = append(out.By, s.more.by...)
+	for _, by := range s.more.by {
+		out.did(by)
+	}
 	if s.more.tokens.Before > 0 {
 		out.Tokens = &RowSize{s.more.tokens.Before, s.more.tokens.After}
+	}
+}
+
+// did adds what else than the translation did something; "" for nothing.
+func (out *Row) did(by string) {
+	switch by {
+	case "":
+	case Dialect:
+		out.Rules = with(out.Rules, by)
+	default:
+		out.By = with(out.By, by)
 	}
 }
 

@@ -138,6 +138,9 @@ func (s *sessionTally) lives() bool { return s.ended.IsZero() }
 func (t sessionTallies) heard(told *Session) {
 	s := t.of(&told.Peers, told.At)
 	if !told.Ended {
+		if told.Call != nil { // initialize, which had no session when it began
+			s.calls++
+		}
 		s.ended, s.why = time.Time{}, ""
 		return
 	}

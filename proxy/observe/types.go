@@ -241,7 +241,7 @@ const (
 	Restart   = "restart"   // the server's process or session began anew
 	Replica   = "replica"   // another process of dragoman has the session
 	Trace     = "trace"     // the trace context of telemetry
-	Dialect   = "dialect"   // newer JSON Schema
+	Dialect   = "C36"       // newer JSON Schema; a rule like those of the translation
 	Footprint = "footprint" // lists of tools are kept small
 	Handshake = "handshake" // which revisions are spoken
 )

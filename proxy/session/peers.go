@@ -1,12 +1,17 @@
 package session
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -148,6 +153,33 @@ func (t *Table) observeRefused(p *observe.Peers, message []byte, f *mcp.Failure)
 	}
 	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: t.Observer.Keep(f.Body()), Status: f.Status})
 	c.End(string(metrics.Refused), f.Why)
+}
+
+// Bounds of the headers of one request that the observer keeps.
+const (
+	maxHeard      = 32
+	maxHeardValue = 1 << 10
+)
+
+// Heard returns the headers of a client's request as the observer keeps them: those that are passed on, and those that the
+// protocol and its transport define. A long value is left out, since half of a secret may not be recognized.
+func Heard(passed []upstream.Header, req *downstream.Request) []observe.Header {
+	list := HeadersOf(passed)
+	add := func(name, value string) {
+		known := slices.ContainsFunc(list, func(h observe.Header) bool { return strings.EqualFold(h.Name, name) })
+		if value != "" && len(value) <= maxHeardValue && !known && len(list) < maxHeard {
+			list = append(list, observe.Header{Name: strings.Clone(name), Value: strings.Clone(value)})
+		}
+	}
+	for _, name := range [...]string{"Content-Type", "Accept", "Last-Event-ID"} {
+		add(name, req.Header(name))
+	}
+	if req.Headers != nil {
+		req.Headers(mcpheader.Prefix, add)
+	}
+	add("Mcp-Session-Id", req.Session)
+	add("Mcp-Protocol-Version", req.Version)
+	return list
 }
 
 // HeadersOf returns headers as the observer keeps them.

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -254,9 +255,12 @@ func TestEachListSaysWhyItDiffers(t *testing.T) {
 		}
 		end()
 		for n, d := range rowsOf(ring, "tools/list") {
-			if unexplained(d) > 0 || len(d.Notes) != 1 || d.Notes[0].By != observe.Dialect {
+			if unexplained(d) > 0 || len(d.Notes) != 1 || d.Notes[0].By != "C36" || !slices.Contains(d.Row.Rules, "C36") || slices.Contains(d.Row.By, "C36") {
 				t.Errorf("%s: list %d: %d differences without a reason, notes %+v", version, n, unexplained(d), d.Notes)
 			}
+		}
+		if now := ring.Totals().Sessions; len(now) != 1 || !slices.Contains(now[0].Rules, "C36") {
+			t.Errorf("%s: the session does not say that schemas are changed: %+v", version, now)
 		}
 		if srv.Lists.Find(memo.Key{By: srv.Table.Held(s).Down, Method: wire.ToolsList, Facts: srv.Table.Held(s).Facts}) == nil {
 			t.Error("no list is remembered")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
@@ -57,6 +58,7 @@ type Request struct {
 	Address   string            // the peer's address; "" on a pipe, and if another replica forwarded the request
 	Unknown   bool              // nothing but the client's own claim identifies it
 	Header    []upstream.Header // the HTTP headers that describe the message, as they came; nil on a pipe
+	Heard     []observe.Header  // the HTTP headers that the observer keeps; nil if nothing observes
 	MaxTokens int               // the budget that a header asks for; 0 for none
 	Timed     bool              // a header asks for the timing
 	Sender    downstream.Sender

@@ -1,4 +1,4 @@
-import { $, STATUSES, bar, bytes, change, chip, clock, copy, count, h, plural, prose, safe, status, time, total, words } from './dom.js';
+import { $, bar, bytes, change, chip, clock, copy, count, h, isSent, meaning, plural, prose, safe, status, time, total, words } from './dom.js';
 import { get, getJSON } from './feed.js';
 import { show } from './lines.js';
 
@@ -54,15 +54,16 @@ export class Detail {
 		const button = (name, title, text) => h('button', { title, click: () => copy(text(), name) }, 'Copy ' + name);
 		const focused = box.contains(document.activeElement) && document.activeElement?.id;
 		const first = c.messages[0], answer = c.messages.findLast((m) => m.kind === 'response' && m.direction !== first?.direction);
+		const tabs = TABS.filter((t) => t !== 'Response' || answer || !isSent(r)), tab = tabs.includes(this.tab) ? this.tab : 'Request';
 		box.replaceChildren(...[
-			this.#head([r.method || r.kind, (r.tool || r.subject) && [' ', h('b', r.tool || r.subject)], h('small', ' #' + r.n)], status(r.status)),
-			h('p.note.facts', [clock(r.at) + r.at.slice(19, 23), r.status !== 'ok' && STATUSES[r.status], `${r.client ?? 'client'} → ${r.server ?? 'server'}`, r.bytes && change(r.bytes, bytes), r.tokens && change(r.tokens, count) + ' tokens', r.code && 'code ' + r.code].filter(Boolean).map((x) => h('span', x))),
+			this.#head([r.method || r.kind, (r.tool || r.subject) && [' ', h('b', r.tool || r.subject)], h('small', ' #' + r.n)], status(r.status, meaning(r))),
+			h('p.note.facts', [clock(r.at) + r.at.slice(19, 23), (r.status !== 'ok' || isSent(r)) && meaning(r), `${r.client ?? 'client'} → ${r.server ?? 'server'}`, r.bytes && change(r.bytes, bytes), r.tokens && change(r.tokens, count) + ' tokens', r.code && 'code ' + r.code].filter(Boolean).map((x) => h('span', x))),
 			r.ms && h('div.times', h('b', time(total(r.ms))), bar(r.ms, 100), Object.entries(r.ms).map(([who, t]) => h('span', h('i.' + who), who, ' ', h('b', time(t))))),
 			r.error && h('p.bad', r.cause && r.cause + ': ', r.error),
-			h('div.tools', h('div.tabs', TABS.map((t) => h('button', { id: 'tab-' + t, 'aria-pressed': t === this.tab, click: () => this.show(t) }, t))),
+			h('div.tools', h('div.tabs', tabs.map((t) => h('button', { id: 'tab-' + t, 'aria-pressed': t === tab, click: () => this.show(t) }, t))),
 				h('div.copy', c.curl && button('curl', 'A command that sends the request again', () => c.curl), c.golden && button('golden case', 'A test of dragoman’s translation, for a report of a defect', () => c.golden), button('JSON', 'All that is here, without secrets', async () => (await get('calls/' + r.n)).text()))),
-			h('div', { id: 'body', role: 'region', tabindex: 0, 'aria-label': this.tab },
-				this.tab === 'Timeline' ? timeline(c) : this.tab === 'Headers' ? headers(c) : this.tab === 'Request' ? exchange(c, first) : answer || c.short ? exchange(c, answer) : note(r.status === 'open' || r.status === 'asking' ? 'There is no response yet.' : 'There is no response.')),
+			h('div', { id: 'body', role: 'region', tabindex: 0, 'aria-label': tab },
+				tab === 'Timeline' ? timeline(c) : tab === 'Headers' ? headers(c) : tab === 'Request' ? exchange(c, first) : answer || c.short ? exchange(c, answer) : note(r.status === 'open' || r.status === 'asking' ? 'There is no response yet.' : 'There is no response.')),
 		].filter((e) => e instanceof Node));
 		if (focused) $(focused)?.focus();
 	}
@@ -119,7 +120,7 @@ async function compare(c, m, changes, says, shows, same) {
 function why(c, changes, answer) {
 	const item = (rule, what, n, ...does) => h('li', { 'data-rule': rule, tabindex: -1 }, chip(rule), h('b', words(what)), h('span.note', n), h('span.note', does));
 	const items = [...Map.groupBy(changes, (x) => x.rule + ' ' + x.what)].sort(([x], [y]) => (x < y ? -1 : 1)).map(([, g]) => item(g[0].rule, g[0].what, '×' + count(g.length), prose(g[0].does)));
-	items.push(...(c.notes ?? []).filter((n) => !n.path?.startsWith('params') === answer).map((n) => item(n.by, n.what, '', n.detail, ' ', n.path && h('code', n.path))));
+	items.push(...(c.notes ?? []).filter((n) => !n.path?.startsWith('params') === answer && !changes.some((x) => x.rule === n.by && x.what === n.what)).map((n) => item(n.by, n.what, '', n.detail, ' ', n.path && h('code', n.path))));
 	const lost = (answer && c.row.losses) || [];
 	return [items.length > 0 && h('ul.why-list', { 'aria-label': 'What was changed and why' }, items), lost.length > 0 && h('p.lost', h('b', 'Lost: '), lost.map((l) => h('span', chip(l.rule), `${l.what} ×${l.count}`)))];
 }
@@ -127,15 +128,15 @@ function why(c, changes, answer) {
 /** @param {Call} c */
 function headers(c) {
 	const some = c.messages.filter((m) => Object.keys(m.headers ?? {}).length);
-	if (!some.length) return note('No headers: a pipe has none, and over HTTP only those are kept that hold no secrets.');
+	if (!some.length) return note('No headers: only those of a client’s requests over HTTP are kept.');
 	return some.map((m) => [h('h3', `${m.direction.replaceAll('-', ' ')}, at the ${m.edge}`), h('dl', Object.entries(m.headers ?? {}).map(([k, v]) => [h('dt', k), h('dd', v)]))]);
 }
 
 /** Messages and notes in order, on two lanes. @param {Call} c */
 function timeline(c) {
-	const begin = Date.parse(c.row.at), steps = [...c.messages, ...(c.notes ?? [])].map((of) => ({ of, ms: Date.parse(of.at) - begin })).sort((x, y) => x.ms - y.ms);
+	const steps = [...c.messages, ...(c.notes ?? [])].map((of) => ({ of, ms: Math.max(0, of.ms) })).sort((x, y) => x.ms - y.ms);
 	return [h('div.step.top', h('span.at'), [c.row.client ?? 'client', 'dragoman', c.row.server ?? 'server'].map((x) => h('b', x))),
-		steps.map(({ of, ms }) => h('div.step', h('span.at', '+' + time(Math.max(0, ms))), 'by' in of ? h('span.noted', chip(of.by), words(of.what), ' ', of.path && h('code', of.path)) : arrow(c, of)))];
+		steps.map(({ of, ms }) => h('div.step', h('span.at', '+' + (ms < 1 ? ms.toFixed(2) + '\u00a0ms' : time(ms))), 'by' in of ? h('span.noted', chip(of.by), words(of.what), ' ', of.path && h('code', of.path)) : arrow(c, of)))];
 }
 
 /** A message on its way from lane to lane, which opens below. @param {Call} c @param {Message} m */

@@ -88,10 +88,16 @@ const COLOURS = { open: 'busy', asking: 'warn', ok: 'good', local: 'good', tool_
 
 /** What the words for statuses mean. @type {Record<string, string>} */
 export const STATUSES = {
-	open: 'no response yet', asking: 'waits for an answer of the client or its user', ok: 'the server has answered', local: 'dragoman has answered instead of the server',
+	open: 'no response yet', asking: 'waits for an answer of the client or its user', ok: 'the server has answered; of a notification: it was sent', local: 'dragoman has answered instead of the server',
 	tool_error: 'the tool says that it has failed', error: 'the answer is an error', refused: 'dragoman did not send it to the server', failed: 'the server gave no answer',
 	cancelled: 'cancelled before the answer', left: 'the client was gone before the answer',
 };
+
+/** Whether the call is a notification that was passed on, which has no answer. @param {Row} r */
+export const isSent = (r) => r.status === 'ok' && !!r.method?.startsWith('notifications/');
+
+/** What the status of a call means. @param {Row} r */
+export const meaning = (r) => (isSent(r) ? 'sent: a notification has no answer' : STATUSES[r.status]);
 
 /** A status as a word and a colour. */
 export const status = (word, title = STATUSES[word], colour = COLOURS[word] ?? 'calm') => h('span.status.' + colour, { title }, words(word));
@@ -103,7 +109,7 @@ const isRule = (rule) => /^[A-Z]\.?\d/.test(rule);
 export const chip = (rule, props = {}) => h('button.chip' + (isRule(rule) ? '' : '.by'), { 'data-rule-words': rule, 'aria-haspopup': 'dialog', ...props }, words(rule));
 
 /** The first rules, and how many more there are. */
-export const chips = (rules) => [rules.slice(0, rules.length > 4 ? 3 : 4).map((r) => chip(r)), rules.length > 4 && h('span.chip.more', '+' + (rules.length - 3))];
+export const chips = (rules, most = 4) => [rules.slice(0, rules.length > most ? most - 1 : most).map((r) => chip(r)), rules.length > most && h('span.chip.more', '+' + (rules.length - most + 1))];
 
 /** @param {Times | undefined} ms */
 export const total = (ms) => (ms ? ms.client + ms.proxy + ms.server : 0);

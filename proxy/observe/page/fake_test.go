@@ -406,7 +406,7 @@ func shortened(row object) object {
 		return object{"jsonrpc": "2.0", "id": 8, "result": object{"content": []any{object{"type": "text", "text": strings.Join(lines, "\n")}}}}
 	}
 	return call(row, ask, tell(long), tell(short), []any{object{"rule": "transform", "what": "text", "change": "replaced", "before": "result.content[0].text", "after": "result.content[0].text", "does": "cuts the result to a budget of tokens"}},
-		[]any{object{"at": row["at"], "by": "transform", "what": "cap", "path": "result.content[0].text", "detail": "kept 11 of 60 lines "}})
+		[]any{object{"at": row["at"], "ms": 1.5, "by": "transform", "what": "cap", "path": "result.content[0].text", "detail": "kept 11 of 60 lines "}})
 }
 
 // call returns a call with its four messages.
@@ -414,7 +414,7 @@ func call(row, ask, before, after object, changes, notes []any) object {
 	start, _ := time.Parse(time.RFC3339, row["at"].(string))
 	message := func(seq int, edge, direction, kind string, payload object, pair int) object {
 		data, _ := json.Marshal(payload)
-		return object{"seq": seq, "at": start.Add(time.Duration(seq) * 700 * time.Microsecond).Format("2006-01-02T15:04:05.000Z07:00"), "edge": edge, "direction": direction, "kind": kind, "method": row["method"], "id": row["id"],
+		return object{"seq": seq, "ms": float64(seq) * 0.7, "at": start.Add(time.Duration(seq) * 700 * time.Microsecond).Format("2006-01-02T15:04:05.000Z07:00"), "edge": edge, "direction": direction, "kind": kind, "method": row["method"], "id": row["id"],
 			"rev": map[string]string{"client": "2024-11-05", "server": "2025-11-25"}[edge], "size": len(data), "payload": payload, "pair": pair}
 	}
 	m := []object{message(1, "client", "client-to-server", "request", ask, 2), message(2, "server", "client-to-server", "request", ask, 1), message(3, "server", "server-to-client", "response", before, 4), message(4, "client", "server-to-client", "response", after, 3)}

@@ -260,7 +260,7 @@ func TestHostileNamesStayText(t *testing.T) {
 	session := object{"session": "1", "client": evil, "server": evil, "client_rev": evil, "rules": []string{evil}}
 	f.sessions = []object{session}
 	message := object{"jsonrpc": "2.0", "id": evil, "result": object{evil: evil, "__proto__": object{"x": evil}, "text": evil + "\n" + evil}}
-	f.calls[1] = call(row, message, message, object{"jsonrpc": "2.0", "id": 1}, []any{object{"rule": evil, "what": evil, "change": "removed", "before": "id", "does": evil}}, []any{object{"at": row["at"], "by": evil, "detail": evil}})
+	f.calls[1] = call(row, message, message, object{"jsonrpc": "2.0", "id": 1}, []any{object{"rule": evil, "what": evil, "change": "removed", "before": "id", "does": evil}}, []any{object{"at": row["at"], "ms": 1, "by": evil, "detail": evil}})
 	f.add(row)
 	b := newTab(t)
 	b.open(f.withToken())

@@ -6,19 +6,19 @@ const errors = (n = 0, text = count(n)) => h(n ? 'span.bad' : 'span', text);
 const link = (text, to) => h('button.link', to, text);
 
 /** The line between client and server. @param {Session} s */
-function wire(s) {
+function wire(s, most = 4) {
 	const rules = s.rules ?? [], same = !s.server_rev || (s.client_rev === s.server_rev && !rules.length);
-	return h('span.wire' + (same ? '.same' : ''), { title: s.era === 'bridge' ? 'One side begins with initialize, and the other one does not know it: dragoman speaks for both' : undefined }, h('i.line'), h('span', !s.server_rev ? 'connecting' : s.era === 'bridge' ? 'bridged' : same ? 'same revision' : 'translated', chips(rules)), h('i.line.head'));
+	return h('span.wire' + (same ? '.same' : ''), { title: s.era === 'bridge' ? 'One side begins with initialize, and the other one does not know it: dragoman speaks for both' : undefined }, h('i.line'), h('span', !s.server_rev ? 'connecting' : s.era === 'bridge' ? 'bridged' : same ? 'same revision' : 'translated', chips(rules, most)), h('i.line.head'));
 }
 
-/** Who speaks with whom: the busiest two sessions. @param {Session[]} sessions */
+/** Who speaks with whom: the busiest two sessions, or one where there is little room. @param {Session[]} sessions */
 export function story(sessions) {
-	const first = sessions.toSorted((a, b) => +!!b.server_rev - +!!a.server_rev || (b.open ?? 0) - (a.open ?? 0) || b.calls - a.calls).slice(0, 2);
+	const first = sessions.toSorted((a, b) => +!!b.server_rev - +!!a.server_rev || (b.open ?? 0) - (a.open ?? 0) || b.calls - a.calls).slice(0, matchMedia('(max-width: 700px)').matches ? 1 : 2);
 	return [...first.map((s) => h('li.route',
 		h('span.peer', h('b', s.client || 'a client'), rev(s.client_rev)), wire(s), h('span.peer', rev(s.server_rev), h('b', s.server || 'the server')),
 		h('span.facts', h('span', s.transport), h('span', plural(s.calls, 'call')), h('span', { title: P95 }, `p95 ${time(s.p95_ms)}`), errors(s.errors, plural(s.errors, 'error')),
 			s.asking && h('span.warn', link(`${s.asking} waiting for a user`, { 'data-view': 'parked' })), s.open && h('span.busy', s.open + '\u00a0open')))),
-	...(sessions.length > 2 ? [h('li', link(`and ${plural(sessions.length - 2, 'more session')}`, { 'data-view': 'sessions' }))] : [])];
+	...(sessions.length > first.length ? [h('li', link(`and ${plural(sessions.length - first.length, 'more session')}`, { 'data-view': 'sessions' }))] : [])];
 }
 
 const call = (n) => (n ? link('#' + n, { 'data-n': n }) : '–'), print = (x) => h('code', x?.slice(0, 8) || '–');
@@ -35,7 +35,7 @@ const life = (s) => (!s.ended ? status('live', '', 'good') : [h('span', 'ended '
 const PANELS = {
 	sessions: ['Sessions', `The last 100 that have ended while the page was open stay here. p95: ${P95}. Principal and session are fingerprints, which grant no access.`, 'No client has a session.',
 		['Client', 'State', 'Lasts', 'Revisions', 'Server', 'Calls', 'Errors', 'p95', 'Open calls', 'Open streams', 'Transport', 'Principal', 'Session'],
-		(s) => [...s.sessions, ...s.ended].map((x) => [x.client || 'a client', life(x), since(x.since, x.ended), h('span.peer', rev(x.client_rev), wire(x), rev(x.server_rev)), h('b', x.server || 'the server'), x.session ? link(count(x.calls), { 'data-q': 'session:' + x.session }) : count(x.calls),
+		(s) => [...s.sessions, ...s.ended].map((x) => [x.client || 'a client', life(x), since(x.since, x.ended), h('span.peer', rev(x.client_rev), wire(x, 2), rev(x.server_rev)), h('b', x.server || 'the server'), x.session ? link(count(x.calls), { 'data-q': 'session:' + x.session }) : count(x.calls),
 			errors(x.errors), x.p95_ms ? time(x.p95_ms) : '–', count(x.open), count(x.streams), x.transport, print(x.principal), print(x.session)])],
 	parked: ['Waiting for users', 'The server, or dragoman itself, has asked something during a call. The call waits until the client answers, and the client may have to ask its user first.', 'No call waits for a user.',
 		['Waits for', 'Where', 'How long', 'Until', 'Call', 'Server', 'Question'],
@@ -56,7 +56,7 @@ export function panel(view, state) {
 }
 
 /** The first line of the page. @param {State} s @param {Hello} hello */
-export const about = (s, { version, file, replica, started }) => [version, ...(file ? ['recording ' + file] : [replica && 'replica ' + replica, 'up ' + since(started), plural(s.connections, 'connection'), plural(s.errors_per_min, 'error') + '/min'])].filter(Boolean).map((x) => h('span', x));
+export const about = (s, { version, file, replica, started }) => [version, ...(file ? ['recording ' + file] : [s.replicas.length > 0 && 'replica ' + replica, 'up ' + since(started), plural(s.errors_per_min, 'error') + '/min'])].filter(Boolean).map((x) => h('span', x));
 
 /** A text that is meant to be pasted elsewhere. */
 const paste = (title, text) => [h('h3', title), h('div.paste', h('pre', text), h('button', { 'data-copy': text, 'aria-label': 'Copy: ' + title }, 'Copy'))];

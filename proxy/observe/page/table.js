@@ -1,4 +1,4 @@
-import { $, bar, bytes, change, chips, clock, count, fill, h, plural, status, time, total } from './dom.js';
+import { $, bar, bytes, change, chips, clock, count, fill, h, meaning, plural, status, time, total } from './dom.js';
 
 /** So many rows are kept, as in dragoman. */
 const KEEP = 10_000;
@@ -85,9 +85,9 @@ function cells(r, slowest) {
 	return [
 		h('td.c-time', at),
 		h('th.c-call', { scope: 'row', title: [r.method, about, r.error].filter(Boolean).join(' ') }, h(about ? 'span.method' : 'span.alone', r.method || r.kind), about && [' ', h('b', about)], r.error && h('span.bad.error', r.error),
-			h('span.sub', at, '  ', r.error ? h('span.bad', r.error) : [about && r.method, size, ...rules.slice(0, 4)].filter(Boolean).join('  '))),
+			h('span.sub', at, '  ', r.error ? h('span.bad', r.error) : [rules.slice(0, 3).join(' ') + (rules.length > 3 ? ' +' + (rules.length - 3) : ''), about && r.method, size].filter(Boolean).join('  '))),
 		h('td.c-peer', { title: `${r.client ?? ''} ${r.client_rev ?? ''} → ${r.server ?? ''} ${r.server_rev ?? ''}` }, r.client),
-		h('td.c-status', status(r.status)),
+		h('td.c-status', status(r.status, meaning(r))),
 		h('td.c-ms', h('span.all', r.ms ? time(all) : '–'), [r.ms?.client, r.ms?.proxy, r.ms?.server].map((t, i) => h('span.part' + (i === 2 ? '.own' : ''), t !== undefined && time(t))), bar(r.ms, Math.max(2, (100 * Math.log1p(all)) / Math.log1p(slowest)))),
 		h('td.c-bytes', size),
 		h('td.c-tokens' + (r.tokens && r.tokens.after < r.tokens.before ? '.cut' : ''), change(r.tokens, count)),

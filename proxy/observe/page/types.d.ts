@@ -27,11 +27,11 @@ interface State extends Stats {
 interface Words { what?: string; since?: string; does: string }
 interface Change { rule: string; what: string; change: string; before?: string; after?: string; does?: string }
 interface Message {
-  seq: number; at: string; edge: 'client' | 'server'; direction: string; kind: string; method?: string; id?: string; rev?: string;
+  seq: number; at: string; ms: number; edge: 'client' | 'server'; direction: string; kind: string; method?: string; id?: string; rev?: string;
   size?: number; sha256?: string; cut?: boolean; payload?: unknown; text?: string; headers?: Record<string, string>;
   pair?: number; same?: boolean; changes?: Change[]; more_changes?: number; unexplained?: number; verdict?: string; failure?: string;
 }
-interface Note { at: string; by: string; what?: string; path?: string; detail?: string }
+interface Note { at: string; ms: number; by: string; what?: string; path?: string; detail?: string }
 interface Call { row: Row; messages: Message[]; notes?: Note[]; curl?: string; golden?: string; more?: number; short?: boolean }
 
 /** Where the page stands with dragoman. */

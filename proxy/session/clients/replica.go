@@ -94,7 +94,7 @@ func (f *forwarded) begin() {
 		return
 	}
 	f.call = f.proxy.Observer.Begin(f.peers, f.kept, false)
-	header := session.HeadersOf(f.proxy.AppendPassed(nil, f.request.Request.Header))
+	header := session.Heard(f.proxy.AppendPassed(nil, f.request.Request.Header), f.request.Request)
 	f.call.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: f.kept, Header: header})
 	f.call.WaitsForServer()
 	f.note(f.call)

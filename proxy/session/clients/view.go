@@ -132,6 +132,7 @@ func (o *opened) Pass(req *downstream.Request, q *stateless.Request, header []up
 	x.Session.Enter()
 	x.From = append(append(x.From[:0], header...), q.Header...)
 	x.AnswerTo(req)
+	x.Heard = q.Heard
 	x.Clock.Asked, x.MaxTokens, x.Peer, x.Sender = q.Timed, q.MaxTokens, q.Address, q.Sender
 	if q.Method == wire.SubscriptionsListen { // it would never end by itself
 		x.Free = context.AfterFunc(proxy.Host.Draining, func() { stop(clienterror.ErrShutdown) })
@@ -172,8 +173,12 @@ func (o *opened) Observe(asked *stateless.Request, from []upstream.Header) *obse
 	if info == nil {
 		info = []byte("{}")
 	}
+	heard := asked.Heard
+	if heard == nil {
+		heard = session.HeadersOf(from)
+	}
 	c := o.proxy.Observer.Begin(o.s.PeersWith(info), kept, false)
-	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: session.HeadersOf(from)})
+	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: heard})
 	return c
 }
 
@@ -183,6 +188,7 @@ func (o *opened) Begin(ctx context.Context, stop context.CancelCauseFunc, header
 	x.Session.Enter()
 	x.From = append(x.From[:0], header...)
 	if asked != nil {
+		x.Heard = asked.Heard
 		x.Tally, x.MaxTokens, x.Clock.Asked, x.Peer, x.Sender = asked.Counts, asked.MaxTokens, asked.Timed, asked.Address, asked.Sender
 		x.Tally.Hold()
 	}

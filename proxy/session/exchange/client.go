@@ -97,6 +97,9 @@ func (x *Exchange) TakeHeaders(r *downstream.Request) {
 	x.From = x.From[:0]
 	if r.Header != nil {
 		x.From = x.Common.AppendPassed(x.From, r.Header)
+		if x.Common.Observer.Watched() {
+			x.Heard = session.Heard(x.From, r)
+		}
 		x.Clock.Asked = r.Header(trace.TimingHeader) != ""
 		x.Peer = r.Peer
 		x.Sender = downstream.SenderOf(r.Guest, r.Header, x.Common.Adapters.CallerHeaders())

@@ -490,7 +490,7 @@ func (x *Exchange) Leg() *Exchange {
 	leg := x.Common.New(ctx, stop)
 	leg.Session = x.Session
 	leg.Session.Enter()
-	leg.From = append(leg.From[:0], x.From...)
+	leg.From, leg.Heard = append(leg.From[:0], x.From...), x.Heard
 	leg.Sender = x.Sender
 	return leg
 }

@@ -40,7 +40,9 @@ func (x *Exchange) observeSent(m *wire.Message) {
 	}
 	first := observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Kind: m.Kind, Method: x.Seen.Method, ID: x.Seen.ID, Copy: x.kept}
 	if !x.Seen.Short() {
-		first.Why, first.Header = x.why(m), session.HeadersOf(x.From)
+		if first.Why, first.Header = x.why(m), x.Heard; x.Heard == nil {
+			first.Header = session.HeadersOf(x.From)
+		}
 	}
 	x.Seen.Came(first)
 }

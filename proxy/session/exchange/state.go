@@ -68,6 +68,7 @@ type Exchange struct {
 // state is the part of an exchange that is cleared before the exchange is used again.
 type state struct {
 	Common  *Common
+	Heard   []observe.Header // headers of the client's request that the observer keeps; nil if nothing observes, and on a pipe
 	Session *session.Session
 	Ctx     context.Context
 	Stop    context.CancelCauseFunc // ends ctx; nil if the exchange does not wait for the server

@@ -27,9 +27,12 @@ func (h *Handshake) observe(raw []byte) {
 	if h.Pipe {
 		p.ClientTransport = h.Opener.PipeTransport()
 	}
+	if h.Heard == nil {
+		h.Heard = session.HeadersOf(h.Header)
+	}
 	kept := o.Keep(raw)
 	h.Seen = o.Begin(&p, kept, false)
-	h.Seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: session.HeadersOf(h.Header)})
+	h.Seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: h.Heard})
 }
 
 // observeProposal adds initialize as the server gets it.

@@ -63,7 +63,8 @@ type Handshake struct {
 	tools  [][]byte          // the server's tools, if readTools has read them
 	Span   *telemetry.Call   // of the client's initialize; nil for none
 
-	Seen *observe.Call // nil if the call is not observed
+	Seen  *observe.Call    // nil if the call is not observed
+	Heard []observe.Header // of the client's request; nil on a pipe
 }
 
 // nameCollision holds the names that tools of the server and of adapters have in common.

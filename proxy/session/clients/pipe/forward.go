@@ -37,7 +37,7 @@ func (p *pipe) exchange() *exchange.Exchange {
 	x := p.proxy.New(ctx, stop)
 	x.Session = p.s
 	x.Session.Enter()
-	x.From = append(x.From[:0], p.from...)
+	x.From, x.Heard = append(x.From[:0], p.from...), p.shown
 	x.Sender, x.Waiting = p.sender, &p.waiting
 	if p.s.Direct != nil {
 		x.Crossing = p.s.Direct.Crossing
@@ -373,7 +373,7 @@ func (p *pipe) initialize(line []byte) {
 }
 
 func (p *pipe) begin(line []byte) error {
-	h := &handshake.Handshake{Opener: p.proxy.Opener, Pipe: true, Sender: p.sender, RunsFor: p.runsFor, Bridges: true, Opening: pipes.Opening{Of: p.proxy.Host, Header: p.from}}
+	h := &handshake.Handshake{Opener: p.proxy.Opener, Pipe: true, Heard: p.shown, Sender: p.sender, RunsFor: p.runsFor, Bridges: true, Opening: pipes.Opening{Of: p.proxy.Host, Header: p.from}}
 	ctx := callctx.Under(p.ctx) // what is derived from p.ctx itself would leave something there
 	defer ctx.End(nil)
 	s, answer, err := h.Negotiate(ctx, line)

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/session/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 )
@@ -101,7 +102,10 @@ func (t *ssePipe) Owns(guest string, header func(name string) string) bool {
 
 // Take handles one message of the client.
 func (t *ssePipe) Take(message []byte, header func(name string) string) {
-	t.from = t.proxy.AppendPassed(t.from[:0], header)
+	t.from, t.shown = t.proxy.AppendPassed(t.from[:0], header), nil
+	if t.proxy.Observer.Watched() {
+		t.shown = session.Heard(t.from, &downstream.Request{Header: header})
+	}
 	t.sender = downstream.SenderOf(t.sender.Guest, header, t.proxy.Adapters.CallerHeaders())
 	if t.own.Err() != nil {
 		t.refuseAll(message, context.Cause(&t.own))

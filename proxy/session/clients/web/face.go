@@ -264,7 +264,7 @@ func (f *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, res
 // server's response. told are its headers that the client gets.
 func (f *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, told []upstream.Header, err error) {
 	id := x.Msg.ID()
-	h := &handshake.Handshake{Opener: f.Opener, Sender: x.Sender, Principal: x.Principal, Owner: x.Owner, RunsFor: x.RunsFor, Peer: x.Peer, Bridges: true, Opening: pipes.Opening{Of: f.Host, Header: x.From}}
+	h := &handshake.Handshake{Opener: f.Opener, Sender: x.Sender, Principal: x.Principal, Owner: x.Owner, RunsFor: x.RunsFor, Peer: x.Peer, Heard: x.Heard, Bridges: true, Opening: pipes.Opening{Of: f.Host, Header: x.From}}
 	s, answer, err = h.Negotiate(x.Ctx, raw)
 	switch {
 	case s == nil && h.Conn != nil:

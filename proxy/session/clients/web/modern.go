@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/session/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -87,6 +88,9 @@ func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *dow
 		return f.About(q.ID)
 	}
 	q.NoteHeaders(req)
+	if face.Observer.Watched() {
+		q.Heard = session.Heard(from, req)
+	}
 	if err := q.CheckHeaders(req.Header); err != nil {
 		return clienterror.Of(err).About(q.ID)
 	}
