@@ -3,12 +3,15 @@ package proxy
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/commands/doctor"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
@@ -123,10 +126,11 @@ func (srv *Server) lookedInto(ctx context.Context, err error) error {
 	return err
 }
 
-// ping returns why the server at a URL does not answer a ping with a message. The stream of a server of HTTP+SSE is answer enough.
+// ping returns why the server at a URL does not answer a ping with a message. A server of HTTP+SSE is not asked: some end when their only
+// stream does.
 func (srv *Server) ping(ctx context.Context, d *upstream.Dialer) error {
 	if d.Transport() == upstream.HTTPWithSSE {
-		return d.Peek(ctx)
+		return nil
 	}
 	id := []byte(`"dragoman:look"`)
 	b := d.HTTP().Session("", "").Begun()
@@ -135,8 +139,15 @@ func (srv *Server) ping(ctx context.Context, d *upstream.Dialer) error {
 	if _, refused := pipes.RefusalOf(err, id); err == nil || refused == nil {
 		return nil
 	}
-	if upstream.TakesNoPost(err) && d.Transport() == upstream.Auto && d.Peek(ctx) == nil {
+	if d.Transport() == upstream.Auto && upstream.TakesNoPost(err) && mayBeStream(srv.Now().Config.Upstream.URL, err) {
 		return nil
 	}
 	return err
+}
+
+// mayBeStream reports whether a server that has refused a POST with err may have an event stream of HTTP+SSE at this URL.
+func mayBeStream(at string, err error) bool {
+	status, refused := errors.AsType[*upstream.StatusError](err)
+	u, bad := url.Parse(at)
+	return refused && status.Code == http.StatusMethodNotAllowed || bad == nil && strings.HasSuffix(strings.TrimRight(u.Path, "/"), config.SSEPath)
 }

@@ -24,7 +24,7 @@ func TestTerminalGetsText(t *testing.T) {
 		"json on a terminal":      {true, []string{"DRAGOMAN_LOG_FORMAT=json"}, `(?m)^\{"level":"info","ts":"[^"]+","msg":"serving"`},
 		"a pipe":                  {false, nil, `(?m)^\{"level":"info","ts":"[^"]+","msg":"serving"`},
 		"text on a pipe":          {false, []string{"DRAGOMAN_LOG_FORMAT=text", "TERM=xterm", "NO_COLOR="}, `(?m)^[0-9:]{8} INFO  serving url=http`},
-		"a warning on a terminal": {true, []string{"TERM=dumb"}, `(?m)^[0-9:]{8} WARN  upstream is not ready: .*\n    → .*$`},
+		"a warning on a terminal": {true, []string{"TERM=dumb"}, `(?m)^[0-9:]{8} WARN  upstream is not ready: .* → .*$`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,7 +14,7 @@ import (
 func TestCommandsUseAStoredLogin(t *testing.T) {
 	t.Parallel()
 	d, s := newDesk(t, false), oauthtest.New(t, oauthtest.Options{})
-	const give = "give a token: --header 'Authorization: Bearer ${TOKEN}'"
+	give := "401 Unauthorized\n        → dragoman login " + s.URL + ", "
 	out, notes, err := d.run("doctor", "--listen", "127.0.0.1:0", s.URL)
 	if err == nil || !strings.Contains(out, give) {
 		t.Errorf("before: %v\n%s%s", err, out, notes)

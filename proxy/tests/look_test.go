@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
@@ -155,16 +154,18 @@ func TestServeLooksAtItsServer(t *testing.T) {
 	}{
 		{name: "a handshake server", path: "/mcp", h: rpc, asked: post},
 		{name: "one that refuses what belongs to no session", path: "/mcp", h: says(400, "text/plain", "Invalid or missing session ID"), asked: post},
-		{name: "one that does not find the session", path: "/mcp", h: says(404, "text/plain", "Session not found"), asked: post + ", GET /mcp"},
+		{name: "one that does not find the session", path: "/mcp", h: says(404, "text/plain", "Session not found"), asked: post},
 		{name: "one that says so in JSON-RPC", path: "/mcp", h: says(404, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`), asked: post},
 		{name: "one that fails at unknown methods", path: "/mcp", h: says(500, "text/plain", "oops"), asked: post},
 		{name: "one that takes everything", path: "/mcp", h: says(202, "", ""), asked: post},
-		{name: "a wrong path", path: "/wrong", h: at("/mcp", rpc), asked: "POST /wrong ping, GET /wrong, POST /wrong/ ping, " + post,
+		{name: "a wrong path", path: "/wrong", h: at("/mcp", rpc), asked: "POST /wrong ping, POST /wrong/ ping, " + post,
 			told: unusable + "not_found: 404 Not Found: no MCP endpoint at this path → there is an endpoint at http://HOST/mcp: use it as the URL (upstream.url)"},
-		{name: "no endpoint at all", path: "/mcp", h: says(405, "text/plain", ""), asked: post + ", GET /mcp, POST /mcp/ ping, POST /sse ping, GET /sse",
-			told: unusable + "http_status: 405 Method Not Allowed: this path takes no POST, and has no event stream; nor is there one at /mcp/, /sse → check the path of the URL (upstream.url) in the server's documentation"},
-		{name: "a page", path: "/mcp", h: says(200, "text/html", "<h1>Hello"), asked: post + ", POST /mcp/ ping, POST /sse ping",
-			told: unusable + "not_mcp: the answer is a web page (text/html), not MCP; nor is there one at /mcp/, /sse → is a login page or another gateway in between? check the server's URL (upstream.url)"},
+		{name: "no endpoint at all", path: "/mcp", h: says(404, "text/plain", ""), asked: post + ", POST /mcp/ ping",
+			told: "warn upstream does not answer: not_found: 404 Not Found: no MCP endpoint at this path; nor is there one at /mcp/ → check the path of the URL (upstream.url) in the server's documentation; for a server of HTTP+SSE, --upstream-transport sse (upstream.transport)"},
+		{name: "one that may have a stream", path: "/mcp", h: says(405, "text/plain", ""), asked: post},
+		{name: "one that seems to have a stream", path: "/sse", h: says(404, "text/plain", "Cannot POST /sse"), asked: "POST /sse ping"},
+		{name: "a page", path: "/mcp", h: says(200, "text/html", "<h1>Hello"), asked: post + ", POST /mcp/ ping",
+			told: unusable + "not_mcp: the answer is a web page (text/html), not MCP; nor is there one at /mcp/ → is a login page or another gateway in between? check the server's URL (upstream.url)"},
 		{name: "a redirect", path: "/mcp", h: says(308, "text/plain", "", "Location", "https://new.example/mcp?key=canary-canary"), asked: post,
 			told: unusable + "http_status: redirects (308) to https://new.example/mcp, which dragoman does not follow → use it as the URL (upstream.url)"},
 		{name: "a gateway without its server", path: "/mcp", h: says(502, "text/plain", "no upstream"), asked: post,
@@ -274,26 +275,15 @@ func TestLookTakesNoSession(t *testing.T) {
 	}
 }
 
-// TestLookEndsItsStream: the stream of a server of HTTP+SSE is closed, and none is opened where a client is.
-func TestLookEndsItsStream(t *testing.T) {
+// TestLookOpensNoStream: a server of HTTP+SSE that ends with its only stream is there for the first client. Published ones do so.
+func TestLookOpensNoStream(t *testing.T) {
 	for _, transport := range []string{"auto", "sse"} {
-		closed := make(chan struct{}, 1)
-		l := serveInFrontOf(t, "/sse", func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodGet {
-				w.WriteHeader(http.StatusMethodNotAllowed)
-				return
-			}
-			says(200, "text/event-stream", "event: endpoint\ndata: /messages?session=1\n\n")(w, r)
-			w.(http.Flusher).Flush()
-			<-r.Context().Done()
-			closed <- struct{}{}
-		}, func(c *config.Config) { c.Upstream.Transport = transport })
-		select {
-		case <-closed:
-		case <-time.After(time.Minute):
-			t.Fatal("the stream stays open")
+		l := serveInFrontOf(t, "/sse", says(404, "text/plain", "Cannot POST /sse"), func(c *config.Config) { c.Upstream.Transport = transport })
+		l.told(t, "looked at the server")
+		if got := l.all(); strings.Contains(got, "GET") {
+			t.Errorf("%s: asked %s", transport, got)
 		}
-		if n := l.logs.FilterMessage("upstream cannot be used").Len(); n != 0 {
+		if n := l.logs.FilterMessage("upstream cannot be used").Len() + l.logs.FilterMessage("upstream does not answer").Len(); n != 0 {
 			t.Errorf("%s: told %v", transport, l.logs.All())
 		}
 	}

@@ -152,6 +152,7 @@ func (e *exam) skip(reason string) {
 type exam struct {
 	Options
 	alone bool // only the configuration is examined
+	posts bool // no stream is opened: there are servers of HTTP+SSE that end when their only stream does
 	lines []Line
 	at    string            // the check that is running
 	bad   map[string]string // why checks that need this one are skipped, by its name

@@ -226,6 +226,9 @@ func (e *exam) misplaced(ctx context.Context, what string, at *url.URL, where, d
 		given, _, _ = strings.Cut(target, "?")
 	}
 	for _, path := range []string{"", "/mcp", "/sse"} {
+		if e.posts && path == "/sse" {
+			continue
+		}
 		for _, full := range candidates(given, path) {
 			if full == given || slices.Contains(tried, full) || ctx.Err() != nil {
 				continue
@@ -245,7 +248,10 @@ func (e *exam) misplaced(ctx context.Context, what string, at *url.URL, where, d
 			}
 		}
 	}
-	e.fail(what+"; nor is there one at "+strings.Join(tried, ", "), where, do)
+	if len(tried) > 0 {
+		what += "; nor is there one at " + strings.Join(tried, ", ")
+	}
+	e.fail(what, where, do)
 }
 
 // candidates returns where an endpoint with this usual path may be: at the root, and beside or below the path of the URL. For "" it

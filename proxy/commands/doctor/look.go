@@ -19,8 +19,8 @@ import (
 
 // Explain says what keeps clients from using the server at upstream.url of cfg, and what to do, given the error of a request that
 // begins no session: [upstream.Error], [upstream.StatusError] or another one of that package. sent are the secrets that the request has
-// carried. It looks at the usual paths beside the URL if nothing is there, until ctx ends. The Mark is Fail; Warn for a server
-// that is slow at least; Info where only clients lack a credential, which they may bring; and OK where the error need not be one of initialize.
+// carried. It looks at the usual paths beside the URL if nothing is there, until ctx ends, but opens no stream. The Mark is Fail; Warn for a server
+// that is slow at least, or may be one of HTTP+SSE; Info where only clients lack a credential, which they may bring; and OK where the error need not be one of initialize.
 func Explain(ctx context.Context, cfg config.Config, sent *secret.Kept, err error, within time.Duration) (Line, failures.Cause) {
 	e := newExam(Options{CheckTime: within})
 	defer e.close()
@@ -28,7 +28,7 @@ func Explain(ctx context.Context, cfg config.Config, sent *secret.Kept, err erro
 	if bad != nil {
 		return Line{Mark: OK}, "" // Validate has refused it
 	}
-	e.cfg, e.sent = cfg, sent
+	e.cfg, e.sent, e.posts = cfg, sent, true
 	e.secrets = append(cfg.Secrets(), origin.Secrets(&cfg)...)
 	mark := Fail
 	if status, is := errors.AsType[*upstream.StatusError](err); is {
@@ -50,7 +50,9 @@ func Explain(ctx context.Context, cfg config.Config, sent *secret.Kept, err erro
 		e.unanswered(ctx, err, at, where)
 	}
 	l := e.lines[0]
-	l.Mark = mark
+	if l.Mark = mark; mark == Fail && upstream.TakesNoPost(err) && !l.NamesEndpoint() {
+		l.Mark, l.Do = Warn, l.Do+"; for a server of HTTP+SSE, --upstream-transport sse (upstream.transport)"
+	}
 	return l, cmp.Or(e.why, failures.Of(err))
 }
 
