@@ -104,14 +104,6 @@ func (srv *Server) pageEndpoint() string {
 	return srv.Endpoint(srv.at)
 }
 
-// fromHere returns the address at which this machine reaches a listener: browsers cannot open that of all interfaces.
-func fromHere(at net.Addr) net.Addr {
-	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: tcp.Port}
-	}
-	return at
-}
-
 // noteWatcher logs who looks at the page, so that a reviewer can see it.
 func (srv *Server) noteWatcher(w inspect.Watcher) {
 	at := zap.String("address", w.Address)

@@ -170,3 +170,11 @@ func (srv *Server) Endpoint(at net.Addr) string {
 	}
 	return scheme + fromHere(at).String() + s.Config.Path
 }
+
+// fromHere returns the address at which this machine reaches a listener: browsers cannot open that of all interfaces.
+func fromHere(at net.Addr) net.Addr {
+	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: tcp.Port}
+	}
+	return at
+}

@@ -116,6 +116,9 @@ var hostLike = pattern.Later(`^([A-Za-z0-9-]+\.)+[A-Za-z]{2,}(/\S*)?$`)
 // configurations are the ends of the names of files with configurations.
 var configurations = []string{".json", ".yaml", ".yml", ".toml"}
 
+// number matches what can be a port.
+var number = pattern.Later(`^[0-9]{1,5}$`)
+
 // notAServer says what is wrong with an argument that is neither a URL nor behind --.
 func notAServer(cmd *cobra.Command, args []string) error {
 	arg := args[0]

@@ -258,9 +258,8 @@ func valueOf(given string, args []string) string {
 	return ""
 }
 
-// number, variableName and hostname match values that are no secrets.
+// variableName and hostname match values that are no secrets, as number does.
 var (
-	number       = pattern.Later(`^[0-9]{1,5}$`)
 	variableName = pattern.Later(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	hostname     = pattern.Later(`^[A-Za-z0-9.-]+$`)
 )

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,13 +15,6 @@ func (a *Account) signInID() string { return a.id + ofSignIn }
 
 // terminalID is the entry that dragoman login writes. Sign-ins that other processes began then end.
 func (a *Account) terminalID() string { return a.id + ofTerminal }
-
-const ofSignIn, ofTerminal = "\nsign-in", "\nterminal"
-
-// isState reports whether an entry is about a sign-in that is going on, and holds no token.
-func isState(id string) bool {
-	return strings.HasSuffix(id, ofSignIn) || strings.HasSuffix(id, ofTerminal)
-}
 
 // stored returns the record of the account. One that cannot be used counts as none: the sign-in
 // replaces it.

@@ -385,3 +385,11 @@ func (h *held) write(text []byte) error {
 	}
 	return syncDirectory(filepath.Dir(h.path))
 }
+
+// Endings of the entries about a sign-in that is going on.
+const ofSignIn, ofTerminal = "\nsign-in", "\nterminal"
+
+// isState reports whether an entry is about a sign-in that is going on, and holds no token.
+func isState(id string) bool {
+	return strings.HasSuffix(id, ofSignIn) || strings.HasSuffix(id, ofTerminal)
+}
