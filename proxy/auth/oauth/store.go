@@ -386,7 +386,7 @@ func (h *held) write(text []byte) error {
 	return syncDirectory(filepath.Dir(h.path))
 }
 
-// Endings of the entries about a sign-in that is going on.
+// ofSignIn and ofTerminal end the ids of entries about a sign-in that is going on.
 const ofSignIn, ofTerminal = "\nsign-in", "\nterminal"
 
 // isState reports whether an entry is about a sign-in that is going on, and holds no token.

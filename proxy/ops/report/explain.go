@@ -15,6 +15,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+// finding is what a look at the server has found.
+type finding struct {
+	cause  failures.Cause
+	advice string
+}
+
 // adviceOn returns what to do about a failure of this cause. found is what a look at the server has found; nil for nothing.
 func adviceOn(c failures.Cause, err error, at At, cfg *config.Config, found *finding) string {
 	if found != nil && at.Server == nil && (found.cause == c || found.cause == failures.TLSPlain && c == failures.StreamClosed) {

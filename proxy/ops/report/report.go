@@ -45,12 +45,6 @@ type Reporter struct {
 	found    atomic.Pointer[finding]
 }
 
-// finding is what a look at the server has found.
-type finding struct {
-	cause  failures.Cause
-	advice string
-}
-
 // Found notes what to do about failures of this cause at the beginning of a session, as a look at the server has found it. It replaces
 // what was noted; "" for nothing.
 func (r *Reporter) Found(c failures.Cause, advice string) {
