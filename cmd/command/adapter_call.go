@@ -162,7 +162,7 @@ func failed(f *adapterrt.Failure) error {
 	return &exitError{exitServer, err}
 }
 
-// unreached is failed, and says which API cannot be reached in words for who has its file.
+// unreached is failed for an API that cannot be reached. The text names the API by the URL in the adapter file.
 func unreached(a *adapterrt.Info, f *adapterrt.Failure) error {
 	does := ""
 	switch f.Code {

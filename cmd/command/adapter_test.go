@@ -286,7 +286,7 @@ func TestAdapterCall(t *testing.T) {
 	}
 }
 
-// TestAdapterCallOfADeadAPI: who has the file is told the URL, and only once; the JSON has what models get, without it.
+// TestAdapterCallOfADeadAPI: the text on stderr has the URL of the API, once; the JSON has the text for models, without the URL.
 func TestAdapterCallOfADeadAPI(t *testing.T) {
 	t.Setenv("NOTES_TOKEN", "secret-of-the-notes")
 	api := httptest.NewServer(nil)

@@ -76,7 +76,7 @@ func isEmpty(s string) bool { return s == "" }
 
 // A noCommandError says that a server is named, and no command of dragoman before it.
 type noCommandError struct {
-	text  string // for who types it
+	text  string // for a terminal
 	stdio string // for the user of a client that starts it
 }
 

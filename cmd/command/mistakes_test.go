@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMistakesOfAStranger: what people type who do not know dragoman is told what to type, in at most three lines and without secrets.
+// TestMistakesOfAStranger: the error for a usual mistake on the command line has the correct command, at most three lines and no secrets.
 func TestMistakesOfAStranger(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"npx", "python"} {

@@ -31,5 +31,5 @@ func sayReading(cmd *cobra.Command) {
 	sayWaiting(cmd.ErrOrStderr(), cmd.InOrStdin(), "this reads what you type until Ctrl-D; usage: "+strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 }
 
-// atTerminal is what a person sees who starts stdio by hand.
+// atTerminal is the text for a user that starts stdio in a terminal.
 const atTerminal = "stdio waits for the messages of a client, which starts it; Ctrl-C ends it. For clients that connect over HTTP there is dragoman serve"

@@ -174,7 +174,7 @@ func TestPodsStart(t *testing.T) {
 	}
 }
 
-// TestOnlyPrometheusReachesMetrics checks that a policy says who reaches each port of dragoman, by number or by the name of a port.
+// TestOnlyPrometheusReachesMetrics checks that a policy names the clients that may reach each port of dragoman, by number or by the name of a port.
 func TestOnlyPrometheusReachesMetrics(t *testing.T) {
 	for file, name := range fronts {
 		all := manifest(t, file)

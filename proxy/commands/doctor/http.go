@@ -65,7 +65,7 @@ func overHTTP(ctx context.Context, e *exam) {
 	e.loggedIn()
 }
 
-// loggedIn says that the server has answered a request with the login that is stored, and who else uses it.
+// loggedIn reports that the server has accepted the stored login, and names the other commands that send it.
 func (e *exam) loggedIn() {
 	if e.cfg.Upstream.Auth.Type != config.AuthLogin || e.sent.Set() == nil {
 		return

@@ -26,8 +26,8 @@ import (
 
 const anotherProcess = "another process"
 
-// network follows the way to the server at upstream.url: name, addresses, web proxy, TLS. From here on the server is asked as the person
-// who has signed in to it, if there is one; what was checked before is what serve would do.
+// network follows the way to the server at upstream.url: name, addresses, web proxy, TLS. From here on requests carry the stored login
+// for the server, if there is one. The checks before were of what serve sends.
 func network(ctx context.Context, e *exam) {
 	e.borrowed = origin.BorrowLogin(&e.cfg)
 	if e.cfg.Upstream.AtSocket() {
