@@ -32,9 +32,14 @@ func AsTyped(args []string) string {
 
 // withoutSecrets returns arguments with "…" in the place of secrets.
 func withoutSecrets(args []string) []string {
-	all := SafeCommand(append([]string{""}, args...))[1:]
+	return StruckCommand(append([]string{""}, args...), "…")[1:]
+}
+
+// StruckCommand is [SafeCommand] with the text by in the place of secrets.
+func StruckCommand(command []string, by string) []string {
+	all := SafeCommand(command)
 	for i, arg := range all {
-		all[i] = masked().ReplaceAllLiteralString(arg, "…")
+		all[i] = masked().ReplaceAllLiteralString(arg, by)
 	}
 	return all
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
@@ -73,13 +72,10 @@ func isServers(f *mcp.Failure) bool {
 	return ok && f.Cause == mcp.UpstreamRefused && !strings.HasPrefix(f.Text, "upstream ") && len(status.Body) > 0
 }
 
-// masked matches what [config.SafeCommand] puts in the place of a secret.
-var masked = pattern.Later(`\[set, [^\]]*\]`)
-
 // place returns where the server is, without what may be secret.
 func place(u *config.Upstream, err error, secrets []*secret.Set) string {
 	if len(u.Command) > 0 {
-		line := failures.Quote(masked().ReplaceAllString(strings.Join(config.SafeCommand(u.Command), " "), secret.Struck), secrets...)
+		line := failures.Quote(strings.Join(config.StruckCommand(u.Command, secret.Struck), " "), secrets...)
 		return "command: " + failures.Beginning(line, maxPlace)
 	}
 	at := "at " + failures.Beginning(secret.Strike(config.SafeURL(u.URL), secrets...), maxPlace)

@@ -93,7 +93,9 @@ func (f *forwarded) begin() {
 	if f.call != nil {
 		return
 	}
-	f.call = f.proxy.Observer.Begin(f.peers, f.kept, false)
+	if f.call = f.proxy.Observer.Begin(f.peers, f.kept, false); f.call == nil {
+		return
+	}
 	header := session.Heard(f.proxy.AppendPassed(nil, f.request.Request.Header), f.request.Request)
 	f.call.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: f.kept, Header: header})
 	f.call.WaitsForServer()
