@@ -133,7 +133,7 @@ func (srv *Server) ping(ctx context.Context, d *upstream.Dialer) error {
 		return nil
 	}
 	id := []byte(`"dragoman:look"`)
-	b := d.HTTP().Session("", "").Begun()
+	b := d.HTTP().Unknown().Begun()
 	defer pipes.EndBegun(b, srv.Host.Log)
 	_, _, err := era.Ask(ctx, &pipes.Opening{Of: srv.Host, Begun: *b, ID: id}, mcp.Request(id, wire.Ping, ""), translate.Latest())
 	if _, refused := pipes.RefusalOf(err, id); err == nil || refused == nil {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -156,6 +157,7 @@ func TestServeLooksAtItsServer(t *testing.T) {
 		{name: "one that refuses what belongs to no session", path: "/mcp", h: says(400, "text/plain", "Invalid or missing session ID"), asked: post},
 		{name: "one that does not find the session", path: "/mcp", h: says(404, "text/plain", "Session not found"), asked: post},
 		{name: "one that says so in JSON-RPC", path: "/mcp", h: says(404, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`), asked: post},
+		{name: "one that says so with 401", path: "/mcp", h: says(401, "text/plain", "Unauthorized: Session not found"), asked: post},
 		{name: "one that fails at unknown methods", path: "/mcp", h: says(500, "text/plain", "oops"), asked: post},
 		{name: "one that takes everything", path: "/mcp", h: says(202, "", ""), asked: post},
 		{name: "a wrong path", path: "/wrong", h: at("/mcp", rpc), asked: "POST /wrong ping, POST /wrong/ ping, " + post,
@@ -212,24 +214,37 @@ func TestServeLooksAtItsServer(t *testing.T) {
 	}
 }
 
-// TestClientsAreToldWhatTheLookFound: the error of a client on this machine names the path that has an endpoint.
-func TestClientsAreToldWhatTheLookFound(t *testing.T) {
-	l := serveInFrontOf(t, "/wrong", at("/mcp", refusesMethods))
-	l.told(t, "upstream cannot be used")
-	req, err := http.NewRequest(http.MethodPost, l.base+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`))
+// post sends a message of a client, and returns the response with its body.
+func (l *looked) post(t *testing.T, session, message string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, l.base+"/mcp", strings.NewReader(message))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
+	if session != "" {
+		req.Header.Set("Mcp-Session-Id", session)
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, _ := io.ReadAll(resp.Body)
-	resp.Body.Close()
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// TestClientsAreToldWhatTheLookFound: the error of a client on this machine names the path that has an endpoint.
+func TestClientsAreToldWhatTheLookFound(t *testing.T) {
+	l := serveInFrontOf(t, "/wrong", at("/mcp", refusesMethods))
+	l.told(t, "upstream cannot be used")
+	_, body := l.post(t, "", initialize("2025-06-18", "{}"))
 	const want = "upstream endpoint not found (at http://HOST/wrong); there is an endpoint at http://HOST/mcp: use it as the URL (upstream.url)"
-	if got := strings.ReplaceAll(gjson.GetBytes(body, "error.message").Str, l.addr, "HOST"); got != want {
+	if got := strings.ReplaceAll(gjson.Get(body, "error.message").Str, l.addr, "HOST"); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
@@ -255,23 +270,51 @@ func TestLookTakesNoSession(t *testing.T) {
 		}
 	})
 	l.told(t, "looked at the server")
-	req, err := http.NewRequest(http.MethodPost, l.base+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, _ := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"protocolVersion":"2025-06-18"`) {
+	resp, body := l.post(t, "", initialize("2025-06-18", "{}"))
+	if resp.StatusCode != http.StatusOK || !strings.Contains(body, `"protocolVersion":"2025-06-18"`) {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 	if got, want := l.all(), "POST /mcp ping, POST /mcp initialize"; !strings.HasPrefix(got, want) {
 		t.Errorf("asked %s, want %s", got, want)
+	}
+}
+
+// TestLookIsNoNewClient: a server that has one connection for all sessions, which each request without a session takes over, still answers
+// its client after a look. Published ones are such, and the look of a reload comes while clients are there.
+func TestLookIsNoNewClient(t *testing.T) {
+	var connected atomic.Int32 // the session that gets answers
+	l := serveInFrontOf(t, "/mcp", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m, session := gjson.ParseBytes(body), r.Header.Get("Mcp-Session-Id")
+		if session == "" {
+			session = fmt.Sprint(connected.Add(1))
+		}
+		switch {
+		case m.Get("method").Str == "initialize":
+			says(200, "application/json", `{"jsonrpc":"2.0","id":`+m.Get("id").Raw+`,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, "Mcp-Session-Id", session)(w, r)
+		case !m.Get("id").Exists():
+			w.WriteHeader(http.StatusAccepted)
+		case session == fmt.Sprint(connected.Load()):
+			says(200, "application/json", `{"jsonrpc":"2.0","id":`+m.Get("id").Raw+`,"result":{}}`)(w, r)
+		case session < fmt.Sprint(connected.Load()): // the published ones never answer
+			says(200, "application/json", `{"jsonrpc":"2.0","id":`+m.Get("id").Raw+`,"error":{"code":-32603,"message":"No connection established"}}`)(w, r)
+		default:
+			says(400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`)(w, r)
+		}
+	})
+	l.told(t, "looked at the server")
+	resp, _ := l.post(t, "", initialize("2025-06-18", "{}"))
+	session := resp.Header.Get("Mcp-Session-Id")
+	l.post(t, session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	l.logs.TakeAll()
+	cfg := l.srv.Now().Config
+	cfg.Upstream.Headers = map[string]string{"X-Key": "new-new-new"}
+	if err := l.srv.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	l.told(t, "looked at the server")
+	if resp, body := l.post(t, session, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t"}}`); body != `{"jsonrpc":"2.0","id":2,"result":{}}` {
+		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 }
 

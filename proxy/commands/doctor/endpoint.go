@@ -46,7 +46,7 @@ func (e *exam) serves(ctx context.Context, cfg config.Config, streams bool) bool
 	}
 	defer o.Close()
 	e.sent = &o.Credentials.Sent
-	s := &session{connection: newConnection(o.Dialer.HTTP().Session("", "").Begun(), time.Now()), revision: translate.Latest()}
+	s := &session{connection: newConnection(o.Dialer.HTTP().Unknown().Begun(), time.Now()), revision: translate.Latest()}
 	defer s.close()
 	_, err = s.request(ctx, greetingID, "ping", "{}")
 	status, refused := errors.AsType[*upstream.StatusError](err)

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
@@ -63,13 +65,13 @@ func (e *exam) weigh(s *upstream.StatusError) Mark {
 	switch {
 	case why == failures.HostRefused, why == failures.TLSPlain:
 		return Fail
+	case wantsSession(s) && !challenges(s): // there are servers that answer an unknown session with 401
+		return OK
 	case s.Code == http.StatusUnauthorized, s.Code == http.StatusForbidden:
 		if e.lent() == "" {
 			return Info
 		}
 		return Fail
-	case wantsSession(s):
-		return OK
 	}
 	switch s.Code {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusProxyAuthRequired, http.StatusTooManyRequests,
@@ -80,4 +82,9 @@ func (e *exam) weigh(s *upstream.StatusError) Mark {
 		return Fail
 	}
 	return OK
+}
+
+// challenges reports whether a refusal says how to log in.
+func challenges(s *upstream.StatusError) bool {
+	return slices.ContainsFunc(s.Header, func(h upstream.Header) bool { return strings.EqualFold(h.Name, "WWW-Authenticate") })
 }

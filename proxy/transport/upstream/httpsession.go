@@ -19,6 +19,14 @@ func (h *HTTP) Session(id, version string) *HTTPSession {
 	return s
 }
 
+// unknownSession is the id of a session that no server has begun.
+const unknownSession = "no-session-of-dragoman"
+
+// Unknown returns a session that the server has not begun, for a request that belongs to none, such as a ping to see whether there is a
+// server. It is answered, or refused as that of an unknown session. A request without an id does harm at some servers: those that have
+// one connection for all sessions, such as server-everything 2025.4, take it for a new client, and answer the others no more.
+func (h *HTTP) Unknown() *HTTPSession { return h.Session(unknownSession, "") }
+
 // HTTPSession is one session with a server over HTTP.
 type HTTPSession struct {
 	http *HTTP
@@ -70,10 +78,10 @@ func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, erro
 }
 
 // Delete asks the server to end the session, with these further headers. It waits as long as for
-// any other answer. If the server refuses, the error is a *StatusError. Without a session id there is nothing to end,
-// and no request is sent. told is as in [Outgoing].
+// any other answer. If the server refuses, the error is a *StatusError. Without a session id, and in the session that
+// [HTTP.Unknown] returns, there is nothing to end, and no request is sent. told is as in [Outgoing].
 func (s *HTTPSession) Delete(ctx context.Context, header []Header, told *[]Header) error {
-	if id, _ := s.session(); id == "" {
+	if id, _ := s.session(); id == "" || id == unknownSession {
 		return nil
 	}
 	x, err := s.exchange(ctx, request{kind: end, header: header, told: told})
