@@ -149,7 +149,7 @@ var ofOthers = map[string]struct{ flag, value string }{
 	"token": {"header", "'Authorization: Bearer ${TOKEN}'"}, "bearer": {"header", "'Authorization: Bearer ${TOKEN}'"},
 	"auth-token": {"header", "'Authorization: Bearer ${TOKEN}'"}, "api-key": {"header", "'Authorization: Bearer ${TOKEN}'"},
 	"debug": {"log-level", "debug"}, "verbose": {"log-level", "debug"}, "v": {"log-level", "debug"}, "vv": {"log-level", "debug"},
-	"env": {"pass-env", "NAME"}, "e": {"pass-env", "NAME"}, "transport": {"upstream-transport", "http"}, "c": {"config", "FILE"}, "f": {"config", "FILE"}, "conf": {"config", "FILE"},
+	"transport": {"upstream-transport", "http"}, "c": {"config", "FILE"}, "f": {"config", "FILE"}, "conf": {"config", "FILE"},
 	"config-file": {"config", "FILE"}, "protocol-version": {"upstream-version", "REVISION"}, "adapter": {"adapters", "DIR"},
 	"format": {"json", ""}, "output": {"json", ""}, "o": {"json", ""}, "j": {"json", ""},
 	"ui": {"inspect", ""}, "page": {"inspect", ""}, "open": {"inspect", ""}, "log": {"log-level", "debug"}, "V": {"version", ""},
@@ -170,9 +170,6 @@ func meantFlag(cmd *cobra.Command, name, given string, args []string) string {
 		return "did you mean --" + plain + "?"
 	}
 	if o, ok := ofOthers[name]; ok && has(o.flag) {
-		if variable, _, _ := strings.Cut(valueOf(given, args), "="); o.flag == "pass-env" && variableName().MatchString(variable) {
-			return "set " + variable + " in dragoman's environment, and write --pass-env " + variable
-		}
 		return strings.TrimSpace("write --" + o.flag + " " + valued(o.value, valueOf(given, args)))
 	}
 	if strings.HasSuffix(cmd.Use, " [KEY=VALUE...]") && !strings.HasPrefix(name, "-") {
@@ -258,11 +255,8 @@ func valueOf(given string, args []string) string {
 	return ""
 }
 
-// variableName and hostname match values that are no secrets, as number does.
-var (
-	variableName = pattern.Later(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	hostname     = pattern.Later(`^[A-Za-z0-9.-]+$`)
-)
+// hostname matches values that are no secrets, as number does.
+var hostname = pattern.Later(`^[A-Za-z0-9.-]+$`)
 
 // valued puts a value into the place that the example of another flag has for it.
 func valued(example, value string) string {

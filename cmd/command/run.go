@@ -60,7 +60,6 @@ func stdioCommand() *cobra.Command {
 			"  dragoman stdio --adapters ./adapters",
 	}
 	s := newSettings(cmd, upstreamFlags, shimFlags, adapterFlags, transformFlags, recordFlags, inspectFlags)
-	s.wholeEnv = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
 		if err != nil {

@@ -31,6 +31,8 @@ type settings struct {
 	version   string
 	headers   []string
 	passEnv   []string
+	env       []string
+	cwd       string
 	adapters  []string
 	share     bool
 	maxTokens int
@@ -42,11 +44,6 @@ type settings struct {
 	open      bool
 	logLevel  string
 	taken     int // arguments before -- that are of the command itself
-
-	// wholeEnv says that COMMAND gets the whole environment of this process unless
-	// upstream.pass_env is set: a client that starts dragoman instead of COMMAND puts the
-	// variables for COMMAND there.
-	wholeEnv bool
 
 	// shim says that the one client's user is at this machine.
 	shim bool
@@ -66,7 +63,9 @@ func upstreamFlags(s *settings) {
 	f.StringVar(&s.version, "upstream-version", "", "the only protocol revision to propose to the server (default: the newest, and older ones to a server that refuses it)")
 	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} is replaced with the environment variable NAME; repeatable")
 	f.BoolVar(&s.share, "share-child", false, "share one process of COMMAND between all sessions, for servers known to be stateless")
-	f.StringArrayVar(&s.passEnv, "pass-env", nil, "further environment variable that COMMAND gets, '*' for all; repeatable")
+	f.StringArrayVar(&s.passEnv, "pass-env", nil, "pass to COMMAND only this variable of dragoman's environment, beside those that programs need (default: all but secrets of dragoman's own); repeatable")
+	f.StringArrayVarP(&s.env, "env", "e", nil, "further variable for COMMAND, NAME=VALUE, or NAME for the value in dragoman's environment; repeatable")
+	f.StringVar(&s.cwd, "cwd", "", "working directory of COMMAND (default dragoman's)")
 }
 
 func adapterFlags(s *settings) {
@@ -126,6 +125,10 @@ func (s *settings) config(args []string) (config.Config, error) {
 // lay writes the values of the flags into cfg.
 func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	server, command, err := s.server(args)
+	if s.cwd != "" {
+		cfg.Upstream.Dir = s.cwd
+		l.Flag("upstream.dir", "--cwd")
+	}
 	if u := (config.Upstream{Command: command, Dir: cfg.Upstream.Dir}); len(command) > 0 && u.Quoted() {
 		err = fmt.Errorf("no quotes around the command: %s -- %s", s.cmd.CommandPath(), config.AsTyped(append(strings.Fields(command[0]), command[1:]...)))
 		command = nil
@@ -141,7 +144,7 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	}
 	cfg.Adapters.Sources = append(cfg.Adapters.Sources, s.adapters...)
 	cfg.Upstream.ShareChild = cfg.Upstream.ShareChild || s.share
-	for path, flag := range map[string]string{"adapters.sources": "adapters", "upstream.share_child": "share-child", "upstream.pass_env": "pass-env"} {
+	for path, flag := range map[string]string{"adapters.sources": "adapters", "upstream.share_child": "share-child"} {
 		if s.cmd.Flags().Changed(flag) {
 			l.Flag(path, "--"+flag)
 		}
@@ -197,10 +200,46 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 		l.Flag("upstream.headers."+strings.TrimSpace(name), "--header")
 	}
 	s.laySignIn(cfg, l)
-	if s.wholeEnv && slices.Equal(cfg.Upstream.PassEnv, upstream.DefaultEnv()) {
-		cfg.Upstream.PassEnv = []string{"*"}
+	s.layEnv(cfg, l, len(command) > 0)
+}
+
+// layEnv writes the variables of the server's command into cfg. typed says that the command is on the command line: then its variables
+// are those of dragoman itself, as without dragoman before it. A client that starts dragoman stdio puts them there in any case.
+func (s *settings) layEnv(cfg *config.Config, l *setting.Layers, typed bool) {
+	u := &cfg.Upstream
+	whole := s.shim && slices.Equal(u.PassEnv, upstream.DefaultEnv()) || typed && l.Origin("upstream.pass_env") == ""
+	switch {
+	case len(s.passEnv) > 0:
+		u.PassEnv = append(u.PassEnv, s.passEnv...)
+		l.Flag("upstream.pass_env", "--pass-env")
+	case whole:
+		u.PassEnv = append(u.PassEnv, "*")
 	}
-	cfg.Upstream.PassEnv = append(cfg.Upstream.PassEnv, s.passEnv...)
+	for flag, given := range map[string]bool{"--env": len(s.env) > 0, "--cwd": s.cwd != ""} {
+		if u.URL != "" && given {
+			l.Add(setting.Mistake{Where: flag, Text: "applies only to a server's COMMAND"})
+		}
+	}
+	u.Given = make(map[string]string)
+	for _, e := range s.env {
+		name, value, ok := strings.Cut(e, "=")
+		if !ok {
+			value, ok = os.LookupEnv(name)
+		}
+		switch {
+		case name == "" || strings.ContainsAny(name, " \t\r\n"): // which may be a secret
+			l.Add(setting.Mistake{Where: "--env", Text: "expected NAME=VALUE, or the NAME of a variable"})
+			continue
+		case !ok:
+			l.Add(setting.Mistake{Where: "--env", Text: "environment variable " + config.AsTyped([]string{name}) + " is not set"})
+			continue
+		}
+		if u.Env == nil {
+			u.Env = make(map[string]string)
+		}
+		u.Env[name], u.Given[name] = "", value
+		l.Flag("upstream.env."+name, "--env")
+	}
 }
 
 // headerName matches the name of a header, and few secrets.

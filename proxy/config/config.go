@@ -149,11 +149,16 @@ type Upstream struct {
 	// Dir is the working directory of Command; "" for that of dragoman.
 	Dir string `yaml:"dir"`
 	// PassEnv names the variables of dragoman's environment that Command gets. A * in a name stands for
-	// any characters. DRAGOMAN_ variables are never passed by a *, and those of a service manager (NOTIFY_SOCKET,
-	// WATCHDOG_USEC, WATCHDOG_PID) not at all.
+	// any characters. It never passes DRAGOMAN_ variables, OTEL_*HEADERS, those of socket activation and credentials (LISTEN_FDS,
+	// CREDENTIALS_DIRECTORY), nor variables that other settings (as ${NAME}) or adapter files read; their whole names do. Those of a
+	// service manager (NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID) are passed by Env only.
 	PassEnv []string `yaml:"pass_env"`
+	// SecretNames are the variables that settings other than Env, or adapter files, read.
+	SecretNames []string `yaml:"-"`
 	// Env are further variables for Command. Values may contain ${NAME}.
 	Env map[string]string `yaml:"env"`
+	// Given are those of Env whose values are used as they are.
+	Given map[string]string `yaml:"-"`
 	// Headers are sent with every HTTP request to the server. Values may contain ${NAME}. They are secrets
 	// and never logged.
 	Headers map[string]string `yaml:"headers"`
