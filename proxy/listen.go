@@ -59,7 +59,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 	if srv.Now().Guard.Cert != nil {
 		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: srv.certificate}
 	}
-	if setup.IsLoopback(at) {
+	if cfg.Exposed = !setup.IsLoopback(at); !cfg.Exposed {
 		cfg.Routes = srv.routes()
 	}
 	return downstream.NewHTTP(srv.Handler(), cfg)

@@ -26,6 +26,7 @@ type settings struct {
 	cmd       *cobra.Command
 	file      string
 	listen    string
+	hosts     []string
 	upstream  string
 	transport string
 	version   string
@@ -53,7 +54,9 @@ type settings struct {
 type flagGroup func(*settings)
 
 func listenFlags(s *settings) {
-	s.cmd.Flags().StringVar(&s.listen, "listen", "", "address that clients connect to: host:port, or unix:/run/dragoman.sock for a unix socket (default 127.0.0.1:8808)")
+	f := s.cmd.Flags()
+	f.StringVar(&s.listen, "listen", "", "address that clients connect to: host:port, or unix:/run/dragoman.sock for a unix socket (default 127.0.0.1:8808)")
+	f.StringArrayVar(&s.hosts, "allow-host", nil, "name of this machine in the clients' URLs, if other machines use one; repeatable (allowed_hosts)")
 }
 
 func upstreamFlags(s *settings) {
@@ -143,8 +146,18 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 		l.Flag("upstream.command", "command line")
 	}
 	cfg.Adapters.Sources = append(cfg.Adapters.Sources, s.adapters...)
+	cfg.AllowedHosts = append(cfg.AllowedHosts, s.hosts...)
+	for _, host := range s.hosts {
+		_, at, url := strings.Cut(host, "://")
+		if !url {
+			at = host
+		}
+		if at, _, path := strings.Cut(at, "/"); path {
+			l.Add(setting.Mistake{Where: "--allow-host", Text: "a host has no path: write " + at[strings.LastIndexByte(at, '@')+1:]})
+		}
+	}
 	cfg.Upstream.ShareChild = cfg.Upstream.ShareChild || s.share
-	for path, flag := range map[string]string{"adapters.sources": "adapters", "upstream.share_child": "share-child"} {
+	for path, flag := range map[string]string{"adapters.sources": "adapters", "allowed_hosts": "allow-host", "upstream.share_child": "share-child"} {
 		if s.cmd.Flags().Changed(flag) {
 			l.Flag(path, "--"+flag)
 		}

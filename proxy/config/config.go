@@ -28,8 +28,9 @@ type Config struct {
 	ListenMode string `yaml:"listen_mode"`
 	// Path is where the MCP endpoint is.
 	Path string `yaml:"path"`
-	// AllowedHosts are names other than the loopback ones and the listen
-	// address that a Host or Origin header may carry: those in the URLs that clients use, such as mcp.example.com.
+	// AllowedHosts are names other than the loopback ones that a Host or Origin header may carry: those in the URLs that clients use,
+	// such as mcp.example.com. A Host may also be the listen address or, where other machines can reach the listener, any IP address.
+	// * allows every Host and every Origin: only where a proxy in front of dragoman checks them.
 	AllowedHosts []string `yaml:"allowed_hosts"`
 	OAuth        OAuth    `yaml:"oauth"`
 	CORS         CORS     `yaml:"cors"`
