@@ -132,6 +132,8 @@ func valueMistake(wrong *pflag.InvalidValueError) string {
 			return fmt.Sprintf("%q is too large", digits)
 		}
 		return fmt.Sprintf("%q is not a whole number", wrong.GetValue())
+	case "uint16":
+		return fmt.Sprintf("%q is not a port from 0 to 65535", wrong.GetValue())
 	case "bool":
 		return fmt.Sprintf("%q is not true or false; the flag alone means true", wrong.GetValue())
 	}
@@ -143,7 +145,7 @@ func takesCommand(cmd *cobra.Command) bool { return strings.Contains(cmd.Use, "-
 
 // ofOthers are flags that other programs have, and what dragoman has in their place: a flag, and the value that it may take.
 var ofOthers = map[string]struct{ flag, value string }{
-	"port": {"listen", "127.0.0.1:PORT"}, "p": {"listen", "127.0.0.1:PORT"}, "host": {"listen", "HOST:8808"}, "hostname": {"listen", "HOST:8808"},
+	"p": {"port", "PORT"}, "host": {"listen", "HOST:8808"}, "hostname": {"listen", "HOST:8808"},
 	"bind": {"listen", "HOST:8808"}, "address": {"listen", "HOST:8808"}, "addr": {"listen", "HOST:8808"}, "l": {"listen", "HOST:8808"},
 	"headers": {"header", "'Name: value'"}, "H": {"header", "'Name: value'"},
 	"token": {"header", "'Authorization: Bearer ${TOKEN}'"}, "bearer": {"header", "'Authorization: Bearer ${TOKEN}'"},
@@ -151,6 +153,7 @@ var ofOthers = map[string]struct{ flag, value string }{
 	"debug": {"log-level", "debug"}, "verbose": {"log-level", "debug"}, "v": {"log-level", "debug"}, "vv": {"log-level", "debug"},
 	"transport": {"upstream-transport", "http"}, "c": {"config", "FILE"}, "f": {"config", "FILE"}, "conf": {"config", "FILE"},
 	"config-file": {"config", "FILE"}, "protocol-version": {"upstream-version", "REVISION"}, "adapter": {"adapters", "DIR"},
+	"allow-origin": {"cors", "ORIGIN"}, "cors-origin": {"cors", "ORIGIN"},
 	"format": {"json", ""}, "output": {"json", ""}, "o": {"json", ""}, "j": {"json", ""},
 	"ui": {"inspect", ""}, "page": {"inspect", ""}, "open": {"inspect", ""}, "log": {"log-level", "debug"}, "V": {"version", ""},
 }
@@ -215,7 +218,7 @@ func near(cmd *cobra.Command, name string) string {
 // ofSettings are flags that other programs have, and the settings that dragoman has in their place.
 var ofSettings = map[string]string{
 	"timeout": "upstream.silence_timeout", "insecure": "upstream.ca_file", "k": "upstream.ca_file", "ca": "upstream.ca_file", "cacert": "upstream.ca_file",
-	"cert": "tls.cert", "key": "tls.key", "cors": "cors.origins", "tls": "tls.cert", "ssl": "tls.cert", "metrics": "admin.listen", "base-path": "path", "allow-origin": "cors.origins",
+	"cert": "tls.cert", "key": "tls.key", "tls": "tls.cert", "ssl": "tls.cert", "metrics": "admin.listen", "base-path": "path",
 }
 
 // settingNamed says how the setting is set for which name is a flag that does not exist; "" if there is none, or several.

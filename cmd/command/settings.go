@@ -26,7 +26,9 @@ type settings struct {
 	cmd       *cobra.Command
 	file      string
 	listen    string
+	port      uint16
 	hosts     []string
+	cors      []string
 	upstream  string
 	transport string
 	version   string
@@ -55,7 +57,10 @@ type flagGroup func(*settings)
 
 func listenFlags(s *settings) {
 	f := s.cmd.Flags()
-	f.StringVar(&s.listen, "listen", "", "address that clients connect to: host:port, or unix:/run/dragoman.sock for a unix socket (default 127.0.0.1:8808)")
+	f.StringVar(&s.listen, "listen", "", "address that clients connect to: host:port, a port at 127.0.0.1, or unix:/run/dragoman.sock for a unix socket (default 127.0.0.1:8808)")
+	f.Uint16Var(&s.port, "port", 0, "port at 127.0.0.1 that clients connect to, 0 for a free one")
+	f.StringArrayVar(&s.cors, "cors", nil, "origin of web pages that may connect, '*' or none for every page; repeatable (cors.origins)")
+	f.Lookup("cors").NoOptDefVal = "*"
 	f.StringArrayVar(&s.hosts, "allow-host", nil, "name of this machine in the clients' URLs, if other machines use one; repeatable (allowed_hosts)")
 }
 
@@ -120,7 +125,11 @@ func (s *settings) config(args []string) (config.Config, error) {
 		return cfg, &exitError{exitUsage, err}
 	}
 	if needsServer(s.cmd) && cfg.Upstream.URL == "" && len(cfg.Upstream.Command) == 0 && (len(cfg.Adapters.Sources) == 0 || s.cmd.Flags().Lookup("adapters") == nil) {
-		return cfg, noServer(s.cmd, s.configFile())
+		err := noServer(s.cmd, s.configFile())
+		if at := slices.DeleteFunc(slices.Clone(s.cors), func(at string) bool { return at == "*" }); len(at) > 0 {
+			err = fmt.Errorf("%w; --cors takes %s as the origin of pages: a server there is %[2]s/", err, at[0])
+		}
+		return cfg, err
 	}
 	return cfg, nil
 }
@@ -147,6 +156,7 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	}
 	cfg.Adapters.Sources = append(cfg.Adapters.Sources, s.adapters...)
 	cfg.AllowedHosts = append(cfg.AllowedHosts, s.hosts...)
+	cfg.CORS.Origins = append(cfg.CORS.Origins, s.cors...)
 	for _, host := range s.hosts {
 		_, at, url := strings.Cut(host, "://")
 		if !url {
@@ -157,7 +167,7 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 		}
 	}
 	cfg.Upstream.ShareChild = cfg.Upstream.ShareChild || s.share
-	for path, flag := range map[string]string{"adapters.sources": "adapters", "allowed_hosts": "allow-host", "upstream.share_child": "share-child"} {
+	for path, flag := range map[string]string{"adapters.sources": "adapters", "allowed_hosts": "allow-host", "cors.origins": "cors", "upstream.share_child": "share-child"} {
 		if s.cmd.Flags().Changed(flag) {
 			l.Flag(path, "--"+flag)
 		}
@@ -176,6 +186,15 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 			*f.field = f.value
 			l.Flag(f.path, f.flag)
 		}
+	}
+	if s.cmd.Flags().Changed("port") {
+		if s.listen != "" {
+			l.Add(errors.New("--listen and --port exclude each other: keep one"))
+		}
+		cfg.Listen = fmt.Sprintf("127.0.0.1:%d", s.port)
+		l.Flag("listen", "--port")
+	} else if number().MatchString(s.listen) {
+		cfg.Listen = "127.0.0.1:" + s.listen
 	}
 	if s.cmd.Flags().Changed("inspect") {
 		cfg.Inspect.Enabled = s.inspect

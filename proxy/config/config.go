@@ -94,6 +94,8 @@ type CORS struct {
 	// Origins are the origins of these pages, as in https://page.example, or * for all. A listed origin
 	// passes the check of the Origin header.
 	Origins []string `yaml:"origins"`
+	// Headers are further headers of requests that these pages may send, beside those of MCP, Authorization, DPoP and traces.
+	Headers []string `yaml:"headers"`
 }
 
 // Auth sets which clients a listener serves.
@@ -126,8 +128,11 @@ type TLS struct {
 
 // Admin is the listener of probes and metrics.
 type Admin struct {
-	// Listen is the address of probes and metrics; "" for none.
+	// Listen is the address of probes and metrics; "" for none. If the default is in use, as by another dragoman, it is a free port of
+	// 127.0.0.1, which the log line "serving" names.
 	Listen string `yaml:"listen"`
+	// Movable says that nothing sets Listen.
+	Movable bool `yaml:"-"`
 }
 
 // The values of upstream.cookies.

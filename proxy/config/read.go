@@ -48,6 +48,7 @@ func (s Sources) Read() (Config, error) {
 // read does what Read does. The layers know where each setting is from.
 func (s Sources) read() (Config, *setting.Layers, error) {
 	c := Default()
+	adminPort := c.Admin.Listen
 	layers := setting.Over(&c, removed)
 	layers.MeantList = meantList
 	if s.File != "" {
@@ -68,6 +69,7 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 	if s.Flags != nil {
 		s.Flags(&c, layers)
 	}
+	c.Admin.Movable = layers.Origin("admin.listen") == "" && c.Admin.Listen == adminPort
 	c.atHome(s.Home())
 	c.Upstream.Plain = plainIn(c.Upstream.Headers)
 	used := false
