@@ -206,7 +206,7 @@ func (srv *Server) listens(at net.Addr) zap.Field {
 func (srv *Server) warnOfOthers(at net.Addr) {
 	now := srv.Now()
 	if len(now.Renewable().Tokens) == 0 && slices.Contains(now.Config.CORS.Origins, "*") {
-		srv.Host.Log.Warn("every web page that a user of this network opens can use the server",
+		srv.Host.Log.Warn("any web page in a browser that reaches this listener can use the server",
 			zap.String("setting", "cors.origins"), zap.String("advice", "name the origins of the pages, or set auth.tokens"))
 	}
 	if setup.IsLoopback(at) {

@@ -65,7 +65,7 @@ func TestEveryPageMayConnect(t *testing.T) {
 		if _, port, err := net.SplitHostPort(strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp")); err != nil || port == "0" {
 			t.Errorf("serving at %s", url)
 		}
-		const warning = "every web page that a user of this network opens can use the server"
+		const warning = "any web page in a browser that reaches this listener can use the server"
 		client := &http.Client{Transport: new(http.Transport)}
 		defer client.CloseIdleConnections()
 		ask := func(method, authorization string) *http.Response {

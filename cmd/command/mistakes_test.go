@@ -59,6 +59,7 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"--port|9000|--listen|0", "--listen and --port exclude each other: keep one"},
 		{"serve|--cors|--header|Authorization: Bearer canary|" + url, "--cors: cors.origins: * lets every web page use the credentials in upstream; name the origins"},
 		{"serve|--cors|https://page.example|--cors=page.example|" + url, `--cors: cors.origins: "page.example" is neither an origin such as https://page.example:8443 nor *`},
+		{"serve|--cors|https://page.example/|" + url, "two URLs are given, https://page.example/ and " + url + ": an origin of --cors has no path, not even /"},
 		{"serve|--allow-origin|https://page.example|" + url, "unknown flag --allow-origin; write --cors ORIGIN"},
 		{"serve|--host|::1|" + url, "unknown flag --host; write --listen [::1]:8808"},
 		{"serve|--host=[::1]|" + url, "unknown flag --host; write --listen [::1]:8808"},

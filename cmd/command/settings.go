@@ -288,6 +288,8 @@ func (s *settings) server(args []string) (server string, command []string, err e
 	switch {
 	case len(before) == 1 && looksLikeURL(before[0]):
 		server = strings.TrimSpace(before[0])
+	case len(before) > 1 && looksLikeURL(before[0]) && slices.Contains(s.cors, "*"):
+		return "", nil, fmt.Errorf("two URLs are given, %s and %s: an origin of --cors has no path, not even /", config.AsTyped(before[:1]), config.AsTyped(before[1:2]))
 	case len(before) > 1 && looksLikeURL(before[0]):
 		return "", nil, fmt.Errorf("%q follows the server's URL: %s takes one URL, and all else in flags", config.AsTyped(before[1:2]), s.cmd.CommandPath())
 	case len(before) > 0:
