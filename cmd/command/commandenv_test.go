@@ -28,24 +28,28 @@ func TestACommandGetsTheEnvironment(t *testing.T) {
 	write(t, secrets, "listen: 127.0.0.1:0\nauth: {tokens: ['${OURS_SECRET}']}\nupstream: {env: {DATA: '${HOME}/x', COPY: '${SOURCE}'}}\nadapters: {sources: ["+dir+"]}\n")
 	write(t, filepath.Join(dir, "x-adapter.md"), strings.Replace(adapterFile("https://notes.test", ""), "NOTES_TOKEN", "ADAPTER_SECRET", 1))
 	const all = "HOME GITHUB_TOKEN OURS_SECRET ADAPTER_SECRET SOURCE LISTEN_ADDR "
+	narrow := filepath.Join(dir, "narrow.yaml")
+	write(t, narrow, "upstream: {pass_env: [PATH, SOURCE]}\n")
 	for name, c := range map[string]struct{ args, want string }{
-		"serve":                {"serve --listen 127.0.0.1:0 --", all},
-		"probe":                {"probe --", all},
-		"footprint":            {"footprint --", all},
-		"doctor":               {"doctor --listen 127.0.0.1:0 --", all},
-		"stdio":                {"stdio --", all},
-		"narrowed":             {"probe --pass-env SOURCE --", "HOME SOURCE "},
-		"all by name":          {"probe --pass-env * --", all},
-		"secrets":              {"probe --config " + secrets + " --", "HOME GITHUB_TOKEN SOURCE LISTEN_ADDR DATA COPY "},
-		"secrets over stdio":   {"stdio --config " + secrets + " --", "HOME GITHUB_TOKEN SOURCE LISTEN_ADDR DATA COPY "},
-		"a secret by -e":       {"probe --config " + secrets + " -e OURS_SECRET --env ADAPTER_SECRET --", all + "DATA COPY "},
-		"a secret by name":     {"probe --config " + secrets + " --pass-env OURS_SECRET --", "HOME OURS_SECRET DATA COPY "},
-		"of the service":       {"probe -e NOTIFY_SOCKET -e OTEL_EXPORTER_OTLP_HEADERS --", all + "NOTIFY_SOCKET OTEL_EXPORTER_OTLP_HEADERS "},
-		"as it is":             {"probe -e PLAIN=a${b}c=d --", all + "PLAIN=a${b}c=d "},
-		"over dragoman's own":  {"probe -e GITHUB_TOKEN=x --", all + "GITHUB_TOKEN=x "},
-		"in a folder":          {"probe --cwd " + dir + " --", all + "PWD=" + dir + " "},
-		"in a file":            {"probe --config", "HOME "},
-		"in a file over stdio": {"stdio --config", all},
+		"narrowed by a file":            {"probe --config " + narrow + " --", "SOURCE "},
+		"narrowed by a file over stdio": {"stdio --config " + narrow + " --", "SOURCE "},
+		"serve":                         {"serve --listen 127.0.0.1:0 --", all},
+		"probe":                         {"probe --", all},
+		"footprint":                     {"footprint --", all},
+		"doctor":                        {"doctor --listen 127.0.0.1:0 --", all},
+		"stdio":                         {"stdio --", all},
+		"narrowed":                      {"probe --pass-env SOURCE --", "HOME SOURCE "},
+		"all by name":                   {"probe --pass-env * --", all},
+		"secrets":                       {"probe --config " + secrets + " --", "HOME GITHUB_TOKEN SOURCE LISTEN_ADDR DATA COPY "},
+		"secrets over stdio":            {"stdio --config " + secrets + " --", "HOME GITHUB_TOKEN SOURCE LISTEN_ADDR DATA COPY "},
+		"a secret by -e":                {"probe --config " + secrets + " -e OURS_SECRET --env ADAPTER_SECRET --", all + "DATA COPY "},
+		"a secret by name":              {"probe --config " + secrets + " --pass-env OURS_SECRET --", "HOME OURS_SECRET DATA COPY "},
+		"of the service":                {"probe -e NOTIFY_SOCKET -e OTEL_EXPORTER_OTLP_HEADERS --", all + "NOTIFY_SOCKET OTEL_EXPORTER_OTLP_HEADERS "},
+		"as it is":                      {"probe -e PLAIN=a${b}c=d --", all + "PLAIN=a${b}c=d "},
+		"over dragoman's own":           {"probe -e GITHUB_TOKEN=x --", all + "GITHUB_TOKEN=x "},
+		"in a folder":                   {"probe --cwd " + dir + " --", all + "PWD=" + dir + " "},
+		"in a file":                     {"probe --config", "HOME "},
+		"in a file over stdio":          {"stdio --config", all},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
