@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,7 +60,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 	if srv.Now().Guard.Cert != nil {
 		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: srv.certificate}
 	}
-	if setup.IsLoopback(at) {
+	if cfg.Exposed = !setup.IsLoopback(at); !cfg.Exposed {
 		cfg.Routes = srv.routes()
 	}
 	return downstream.NewHTTP(srv.Handler(), cfg)
@@ -181,6 +182,9 @@ func (srv *Server) tellServing(at net.Addr) {
 	if name != "" {
 		fields = append(fields, zap.String("server", name))
 	}
+	if srv.admin != nil && srv.admin.Addr().String() != now.Config.Admin.Listen {
+		fields = append(fields, zap.Stringer("admin", srv.admin.Addr()))
+	}
 	srv.Host.Log.Info("serving", fields...)
 	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		srv.Host.Log.Info("other machines reach this listener by this machine's address", srv.listens(at))
@@ -197,9 +201,14 @@ func (srv *Server) listens(at net.Addr) zap.Field {
 	return zap.Stringer("listen", at)
 }
 
-// warnOfOthers says, when clients begin to be served at an address that other machines can reach, what those may do there and what not.
+// warnOfOthers says, when clients begin to be served, what foreign web pages may do there, and at an address that other machines can
+// reach, what those may do and what not.
 func (srv *Server) warnOfOthers(at net.Addr) {
 	now := srv.Now()
+	if len(now.Renewable().Tokens) == 0 && slices.Contains(now.Config.CORS.Origins, "*") {
+		srv.Host.Log.Warn("any web page in a browser that reaches this listener can use the server",
+			zap.String("setting", "cors.origins"), zap.String("advice", "name the origins of the pages, or set auth.tokens"))
+	}
 	if setup.IsLoopback(at) {
 		return
 	}

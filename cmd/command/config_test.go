@@ -12,7 +12,7 @@ import (
 func TestConfigPrint(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	write(t, file, "session: {max: 7}\nauth: {tokens: [canary-canary]}\n")
-	out, _, err := run(t.Context(), "", "config", "print", "--set", "--config", file, "--max-tokens", "300", "--header", "X-Key: canary-canary", "--pass-env", "A", "--", "srv", "--api-key", "canary-canary")
+	out, _, err := run(t.Context(), "", "config", "print", "--set", "--config", file, "--max-tokens", "300", "--header", "X-Key: canary-canary", "--pass-env", "A", "-e", "KEY=canary-canary", "--", "srv", "--api-key", "canary-canary")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,6 +26,7 @@ func TestConfigPrint(t *testing.T) {
 		"auth.tokens":                  file + ":2 [[set, 13 characters, 72e8]]",
 		"upstream.headers.X-Key":       "--header [set, 13 characters, 72e8]",
 		"upstream.command":             "command line [srv, --api-key, [set, 13 characters, 72e8]]",
+		"upstream.env.KEY":             "--env [set, 13 characters, 72e8]",
 		"transform.default_max_tokens": "--max-tokens 300",
 	} {
 		if rows[path] != want {

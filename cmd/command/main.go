@@ -54,6 +54,7 @@ func readerLeft(err error) bool {
 
 // command returns the command line with its arguments.
 func command(args []string) *cobra.Command {
+	args = withOrigins(args)
 	root := &cobra.Command{
 		Use:   "dragoman",
 		Short: "An interpreter between MCP clients and servers of different protocol revisions",

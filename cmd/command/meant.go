@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,22 @@ func looksLikeURL(arg string) bool {
 	_, port, hasPort := strings.Cut(host, ":")
 	_, err := strconv.ParseUint(port, 10, 16)
 	return strings.Contains(arg, "://") || hasPort && err == nil || strings.HasPrefix(arg, unixsocket.Scheme)
+}
+
+// withOrigins returns args with the origin behind --cors in the same argument: a flag that may stand alone takes no other.
+func withOrigins(args []string) (all []string) {
+	for i, arg := range args {
+		before := max(i-1, 0)
+		switch at, err := url.Parse(arg); {
+		case slices.Contains(args[:i], "--"):
+			return append(all, args[i:]...)
+		case args[before] == "--cors" && (arg == "*" || err == nil && at.Host != "" && at.Path == ""):
+			all[len(all)-1] += "=" + arg
+		default:
+			all = append(all, arg)
+		}
+	}
+	return all
 }
 
 // isProgram reports whether arg is a program or the path of one, or a whole command line.

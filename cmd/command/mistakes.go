@@ -132,6 +132,8 @@ func valueMistake(wrong *pflag.InvalidValueError) string {
 			return fmt.Sprintf("%q is too large", digits)
 		}
 		return fmt.Sprintf("%q is not a whole number", wrong.GetValue())
+	case "uint16":
+		return fmt.Sprintf("%q is not a port from 0 to 65535", wrong.GetValue())
 	case "bool":
 		return fmt.Sprintf("%q is not true or false; the flag alone means true", wrong.GetValue())
 	}
@@ -143,14 +145,15 @@ func takesCommand(cmd *cobra.Command) bool { return strings.Contains(cmd.Use, "-
 
 // ofOthers are flags that other programs have, and what dragoman has in their place: a flag, and the value that it may take.
 var ofOthers = map[string]struct{ flag, value string }{
-	"port": {"listen", "127.0.0.1:PORT"}, "p": {"listen", "127.0.0.1:PORT"}, "host": {"listen", "HOST:8808"}, "hostname": {"listen", "HOST:8808"},
+	"p": {"port", "PORT"}, "host": {"listen", "HOST:8808"}, "hostname": {"listen", "HOST:8808"},
 	"bind": {"listen", "HOST:8808"}, "address": {"listen", "HOST:8808"}, "addr": {"listen", "HOST:8808"}, "l": {"listen", "HOST:8808"},
 	"headers": {"header", "'Name: value'"}, "H": {"header", "'Name: value'"},
 	"token": {"header", "'Authorization: Bearer ${TOKEN}'"}, "bearer": {"header", "'Authorization: Bearer ${TOKEN}'"},
 	"auth-token": {"header", "'Authorization: Bearer ${TOKEN}'"}, "api-key": {"header", "'Authorization: Bearer ${TOKEN}'"},
 	"debug": {"log-level", "debug"}, "verbose": {"log-level", "debug"}, "v": {"log-level", "debug"}, "vv": {"log-level", "debug"},
-	"env": {"pass-env", "NAME"}, "e": {"pass-env", "NAME"}, "transport": {"upstream-transport", "http"}, "c": {"config", "FILE"}, "f": {"config", "FILE"}, "conf": {"config", "FILE"},
+	"transport": {"upstream-transport", "http"}, "c": {"config", "FILE"}, "f": {"config", "FILE"}, "conf": {"config", "FILE"},
 	"config-file": {"config", "FILE"}, "protocol-version": {"upstream-version", "REVISION"}, "adapter": {"adapters", "DIR"},
+	"allow-origin": {"cors", "ORIGIN"}, "cors-origin": {"cors", "ORIGIN"},
 	"format": {"json", ""}, "output": {"json", ""}, "o": {"json", ""}, "j": {"json", ""},
 	"ui": {"inspect", ""}, "page": {"inspect", ""}, "open": {"inspect", ""}, "log": {"log-level", "debug"}, "V": {"version", ""},
 }
@@ -170,9 +173,6 @@ func meantFlag(cmd *cobra.Command, name, given string, args []string) string {
 		return "did you mean --" + plain + "?"
 	}
 	if o, ok := ofOthers[name]; ok && has(o.flag) {
-		if variable, _, _ := strings.Cut(valueOf(given, args), "="); o.flag == "pass-env" && variableName().MatchString(variable) {
-			return "set " + variable + " in dragoman's environment, and write --pass-env " + variable
-		}
 		return strings.TrimSpace("write --" + o.flag + " " + valued(o.value, valueOf(given, args)))
 	}
 	if strings.HasSuffix(cmd.Use, " [KEY=VALUE...]") && !strings.HasPrefix(name, "-") {
@@ -218,7 +218,7 @@ func near(cmd *cobra.Command, name string) string {
 // ofSettings are flags that other programs have, and the settings that dragoman has in their place.
 var ofSettings = map[string]string{
 	"timeout": "upstream.silence_timeout", "insecure": "upstream.ca_file", "k": "upstream.ca_file", "ca": "upstream.ca_file", "cacert": "upstream.ca_file",
-	"cert": "tls.cert", "key": "tls.key", "cors": "cors.origins", "tls": "tls.cert", "ssl": "tls.cert", "metrics": "admin.listen", "base-path": "path", "allow-origin": "cors.origins",
+	"cert": "tls.cert", "key": "tls.key", "tls": "tls.cert", "ssl": "tls.cert", "metrics": "admin.listen", "base-path": "path",
 }
 
 // settingNamed says how the setting is set for which name is a flag that does not exist; "" if there is none, or several.
@@ -258,11 +258,8 @@ func valueOf(given string, args []string) string {
 	return ""
 }
 
-// variableName and hostname match values that are no secrets, as number does.
-var (
-	variableName = pattern.Later(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	hostname     = pattern.Later(`^[A-Za-z0-9.-]+$`)
-)
+// hostname matches values that are no secrets, as number does.
+var hostname = pattern.Later(`^[A-Za-z0-9.-]+$`)
 
 // valued puts a value into the place that the example of another flag has for it.
 func valued(example, value string) string {

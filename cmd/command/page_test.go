@@ -8,6 +8,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
@@ -70,8 +72,42 @@ func TestWarningsStandBehindServing(t *testing.T) {
 	}
 	p = startProcess(t, environ("DRAGOMAN_ADMIN_LISTEN=127.0.0.1:0"), "serve", "--listen", "127.0.0.1:0", "http://127.0.0.1:1/mcp")
 	p.runs(t)
-	if at := p.says(t, "probes and metrics are served").Get("address").Str; at == "" || strings.HasSuffix(at, ":0") {
+	if at := p.says(t, "serving").Get("admin").Str; at == "" || strings.HasSuffix(at, ":0") {
 		t.Errorf("%s", p.log)
+	}
+}
+
+// TestASecondDragomanTakesAnotherAdminPort where no setting names one.
+func TestASecondDragomanTakesAnotherAdminPort(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	cfg, err := config.Sources{}.Read()
+	if err != nil || !cfg.Admin.Movable {
+		t.Fatal(err, cfg.Admin)
+	}
+	cfg.Admin.Listen = taken.Addr().String() // in the place of the default
+	core, logs := observer.New(zap.DebugLevel)
+	for _, clients := range []net.Addr{taken.Addr(), &net.TCPAddr{IP: net.IPv4zero, Port: 1}} {
+		srv, err := proxy.NewDemo(cfg, zap.New(core), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln, err := admin(srv, cfg, clients, zap.New(core).Warn)
+		if err != nil || ln == nil || !oauth.IsLoopback(ln.Addr().String()) || logs.Len() != 0 {
+			t.Fatal(ln, err, logs.All())
+		}
+		ln.Close()
+		srv.Close()
+	}
+	for _, set := range []string{"", config.Default().Admin.Listen, "127.0.0.1:0"} {
+		cfg, err := config.Sources{Environ: []string{"DRAGOMAN_ADMIN_LISTEN=" + set}}.Read()
+		if err != nil || cfg.Admin.Movable {
+			t.Errorf("%q: %v %+v", set, err, cfg.Admin)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -271,8 +272,10 @@ func TestProbeNamesAVariableThatTheServerDidNotGet(t *testing.T) {
 		t.Skip("needs a shell")
 	}
 	t.Setenv("SOME_API_KEY", "of-the-user")
-	_, _, err := run(t.Context(), "", "probe", "--", "sh", "-c", `[ "$SOME_API_KEY" ] || { echo "Error: SOME_API_KEY is not set" >&2; exit 1; }`)
-	if err == nil || !strings.HasSuffix(err.Error(), "; the server did not get SOME_API_KEY: pass it with --pass-env SOME_API_KEY (upstream.pass_env)") || strings.Contains(err.Error(), "of-the-user") {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	write(t, file, `upstream: {command: [sh, -c, '[ "$SOME_API_KEY" ] || { echo "Error: SOME_API_KEY is not set" >&2; exit 1; }']}`)
+	_, _, err := run(t.Context(), "", "probe", "--config", file)
+	if err == nil || !strings.HasSuffix(err.Error(), "; the server did not get SOME_API_KEY: pass it with -e SOME_API_KEY (upstream.env)") || strings.Contains(err.Error(), "of-the-user") {
 		t.Errorf("%v", err)
 	}
 }

@@ -60,7 +60,6 @@ func stdioCommand() *cobra.Command {
 			"  dragoman stdio --adapters ./adapters",
 	}
 	s := newSettings(cmd, upstreamFlags, shimFlags, adapterFlags, transformFlags, recordFlags, inspectFlags)
-	s.wholeEnv = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
 		if err != nil {
@@ -135,9 +134,6 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	if ops != nil {
 		page = srv.PageURL(ops.Addr())
 		defer announce(cfg, page, log)()
-		if page == "" && strings.HasSuffix(cfg.Admin.Listen, ":0") {
-			log.Info("probes and metrics are served", zap.Stringer("address", ops.Addr()))
-		}
 	}
 	if err := srv.Record(); err != nil {
 		ln.Close()
@@ -234,12 +230,15 @@ func countDroppedLines(srv *proxy.Server) {
 
 // admin opens the listener for probes, metrics and the page; it is nil if there is none. If the listener for clients is only for
 // this machine, a failure is only warned of: another process on this machine, perhaps another dragoman, may use the address. The
-// page then has another one.
+// page then has another one. If no setting names the address, another port does as well.
 func admin(srv *proxy.Server, cfg config.Config, clients net.Addr, warn func(string, ...zap.Field)) (net.Listener, error) {
 	if cfg.Admin.Listen == "" && !cfg.Inspect.Enabled {
 		return nil, nil
 	}
 	ln, err := net.Listen("tcp", cmp.Or(cfg.Admin.Listen, anyPort))
+	if cfg.Admin.Movable && oauth.IsInUse(err) {
+		ln, err = net.Listen("tcp", anyPort)
+	}
 	if err == nil {
 		srv.Admin(ln)
 		return ln, nil

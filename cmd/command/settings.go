@@ -26,11 +26,16 @@ type settings struct {
 	cmd       *cobra.Command
 	file      string
 	listen    string
+	port      uint16
+	hosts     []string
+	cors      []string
 	upstream  string
 	transport string
 	version   string
 	headers   []string
 	passEnv   []string
+	env       []string
+	cwd       string
 	adapters  []string
 	share     bool
 	maxTokens int
@@ -43,11 +48,6 @@ type settings struct {
 	logLevel  string
 	taken     int // arguments before -- that are of the command itself
 
-	// wholeEnv says that COMMAND gets the whole environment of this process unless
-	// upstream.pass_env is set: a client that starts dragoman instead of COMMAND puts the
-	// variables for COMMAND there.
-	wholeEnv bool
-
 	// shim says that the one client's user is at this machine.
 	shim bool
 }
@@ -56,7 +56,12 @@ type settings struct {
 type flagGroup func(*settings)
 
 func listenFlags(s *settings) {
-	s.cmd.Flags().StringVar(&s.listen, "listen", "", "address that clients connect to: host:port, or unix:/run/dragoman.sock for a unix socket (default 127.0.0.1:8808)")
+	f := s.cmd.Flags()
+	f.StringVar(&s.listen, "listen", "", "address that clients connect to: host:port, a port at 127.0.0.1, or unix:/run/dragoman.sock for a unix socket (default 127.0.0.1:8808)")
+	f.Uint16Var(&s.port, "port", 0, "port at 127.0.0.1 that clients connect to, 0 for a free one")
+	f.StringArrayVar(&s.cors, "cors", nil, "origin of web pages that may connect, '*' or none for every page; repeatable (cors.origins)")
+	f.Lookup("cors").NoOptDefVal = "*"
+	f.StringArrayVar(&s.hosts, "allow-host", nil, "name of this machine in the clients' URLs, if other machines use one; repeatable (allowed_hosts)")
 }
 
 func upstreamFlags(s *settings) {
@@ -66,7 +71,9 @@ func upstreamFlags(s *settings) {
 	f.StringVar(&s.version, "upstream-version", "", "the only protocol revision to propose to the server (default: the newest, and older ones to a server that refuses it)")
 	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} is replaced with the environment variable NAME; repeatable")
 	f.BoolVar(&s.share, "share-child", false, "share one process of COMMAND between all sessions, for servers known to be stateless")
-	f.StringArrayVar(&s.passEnv, "pass-env", nil, "further environment variable that COMMAND gets, '*' for all; repeatable")
+	f.StringArrayVar(&s.passEnv, "pass-env", nil, "pass to COMMAND only this variable of dragoman's environment, beside those that programs need (default: all but secrets of dragoman's own); repeatable")
+	f.StringArrayVarP(&s.env, "env", "e", nil, "further variable for COMMAND, NAME=VALUE, or NAME for the value in dragoman's environment; repeatable")
+	f.StringVar(&s.cwd, "cwd", "", "working directory of COMMAND (default dragoman's)")
 }
 
 func adapterFlags(s *settings) {
@@ -118,7 +125,11 @@ func (s *settings) config(args []string) (config.Config, error) {
 		return cfg, &exitError{exitUsage, err}
 	}
 	if needsServer(s.cmd) && cfg.Upstream.URL == "" && len(cfg.Upstream.Command) == 0 && (len(cfg.Adapters.Sources) == 0 || s.cmd.Flags().Lookup("adapters") == nil) {
-		return cfg, noServer(s.cmd, s.configFile())
+		err := noServer(s.cmd, s.configFile())
+		if at := slices.DeleteFunc(slices.Clone(s.cors), func(at string) bool { return at == "*" }); len(at) > 0 {
+			err = fmt.Errorf("%w; --cors takes %s as the origin of pages: a server there is %[2]s/", err, at[0])
+		}
+		return cfg, err
 	}
 	return cfg, nil
 }
@@ -126,6 +137,10 @@ func (s *settings) config(args []string) (config.Config, error) {
 // lay writes the values of the flags into cfg.
 func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	server, command, err := s.server(args)
+	if s.cwd != "" {
+		cfg.Upstream.Dir = s.cwd
+		l.Flag("upstream.dir", "--cwd")
+	}
 	if u := (config.Upstream{Command: command, Dir: cfg.Upstream.Dir}); len(command) > 0 && u.Quoted() {
 		err = fmt.Errorf("no quotes around the command: %s -- %s", s.cmd.CommandPath(), config.AsTyped(append(strings.Fields(command[0]), command[1:]...)))
 		command = nil
@@ -140,8 +155,19 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 		l.Flag("upstream.command", "command line")
 	}
 	cfg.Adapters.Sources = append(cfg.Adapters.Sources, s.adapters...)
+	cfg.AllowedHosts = append(cfg.AllowedHosts, s.hosts...)
+	cfg.CORS.Origins = append(cfg.CORS.Origins, s.cors...)
+	for _, host := range s.hosts {
+		_, at, url := strings.Cut(host, "://")
+		if !url {
+			at = host
+		}
+		if at, _, path := strings.Cut(at, "/"); path {
+			l.Add(setting.Mistake{Where: "--allow-host", Text: "a host has no path: write " + at[strings.LastIndexByte(at, '@')+1:]})
+		}
+	}
 	cfg.Upstream.ShareChild = cfg.Upstream.ShareChild || s.share
-	for path, flag := range map[string]string{"adapters.sources": "adapters", "upstream.share_child": "share-child", "upstream.pass_env": "pass-env"} {
+	for path, flag := range map[string]string{"adapters.sources": "adapters", "allowed_hosts": "allow-host", "cors.origins": "cors", "upstream.share_child": "share-child"} {
 		if s.cmd.Flags().Changed(flag) {
 			l.Flag(path, "--"+flag)
 		}
@@ -160,6 +186,15 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 			*f.field = f.value
 			l.Flag(f.path, f.flag)
 		}
+	}
+	if s.cmd.Flags().Changed("port") {
+		if s.listen != "" {
+			l.Add(errors.New("--listen and --port exclude each other: keep one"))
+		}
+		cfg.Listen = fmt.Sprintf("127.0.0.1:%d", s.port)
+		l.Flag("listen", "--port")
+	} else if number().MatchString(s.listen) {
+		cfg.Listen = "127.0.0.1:" + s.listen
 	}
 	if s.cmd.Flags().Changed("inspect") {
 		cfg.Inspect.Enabled = s.inspect
@@ -197,10 +232,46 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 		l.Flag("upstream.headers."+strings.TrimSpace(name), "--header")
 	}
 	s.laySignIn(cfg, l)
-	if s.wholeEnv && slices.Equal(cfg.Upstream.PassEnv, upstream.DefaultEnv()) {
-		cfg.Upstream.PassEnv = []string{"*"}
+	s.layEnv(cfg, l, len(command) > 0)
+}
+
+// layEnv writes the variables of the server's command into cfg. typed says that the command is on the command line: then its variables
+// are those of dragoman itself, as without dragoman before it. A client that starts dragoman stdio puts them there in any case.
+func (s *settings) layEnv(cfg *config.Config, l *setting.Layers, typed bool) {
+	u := &cfg.Upstream
+	whole := s.shim && slices.Equal(u.PassEnv, upstream.DefaultEnv()) || typed && l.Origin("upstream.pass_env") == ""
+	switch {
+	case len(s.passEnv) > 0:
+		u.PassEnv = append(u.PassEnv, s.passEnv...)
+		l.Flag("upstream.pass_env", "--pass-env")
+	case whole:
+		u.PassEnv = append(u.PassEnv, "*")
 	}
-	cfg.Upstream.PassEnv = append(cfg.Upstream.PassEnv, s.passEnv...)
+	for flag, given := range map[string]bool{"--env": len(s.env) > 0, "--cwd": s.cwd != ""} {
+		if u.URL != "" && given {
+			l.Add(setting.Mistake{Where: flag, Text: "applies only to a server's COMMAND"})
+		}
+	}
+	u.Given = make(map[string]string)
+	for _, e := range s.env {
+		name, value, ok := strings.Cut(e, "=")
+		if !ok {
+			value, ok = os.LookupEnv(name)
+		}
+		switch {
+		case name == "" || strings.ContainsAny(name, " \t\r\n"): // which may be a secret
+			l.Add(setting.Mistake{Where: "--env", Text: "expected NAME=VALUE, or the NAME of a variable"})
+			continue
+		case !ok:
+			l.Add(setting.Mistake{Where: "--env", Text: "environment variable " + config.AsTyped([]string{name}) + " is not set"})
+			continue
+		}
+		if u.Env == nil {
+			u.Env = make(map[string]string)
+		}
+		u.Env[name], u.Given[name] = "", value
+		l.Flag("upstream.env."+name, "--env")
+	}
 }
 
 // headerName matches the name of a header, and few secrets.
@@ -217,6 +288,8 @@ func (s *settings) server(args []string) (server string, command []string, err e
 	switch {
 	case len(before) == 1 && looksLikeURL(before[0]):
 		server = strings.TrimSpace(before[0])
+	case len(before) > 1 && looksLikeURL(before[0]) && slices.Contains(s.cors, "*"):
+		return "", nil, fmt.Errorf("two URLs are given, %s and %s: an origin of --cors has no path, not even /", config.AsTyped(before[:1]), config.AsTyped(before[1:2]))
 	case len(before) > 1 && looksLikeURL(before[0]):
 		return "", nil, fmt.Errorf("%q follows the server's URL: %s takes one URL, and all else in flags", config.AsTyped(before[1:2]), s.cmd.CommandPath())
 	case len(before) > 0:

@@ -35,7 +35,7 @@ func TestShimPassesItsEnvironment(t *testing.T) {
 		t.Skip("needs a shell")
 	}
 	file := filepath.Join(t.TempDir(), "env")
-	for args, want := range map[string]bool{"stdio": true, "stdio --pass-env X": true} {
+	for args, want := range map[string]bool{"stdio": true, "stdio --pass-env X": false, "stdio --pass-env *": true, "stdio --pass-env GITHUB_TOKEN": true} {
 		cmd := exec.Command(os.Args[0], append(strings.Fields(args), "--", "sh", "-c", `env > "$0.part" && mv "$0.part" "$0"; cat >/dev/null`, file)...)
 		cmd.Env = append(os.Environ(), beDragoman+"=1", "GITHUB_TOKEN=of-the-entry", "DRAGOMAN_LOG_LEVEL=error", "DRAGOMAN_AUTH_TOKENS=not-for-the-server", "NOTIFY_SOCKET=/run/none", "WATCHDOG_USEC=1000", "WATCHDOG_PID=1")
 		in, err := cmd.StdinPipe()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
@@ -159,6 +160,21 @@ func (a *Adapters) List() []adapterrt.Source {
 		all = append(all, adapterrt.Source{Path: path, Recursive: a.Recursive})
 	}
 	return all
+}
+
+// namedVariable matches a member of an adapter file that names a variable, such as token_env.
+var namedVariable = pattern.Later(`_env"?\s*:\s*["']?(\w+)`)
+
+// variables returns the names of the variables that adapter files name. Files that cannot be read are reported where they are loaded.
+func (a *Adapters) variables() (names []string) {
+	files, _ := adapterrt.Find(a.List())
+	for _, path := range files {
+		text, _ := ReadSmall(path)
+		for _, found := range namedVariable().FindAllSubmatch(text, -1) {
+			names = append(names, string(found[1]))
+		}
+	}
+	return names
 }
 
 // validate checks the settings, those of the adapter runtime as the runtime itself does. taken has the URL paths that are in use

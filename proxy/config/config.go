@@ -28,8 +28,9 @@ type Config struct {
 	ListenMode string `yaml:"listen_mode"`
 	// Path is where the MCP endpoint is.
 	Path string `yaml:"path"`
-	// AllowedHosts are names other than the loopback ones and the listen
-	// address that a Host or Origin header may carry: those in the URLs that clients use, such as mcp.example.com.
+	// AllowedHosts are names other than the loopback ones that a Host or Origin header may carry: those in the URLs that clients use,
+	// such as mcp.example.com. A Host may also be the listen address or, where other machines can reach the listener, any IP address.
+	// * allows every Host and every Origin: only where a proxy in front of dragoman checks them.
 	AllowedHosts []string `yaml:"allowed_hosts"`
 	OAuth        OAuth    `yaml:"oauth"`
 	CORS         CORS     `yaml:"cors"`
@@ -93,6 +94,8 @@ type CORS struct {
 	// Origins are the origins of these pages, as in https://page.example, or * for all. A listed origin
 	// passes the check of the Origin header.
 	Origins []string `yaml:"origins"`
+	// Headers are further headers of requests that these pages may send, beside those of MCP, Authorization, DPoP and traces.
+	Headers []string `yaml:"headers"`
 }
 
 // Auth sets which clients a listener serves.
@@ -125,8 +128,11 @@ type TLS struct {
 
 // Admin is the listener of probes and metrics.
 type Admin struct {
-	// Listen is the address of probes and metrics; "" for none.
+	// Listen is the address of probes and metrics; "" for none. If the default is in use, as by another dragoman, it is a free port of
+	// 127.0.0.1, which the log line "serving" names.
 	Listen string `yaml:"listen"`
+	// Movable says that nothing sets Listen.
+	Movable bool `yaml:"-"`
 }
 
 // The values of upstream.cookies.
@@ -149,11 +155,16 @@ type Upstream struct {
 	// Dir is the working directory of Command; "" for that of dragoman.
 	Dir string `yaml:"dir"`
 	// PassEnv names the variables of dragoman's environment that Command gets. A * in a name stands for
-	// any characters. DRAGOMAN_ variables are never passed by a *, and those of a service manager (NOTIFY_SOCKET,
-	// WATCHDOG_USEC, WATCHDOG_PID) not at all.
+	// any characters. It never passes DRAGOMAN_ variables, OTEL_*HEADERS, those of socket activation and credentials (LISTEN_FDS,
+	// CREDENTIALS_DIRECTORY), nor variables that other settings (as ${NAME}) or adapter files read; their whole names do. Those of a
+	// service manager (NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID) are passed by Env only.
 	PassEnv []string `yaml:"pass_env"`
+	// SecretNames are the variables that settings other than Env, or adapter files, read.
+	SecretNames []string `yaml:"-"`
 	// Env are further variables for Command. Values may contain ${NAME}.
 	Env map[string]string `yaml:"env"`
+	// Given are those of Env whose values are used as they are.
+	Given map[string]string `yaml:"-"`
 	// Headers are sent with every HTTP request to the server. Values may contain ${NAME}. They are secrets
 	// and never logged.
 	Headers map[string]string `yaml:"headers"`

@@ -8,8 +8,8 @@ import (
 
 // What is wrong where other machines can reach the listener and allowed_hosts is empty, and what to do.
 const (
-	NoHosts  = "clients reach this listener only by its address: requests that name another host are refused with 403"
-	SetHosts = "set allowed_hosts to the names in the clients' URLs, such as [mcp.example.com]"
+	NoHosts  = "clients reach this listener only by an IP address: requests that name another host are refused with 403"
+	SetHosts = "set allowed_hosts (--allow-host) to the names in the clients' URLs, such as [mcp.example.com]"
 )
 
 // What is wrong where other machines can reach the listener and clients need no token, what to do, and what to set where nothing is wrong.

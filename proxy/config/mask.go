@@ -67,7 +67,7 @@ func SafeURL(text string) string {
 }
 
 // assigned matches an argument such as --token=value or API_KEY=value.
-var assigned = pattern.Later(`^([-\w]+)=(.+)$`)
+var assigned = pattern.Later(`(?s)^([-\w]+)=(.+)$`)
 
 // harmless matches names with the word for a secret whose values are none.
 var harmless = pattern.Later(`(?i)([-_](file|path|dir|store|command)|tokens)$`)
@@ -83,7 +83,10 @@ func SafeCommand(command []string) []string {
 			continue
 		}
 		before := safe[i-1]
+		name, value, pair := strings.Cut(arg, "=")
 		switch parts := assigned().FindStringSubmatch(arg); {
+		case pair && (before == "-e" || before == "--env" || strings.HasPrefix(arg, "-e") || name == "--env"): // of docker, or dragoman's own
+			safe[i] = name + "=" + Masked(value)
 		case parts != nil && (secretName().MatchString(parts[1]) && !harmless().MatchString(parts[1]) || keyShape().MatchString(parts[2])):
 			safe[i] = parts[1] + "=" + Masked(parts[2])
 		case keyShape().MatchString(arg),

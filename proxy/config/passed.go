@@ -40,7 +40,7 @@ func (u *Upstream) validatePassed(all *setting.Mistakes) {
 	for i, name := range u.PassHeaders {
 		same := func(other string) bool { return strings.EqualFold(other, name) }
 		switch {
-		case name == "" || strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "":
+		case !isHeaderName(name):
 			all.Addf(at, "%q is not a header name", name)
 		case same("WWW-Authenticate"), same("Retry-After"):
 			all.Addf(at, "%s is always passed with a refusal", name)
@@ -52,4 +52,8 @@ func (u *Upstream) validatePassed(all *setting.Mistakes) {
 			all.Addf(at, "%s occurs twice", name)
 		}
 	}
+}
+
+func isHeaderName(name string) bool {
+	return name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
 }

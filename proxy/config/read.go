@@ -48,6 +48,7 @@ func (s Sources) Read() (Config, error) {
 // read does what Read does. The layers know where each setting is from.
 func (s Sources) read() (Config, *setting.Layers, error) {
 	c := Default()
+	adminPort := c.Admin.Listen
 	layers := setting.Over(&c, removed)
 	layers.MeantList = meantList
 	if s.File != "" {
@@ -68,6 +69,7 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 	if s.Flags != nil {
 		s.Flags(&c, layers)
 	}
+	c.Admin.Movable = layers.Origin("admin.listen") == "" && c.Admin.Listen == adminPort
 	c.atHome(s.Home())
 	c.Upstream.Plain = plainIn(c.Upstream.Headers)
 	used := false
@@ -76,6 +78,10 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 		used = used || name == TokenVariable
 		return lookup(s.Environ, name)
 	}))
+	maps.Copy(c.Upstream.Env, c.Upstream.Given)
+	if len(c.Upstream.Command) > 0 {
+		c.Upstream.SecretNames = append(c.Upstream.SecretNames, c.Adapters.variables()...)
+	}
 	c.Auth.Unused = !used && s.Getenv(TokenVariable) != ""
 	c.Auth.locate(layers)
 	c.Store.PodIP, _ = lookup(s.Environ, "POD_IP")
@@ -154,7 +160,12 @@ func (c *Config) Expand(lookup func(name string) (string, bool)) error {
 		if !mayExpand(path) {
 			return value
 		}
-		out, err := expand(value, lookup)
+		out, err := expand(value, func(name string) (string, bool) {
+			if !strings.HasPrefix(path, "upstream.env.") { // which the command gets in any case
+				c.Upstream.SecretNames = append(c.Upstream.SecretNames, name)
+			}
+			return lookup(name)
+		})
 		if err != nil {
 			all.Addf(at, "%s", err)
 			return value

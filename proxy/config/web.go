@@ -55,7 +55,7 @@ func (c *OAuth) validate(upstream *Upstream) error {
 	return all.Err()
 }
 
-// validateCORS checks the origins. It refuses * if every web page could then use
+// validateCORS checks the origins and headers. It refuses * if every web page could then use
 // dragoman's credentials.
 func (c *Config) validateCORS() error {
 	var all setting.Mistakes
@@ -67,6 +67,11 @@ func (c *Config) validateCORS() error {
 		case origin == "*":
 		case err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin:
 			all.Addf("cors.origins", "%q is neither an origin such as https://page.example:8443 nor *", origin)
+		}
+	}
+	for _, name := range c.CORS.Headers {
+		if !isHeaderName(name) {
+			all.Addf("cors.headers", "%q is not a header name", name)
 		}
 	}
 	return all.Err()

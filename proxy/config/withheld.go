@@ -11,7 +11,7 @@ import (
 // Withheld returns the names of the variables in environ ("NAME=value") that the server's command does not get, in order. Variables of
 // dragoman's own are none of them.
 func (u *Upstream) Withheld(environ []string) (names []string) {
-	given := upstream.AllowEnv(environ, u.PassEnv)
+	given := upstream.AllowEnv(environ, u.PassEnv, u.SecretNames)
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
 		_, own := u.Env[name]
@@ -37,7 +37,7 @@ func (u *Upstream) AdviceOnWithheld(environ, lines []string) string {
 	}
 	const most = 5
 	names = names[:min(len(names), most)]
-	return fmt.Sprintf("the server did not get %s: pass it with --pass-env %s (upstream.pass_env)", strings.Join(names, ", "), strings.Join(names, " --pass-env "))
+	return fmt.Sprintf("the server did not get %s: pass it with -e %s (upstream.env)", strings.Join(names, ", "), strings.Join(names, " -e "))
 }
 
 // mentions reports whether a line has the name as a word. Short names are words of languages.

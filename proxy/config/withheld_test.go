@@ -11,9 +11,9 @@ func TestAdviceOnWithheldVariables(t *testing.T) {
 	u.Command, u.Env = []string{"server"}, map[string]string{"GIVEN_TOKEN": "x"}
 	environ := []string{"PATH=/bin", "GITHUB_TOKEN=secret", "GITHUB_TOKEN_FILE=x", "GIVEN_TOKEN=y", "DRAGOMAN_LISTEN=z", "A=b"}
 	for line, want := range map[string]string{
-		"Error: GITHUB_TOKEN is not set":          "the server did not get GITHUB_TOKEN: pass it with --pass-env GITHUB_TOKEN (upstream.pass_env)",
-		"set GITHUB_TOKEN_FILE":                   "the server did not get GITHUB_TOKEN_FILE: pass it with --pass-env GITHUB_TOKEN_FILE (upstream.pass_env)",
-		"${GITHUB_TOKEN} or ${GITHUB_TOKEN_FILE}": "the server did not get GITHUB_TOKEN, GITHUB_TOKEN_FILE: pass it with --pass-env GITHUB_TOKEN --pass-env GITHUB_TOKEN_FILE (upstream.pass_env)",
+		"Error: GITHUB_TOKEN is not set":          "the server did not get GITHUB_TOKEN: pass it with -e GITHUB_TOKEN (upstream.env)",
+		"set GITHUB_TOKEN_FILE":                   "the server did not get GITHUB_TOKEN_FILE: pass it with -e GITHUB_TOKEN_FILE (upstream.env)",
+		"${GITHUB_TOKEN} or ${GITHUB_TOKEN_FILE}": "the server did not get GITHUB_TOKEN, GITHUB_TOKEN_FILE: pass it with -e GITHUB_TOKEN -e GITHUB_TOKEN_FILE (upstream.env)",
 		"MY_GITHUB_TOKEN is not set":              "",
 		"GIVEN_TOKEN, DRAGOMAN_LISTEN, PATH, A":   "",
 		"a database is needed":                    "",

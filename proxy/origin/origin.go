@@ -78,7 +78,7 @@ func Opened(piped bool, open func(ctx context.Context) (upstream.Conn, error)) O
 // Env returns the environment of the server's process: the variables that it may inherit, and
 // those of the configuration.
 func Env(u config.Upstream, ours []string) []string {
-	env := upstream.AllowEnv(ours, u.PassEnv)
+	env := upstream.AllowEnv(ours, u.PassEnv, u.SecretNames)
 	for name, value := range u.Env {
 		env = append(env, name+"="+value)
 	}

@@ -21,7 +21,7 @@ func TestTheLogNamesAVariableThatTheServerDidNotGet(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	front := testServer{newOf(t, cfg, zap.New(core)), t, nil}
 	front.exchange(t.Context(), "POST", "", initialize("2025-06-18", `{}`))
-	const want = "the server did not get SOME_API_KEY: pass it with --pass-env SOME_API_KEY (upstream.pass_env)"
+	const want = "the server did not get SOME_API_KEY: pass it with -e SOME_API_KEY (upstream.env)"
 	if logs.FilterField(zap.String("advice", want)).Len() == 0 {
 		t.Errorf("%v", logs.All())
 	}

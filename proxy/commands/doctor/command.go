@@ -68,7 +68,7 @@ func command(ctx context.Context, e *exam) {
 			line, "let the server write its log to standard error; dragoman skips such lines, many clients do not")
 	}
 	if keys := likeKeys(e.withheld()); len(keys) > 0 {
-		e.info("it did not get "+strings.Join(keys, ", "), "upstream.pass_env", "--pass-env NAME if it needs one; dragoman stdio passes all variables")
+		e.info("it did not get "+strings.Join(keys, ", "), "upstream.pass_env", "-e NAME if it needs one")
 	}
 	e.ok("answers", line)
 }
@@ -160,7 +160,7 @@ func (e *exam) reportWithheld() {
 		return
 	}
 	keysFirst := append(likeKeys(names), slices.DeleteFunc(names, namesKey)...)
-	e.info("it did not get the variables "+few(keysFirst, 6), "upstream.pass_env", "--pass-env NAME, or --pass-env '*' for all; dragoman stdio passes all")
+	e.info("it did not get the variables "+few(keysFirst, 6), "upstream.pass_env", "-e NAME passes one, --pass-env '*' those that no setting reads")
 }
 
 func likeKeys(names []string) (keys []string) {

@@ -40,7 +40,7 @@ func TestCommands(t *testing.T) {
 	bare := script("bare", "echo hello\n", 0o700)
 	lost := script("lost", "#!/no/such/interpreter\n", 0o700)
 	got := "info upstream.pass_env: it did not get the variables SOME_TOKEN*"
-	withheld := "info upstream.pass_env: it did not get SOME_TOKEN → --pass-env NAME if it needs one; dragoman stdio passes all variables"
+	withheld := "info upstream.pass_env: it did not get SOME_TOKEN → -e NAME if it needs one"
 	for name, c := range map[string]struct {
 		command []string
 		want    []string // SH is the path of the shell, LINE the whole command

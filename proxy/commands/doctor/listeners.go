@@ -47,11 +47,13 @@ func (e *exam) port(setting, addr, flag string, clients net.Listener) net.Listen
 	holder := holderOf(addr)
 	other := flag + freeBeside(addr)
 	switch defaults := config.Default(); {
+	case setting == "admin.listen" && e.cfg.Admin.Movable:
+		e.ok(addr+" is in use by "+holder+": serve takes a free port for probes and metrics", setting)
 	case clients != nil && oauth.SamePort(addr, clients.Addr()):
 		e.fail(addr+" is taken by listen, "+e.cfg.Listen+", of the same configuration", setting, other)
 	case strings.HasPrefix(holder, "dragoman "):
 		e.warn(addr+" is in use by "+holder+": is it the one that this configuration is for?", setting, "for a second one: "+other)
-	case setting == "listen" && addr == defaults.Listen, setting == "admin.listen" && addr == defaults.Admin.Listen:
+	case setting == "listen" && addr == defaults.Listen:
 		e.warn(addr+" is in use by "+holder+"; it matters to dragoman serve only", setting, other+", or end that process")
 	default:
 		e.fail(addr+" is in use by "+holder, setting, other+", or end that process")

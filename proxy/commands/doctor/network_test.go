@@ -230,4 +230,10 @@ func TestListeners(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { want(t, examine(t, with(c.change), "listeners"), c.want...) })
 	}
+	e := newExam(Options{})
+	e.cfg = config.Default()
+	e.cfg.Admin.Movable = true
+	if e.port("admin.listen", busy.Addr().String(), "admin.listen: ", nil); textOf(e.lines[0]) != "ok admin.listen: "+busy.Addr().String()+" is in use by "+holder+": serve takes a free port for probes and metrics" {
+		t.Errorf("%+v", e.lines)
+	}
 }

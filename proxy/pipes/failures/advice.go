@@ -119,7 +119,7 @@ func onStart(err error) string {
 	case errors.Is(err, exec.ErrNotFound):
 		return "no directory of PATH has this program: install it, or write its whole path into the command (upstream.command)"
 	case named && path.Op == "chdir":
-		return "is there this directory, and may this user read it? correct upstream.dir"
+		return "is there this directory, and may this user read it? correct upstream.dir (--cwd)"
 	case MissingProgram(err) != "":
 		return "correct its path in the command (upstream.command), or install it"
 	case named && errors.Is(err, fs.ErrNotExist):

@@ -29,8 +29,8 @@ func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
 		c.host = recent(host)
 	case len(host) == 0:
 		return noHost
-	case g.hosts.allowsHost(string(host), c.LocalAddr()):
-		c.host = recent(host)
+	case g.hosts.allowsHost(string(host), c.LocalAddr()), h.cfg.Exposed && isAddress(string(host)):
+		c.host, c.origin = recent(host), ""
 	default:
 		return badHost.naming(host)
 	}
@@ -38,7 +38,8 @@ func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
 	switch {
 	case len(origin) == 0 && len(header.PeekAll(fasthttp.HeaderOrigin)) == 0:
 	case string(c.origin) == string(origin) && len(origin) > 0:
-	case g.hosts.allowsOrigin(string(origin), c.LocalAddr()), g.pages.has(origin):
+	case g.hosts.allowsOrigin(string(origin), c.LocalAddr()), g.pages.has(origin),
+		h.cfg.Exposed && isAddress(string(host)) && isOriginOf(string(host), string(origin)):
 		c.origin = recent(origin)
 	default:
 		return badOrigin.naming(origin)

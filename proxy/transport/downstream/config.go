@@ -45,6 +45,10 @@ type HTTPConfig struct {
 	// and "*" allows everything.
 	AllowedHosts []string
 
+	// Exposed says that other machines can reach the listener, perhaps at an address that this machine does not know: the Host of a
+	// request may then be any IP address, and its Origin the same one.
+	Exposed bool
+
 	// Tokens, if there are any, are the tokens of which a client must send one, as "Authorization: Bearer" or as
 	// X-Dragoman-Token. Handlers do not see the token.
 	Tokens []string

@@ -81,6 +81,20 @@ func (l *hostList) allowsOrigin(origin string, local net.Addr) bool {
 	return ok && (scheme == "http" || scheme == "https") && l.allowsHost(host, local)
 }
 
+// isAddress reports whether host, with a port or without, is an IP address. A browser sends no address for a name, so that an attacker
+// cannot rebind a name to it.
+func isAddress(host string) bool {
+	name, ok := hostName(host)
+	_, err := netip.ParseAddr(name)
+	return ok && err == nil
+}
+
+// isOriginOf reports whether origin is that of pages at host.
+func isOriginOf(host, origin string) bool {
+	scheme, at, _ := strings.Cut(strings.ToLower(origin), "://")
+	return (scheme == "http" || scheme == "https") && strings.EqualFold(at, host)
+}
+
 // hostName returns host without the port, and without the brackets of an IPv6 address.
 func hostName(host string) (name string, ok bool) {
 	var port string

@@ -19,8 +19,8 @@ func DefaultEnv() []string {
 	}
 }
 
-// ownEnv begins the names of dragoman's own settings.
-const ownEnv = "DRAGOMAN_"
+// own match variables of dragoman's own: its settings, and what it gets as a service of systemd or sends to a collector of telemetry.
+var own = []string{"DRAGOMAN_*", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "LISTEN_PIDFDID", "CREDENTIALS_DIRECTORY", "OTEL_*HEADERS"}
 
 // managers are variables of the service manager that has started dragoman. Another process that spoke to the manager would change
 // what it believes of dragoman.
@@ -28,9 +28,9 @@ var managers = []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}
 
 // AllowEnv returns the entries of environ ("NAME=value") that one of names allows, in
 // their order. A * in a name stands for any number of characters. The case of letters
-// does not matter, as on Windows. dragoman's own settings, which may hold secrets, are
+// does not matter, as on Windows. Variables of dragoman's own and those in secrets are
 // allowed only by a name without a *. Those of the service manager never are.
-func AllowEnv(environ, names []string) []string {
+func AllowEnv(environ, names, secrets []string) []string {
 	var allowed []string
 	for _, entry := range environ {
 		// Windows keeps working directories in variables such as "=C:".
@@ -42,21 +42,21 @@ func AllowEnv(environ, names []string) []string {
 		if slices.Contains(managers, name) {
 			continue
 		}
-		if slices.ContainsFunc(names, func(pattern string) bool { return allows(strings.ToUpper(pattern), name) }) {
+		is := func(pattern string) bool { return matches(strings.ToUpper(pattern), name) }
+		if slices.ContainsFunc(names, func(pattern string) bool {
+			return is(pattern) && (!strings.Contains(pattern, "*") || !slices.ContainsFunc(own, is) && !slices.ContainsFunc(secrets, is))
+		}) {
 			allowed = append(allowed, entry)
 		}
 	}
 	return allowed
 }
 
-// allows reports whether pattern matches name. Both are in upper case.
-func allows(pattern, name string) bool {
+// matches reports whether pattern matches name. Both are in upper case.
+func matches(pattern, name string) bool {
 	first, rest, open := strings.Cut(pattern, "*")
 	if !open {
 		return pattern == name
-	}
-	if strings.HasPrefix(name, ownEnv) {
-		return false
 	}
 	name, ok := strings.CutPrefix(name, first)
 	if !ok {

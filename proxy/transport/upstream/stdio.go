@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -159,6 +160,9 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 	if err != nil {
 		c.running.Wait()
 		closeAll([]*os.File{c.in, c.out, c.err})
+		if _, none := os.Stat(s.Dir + "/"); s.Dir != "" && none != nil { // exec names the program in its place
+			err = &fs.PathError{Op: "chdir", Path: s.Dir, Err: errors.Unwrap(none)}
+		}
 		return nil, &Error{Op: "start", Addr: c.name, Err: err}
 	}
 	c.started = time.Now()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -127,6 +128,20 @@ func TestChildThatCannotBeStarted(t *testing.T) {
 		}
 		if len(command) > 0 && !strings.HasPrefix(err.Error(), "upstream "+command[0]+": start: ") {
 			t.Errorf("error %q", err)
+		}
+	}
+}
+
+// TestChildInNoDirectory: the error names the directory, and not the program, which is there.
+func TestChildInNoDirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"/no/such", file} {
+		_, err := Stdio{Command: []string{os.Args[0]}, Dir: dir}.Start(t.Context())
+		if at, ok := errors.AsType[*fs.PathError](err); !ok || at.Op != "chdir" || at.Path != dir {
+			t.Errorf("%s: %v", dir, err)
 		}
 	}
 }
