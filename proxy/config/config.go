@@ -106,6 +106,9 @@ type Auth struct {
 	NamedTokens map[string]string `yaml:"named_tokens"`
 	// TokenFile is a file with further tokens, one per line.
 	TokenFile string `yaml:"token_file" file:"reload,secret"`
+	// Header is a further header in which clients may send their token, such as X-API-Key. Authorization, as Bearer or as the token
+	// alone, and X-Dragoman-Token are accepted in any case.
+	Header string `yaml:"header"`
 	// TrustNetwork allows every client that reaches the listener to use dragoman's credentials for the
 	// server, and tokens that can be guessed.
 	TrustNetwork bool `yaml:"trust_network"`

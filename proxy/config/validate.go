@@ -56,6 +56,7 @@ func (c *Config) Validate() error {
 			fault(fmt.Sprintf("auth.tokens[%d]", i), "is empty")
 		}
 	}
+	c.validateTokenHeader(&all)
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		fault("tls", "cert and key belong together")
 	}

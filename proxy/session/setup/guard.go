@@ -116,5 +116,5 @@ func IsLoopback(at net.Addr) bool {
 
 // Renewable returns the listener's settings that can change while it is open.
 func (s *Setup) Renewable() downstream.Renewable {
-	return downstream.Renewable{AllowedHosts: s.Config.AllowedHosts, Tokens: s.Guard.tokens, Pages: s.Config.CORS.Origins, PageHeaders: s.Config.Adapters.CallerHeaders(), PageReads: s.Config.Upstream.PassHeaders, Once: append(s.Config.Adapters.CallerHeaders(), shape.BudgetHeader, trace.TimingHeader), Heartbeat: s.Config.Heartbeat}
+	return downstream.Renewable{AllowedHosts: s.Config.AllowedHosts, Tokens: s.Guard.tokens, TokenHeader: s.Config.Auth.Header, Pages: s.Config.CORS.Origins, PageHeaders: s.Config.Adapters.CallerHeaders(), PageReads: s.Config.Upstream.PassHeaders, Once: append(s.Config.Adapters.CallerHeaders(), shape.BudgetHeader, trace.TimingHeader), Heartbeat: s.Config.Heartbeat}
 }
