@@ -30,6 +30,8 @@ type settings struct {
 	transport string
 	version   string
 	headers   []string
+	headFile  string
+	bearerEnv string
 	passEnv   []string
 	adapters  []string
 	share     bool
@@ -65,6 +67,8 @@ func upstreamFlags(s *settings) {
 	f.StringVar(&s.transport, "upstream-transport", "", "of a server at a URL: http, sse, or auto to find out (default auto)")
 	f.StringVar(&s.version, "upstream-version", "", "the only protocol revision to propose to the server (default: the newest, and older ones to a server that refuses it)")
 	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} is replaced with the environment variable NAME; repeatable")
+	f.StringVar(&s.headFile, "header-file", "", "file with headers for requests to the server, one a line as 'Name: value', read again when it changes (upstream.header_file)")
+	f.StringVar(&s.bearerEnv, "bearer-env", "", "environment variable with the token that requests to the server have as 'Authorization: Bearer'")
 	f.BoolVar(&s.share, "share-child", false, "share one process of COMMAND between all sessions, for servers known to be stateless")
 	f.StringArrayVar(&s.passEnv, "pass-env", nil, "further environment variable that COMMAND gets, '*' for all; repeatable")
 }
@@ -189,12 +193,20 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 			l.Add(setting.Mistake{Where: "--header", Text: what})
 			continue
 		}
-		if cfg.Upstream.Headers == nil {
-			cfg.Upstream.Headers = make(map[string]string)
+		name = strings.TrimSpace(name)
+		if s.bearerEnv != "" && strings.EqualFold(name, "Authorization") {
+			l.Add(setting.Mistake{Where: "--bearer-env", Text: "--header sets Authorization, too: keep one"})
 		}
-		cfg.Upstream.Headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		cfg.Upstream.SetHeader(name, strings.TrimSpace(value))
 		l.Flag("upstream.headers", "--header")
-		l.Flag("upstream.headers."+strings.TrimSpace(name), "--header")
+		l.Flag("upstream.headers."+name, "--header")
+	}
+	if variableName().MatchString(s.bearerEnv) {
+		cfg.Upstream.SetHeader("Authorization", "Bearer ${"+s.bearerEnv+"}")
+		cfg.Upstream.HeadersFrom = "--bearer-env"
+		l.Flag("upstream.headers.Authorization", "--bearer-env")
+	} else if s.cmd.Flags().Changed("bearer-env") {
+		l.Add(setting.Mistake{Where: "--bearer-env", Text: "expected the name of an environment variable, such as TOKEN, not the token"}) // it may be the secret
 	}
 	s.laySignIn(cfg, l)
 	if s.wholeEnv && slices.Equal(cfg.Upstream.PassEnv, upstream.DefaultEnv()) {
@@ -254,7 +266,7 @@ func (s *settings) sources(args []string) config.Sources {
 		typed = s.cmd.CommandPath()
 	}
 	return config.Sources{
-		File: s.configFile(), Environ: os.Environ(), Command: typed,
+		File: s.configFile(), Environ: os.Environ(), Command: typed, Headers: s.headFile,
 		Flags: func(cfg *config.Config, l *setting.Layers) { s.lay(cfg, l, args) },
 	}
 }

@@ -160,6 +160,11 @@ type Upstream struct {
 	// Headers are sent with every HTTP request to the server. Values may contain ${NAME}. They are secrets
 	// and never logged.
 	Headers map[string]string `yaml:"headers"`
+	// HeaderFile is a file with further headers, one a line as "Name: value"; lines that begin with # are comments. It is read again
+	// when it changes. A header of the file replaces one of Headers, and --header replaces both.
+	HeaderFile string `yaml:"header_file" file:"reload,secret"`
+	// HeadersFrom says where Headers are from, if it is neither --header nor upstream.headers.
+	HeadersFrom string `yaml:"-"`
 	// Plain are those of Headers in which the shell has not replaced a variable.
 	Plain []Plain `yaml:"-"`
 	// Cookies says which cookies of the server further requests of the same session carry: balancers for those with which load

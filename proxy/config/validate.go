@@ -209,6 +209,9 @@ func (u *Upstream) validate() error {
 	case u.URL != "" && !slices.Contains([]string{string(upstream.Auto), string(upstream.StreamableHTTP), string(upstream.HTTPWithSSE)}, t):
 		all.Addf("upstream.transport", "%q is not one of auto, http, sse", t)
 	}
+	if u.HeaderFile != "" && len(u.Command) > 0 {
+		all.Addf("upstream.header_file", "applies only to upstream.url")
+	}
 	u.validateHeaders(&all)
 	if c := u.Cookies; c != CookiesOfBalancers && c != AllCookies && c != NoCookies {
 		all.Addf("upstream.cookies", "%q is not one of %s, %s, %s", c, CookiesOfBalancers, AllCookies, NoCookies)

@@ -352,7 +352,7 @@ func explainRefusal(u config.Upstream) func(*upstream.StatusError) error {
 		}
 		text := Name(u) + " wants a token: --header 'Authorization: Bearer ${TOKEN}', or --login auto"
 		if given {
-			text = Name(u) + " refused the token given by --header (401): " + cmp.Or(oauth.DescriptionIn(refusal.Challenges()), "is it complete and still valid?")
+			text = Name(u) + " refused the token given by " + cmp.Or(u.HeadersFrom, "--header") + " (401): " + cmp.Or(oauth.DescriptionIn(refusal.Challenges()), "is it complete and still valid?")
 		}
 		if said := wordsOf(refusal); said != "" {
 			text += " (it says: " + said + ")"
