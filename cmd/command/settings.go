@@ -307,10 +307,10 @@ func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
 	switch {
 	case s.login == "never":
 		auth.Type = config.AuthNone
-	case s.login == "auto":
-		auth.Type = config.AuthLogin
+	case s.login == "auto", s.login == "device":
+		auth.Type, auth.Device = config.AuthLogin, s.login == "device"
 	case s.login != "":
-		l.Add(setting.Mistake{Where: "--login", Text: fmt.Sprintf("expected auto or never, not %q", s.login)})
+		l.Add(setting.Mistake{Where: "--login", Text: fmt.Sprintf("expected auto, device or never, not %q", s.login)})
 	case auth.Type == "" && !given && cfg.Upstream.URL != "" && asksHTTP(cfg.Upstream.URL):
 		auth.Type = config.AuthLogin
 	}
@@ -330,7 +330,7 @@ func signInFlags(s *settings) {
 func shimFlags(s *settings) {
 	signInFlags(s)
 	s.shim = true
-	s.cmd.Flags().StringVar(&s.login, "login", "", "auto: sign in if the server at URL requires it; never: do not (default auto, unless --header sets Authorization)")
+	s.cmd.Flags().StringVar(&s.login, "login", "", "auto: sign in in a browser if the server at URL requires it; device: with a code that is typed on any device; never: do not (default auto, unless --header sets Authorization)")
 }
 
 // asksHTTP reports whether a URL is one of HTTP; config.Validate says what is wrong with others.
