@@ -245,12 +245,6 @@ func (u *Upstream) validateSocket(all *setting.Mistakes) {
 	}
 }
 
-// isPort reports whether a port of a URL, "" for the usual one, exists.
-func isPort(port string) bool {
-	_, err := strconv.ParseUint(port, 10, 16)
-	return port == "" || err == nil
-}
-
 // meantURL suggests the URL that a text without a scheme probably means.
 func meantURL(text string) string {
 	if bare := strings.Trim(text, "\"'<> `"); bare != text {

@@ -240,14 +240,21 @@ const (
 	maxScopes = 64 // of an account
 )
 
+// DeviceCode is what a user needs to sign in on another device.
+type DeviceCode struct {
+	Page string // where the user types the code
+	Code string
+	Link string // a page that has the code already; "" for none
+}
+
 // attempt is a sign-in that requests wait for.
 type attempt struct {
 	done chan struct{} // closed when it has ended
 	err  error
 
 	// The rest is guarded by the account's lock.
-	opened  bool   // a browser shows the sign-in page
-	link    string // URL of the sign-in page, if no browser could be opened
-	code    DeviceCode
-	process int // id of another process that waits for the user; 0 for none
+	opened  bool       // a browser shows the sign-in page
+	link    string     // URL of the sign-in page, if no browser could be opened
+	code    DeviceCode // that the user was told, in place of a browser
+	process int        // id of another process that waits for the user; 0 for none
 }

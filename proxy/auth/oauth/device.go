@@ -16,13 +16,6 @@ const (
 	maxUserCode = 64
 )
 
-// DeviceCode is what a user needs to sign in on another device.
-type DeviceCode struct {
-	Page string // where the user types the code
-	Code string
-	Link string // a page that has the code already; "" for none
-}
-
 // SignInOnDevice signs in a user at another device, and stores the tokens: https://www.rfc-editor.org/rfc/rfc8628.
 // show tells the user what to do there.
 func (a *Account) SignInOnDevice(ctx context.Context, show func(DeviceCode)) error {

@@ -11,13 +11,13 @@ import (
 // SignInError says that a person has to sign in to Server.
 type SignInError struct {
 	Server  string
-	Args    string // the other arguments of dragoman login
-	Err     error  // why the last sign-in cannot be used any more; nil if there was none
-	Open    bool   // a browser shows the sign-in page
-	Link    string // URL of the sign-in page, if no browser could be opened
-	Code    DeviceCode
-	Device  bool // the user can sign in on another device too
-	Process int  // id of another process that waits for the user; 0 for none
+	Args    string     // the other arguments of dragoman login
+	Err     error      // why the last sign-in cannot be used any more; nil if there was none
+	Open    bool       // a browser shows the sign-in page
+	Link    string     // URL of the sign-in page, if no browser could be opened
+	Code    DeviceCode // that the user was told, in place of a browser
+	Device  bool       // the user can sign in on another device too
+	Process int        // id of another process that waits for the user; 0 for none
 }
 
 func (e *SignInError) Error() string {
