@@ -75,6 +75,9 @@ func TestBearerEnv(t *testing.T) {
 			t.Errorf("%s: %v", c.args, err)
 		}
 	}
+	if _, _, err := run(t.Context(), "", "stdio", "--bearer-env", "CANARY_SET", "--", "cat"); err == nil || !strings.Contains(err.Error(), "--bearer-env: applies only to a server at a URL") {
+		t.Errorf("of a command: %v", err)
+	}
 	server, dir := newKeeper(t), t.TempDir()
 	write(t, filepath.Join(dir, "ca.pem"), text(server.Certificate()))
 	p := startProcess(t, func(c *exec.Cmd) { c.Env = append(c.Env, "DRAGOMAN_UPSTREAM_CA_FILE="+filepath.Join(dir, "ca.pem")) }, "stdio", server.URL, "--bearer-env", "CANARY_SET")

@@ -201,12 +201,16 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 		l.Flag("upstream.headers", "--header")
 		l.Flag("upstream.headers."+name, "--header")
 	}
-	if variableName().MatchString(s.bearerEnv) {
+	switch {
+	case !s.cmd.Flags().Changed("bearer-env"):
+	case len(cfg.Upstream.Command) > 0:
+		l.Add(setting.Mistake{Where: "--bearer-env", Text: "applies only to a server at a URL; a command reads the variable itself"})
+	case variableName().MatchString(s.bearerEnv):
 		cfg.Upstream.SetHeader("Authorization", "Bearer ${"+s.bearerEnv+"}")
 		cfg.Upstream.HeadersFrom = "--bearer-env"
 		l.Flag("upstream.headers.Authorization", "--bearer-env")
-	} else if s.cmd.Flags().Changed("bearer-env") {
-		l.Add(setting.Mistake{Where: "--bearer-env", Text: "expected the name of an environment variable, such as TOKEN, not the token"}) // it may be the secret
+	default: // it may be the secret
+		l.Add(setting.Mistake{Where: "--bearer-env", Text: "expected the name of an environment variable, such as TOKEN, not the token"})
 	}
 	s.laySignIn(cfg, l)
 	if s.wholeEnv && slices.Equal(cfg.Upstream.PassEnv, upstream.DefaultEnv()) {

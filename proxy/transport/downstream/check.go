@@ -320,7 +320,10 @@ func (h *HTTP) readToken(header *fasthttp.RequestHeader, c *conn) *refusal {
 	var own []byte
 	n, authorization := 0, header.Peek(fasthttp.HeaderAuthorization)
 	for _, name := range [...]string{tokenHeader, g.tokenHeader} {
-		if all := header.PeekAll(name); name != "" && len(all) > 0 {
+		if name == "" {
+			break
+		}
+		if all := header.PeekAll(name); len(all) > 0 {
 			own, n = all[0], n+len(all)
 		}
 	}
