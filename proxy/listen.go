@@ -43,6 +43,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Heartbeat:    srv.Now().Renewable().Heartbeat,
 		AllowedHosts: srv.Now().Renewable().AllowedHosts,
 		Tokens:       srv.Now().Renewable().Tokens,
+		TokenHeader:  srv.Now().Renewable().TokenHeader,
 		Pages:        srv.Now().Renewable().Pages,
 		PageHeaders:  srv.Now().Renewable().PageHeaders,
 		Once:         srv.Now().Renewable().Once,

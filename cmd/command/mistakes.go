@@ -258,8 +258,11 @@ func valueOf(given string, args []string) string {
 	return ""
 }
 
-// hostname matches values that are no secrets, as number does.
-var hostname = pattern.Later(`^[A-Za-z0-9.-]+$`)
+// variableName and hostname match values that are no secrets, as number does.
+var (
+	variableName = pattern.Later(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	hostname     = pattern.Later(`^[A-Za-z0-9.-]+$`)
+)
 
 // valued puts a value into the place that the example of another flag has for it.
 func valued(example, value string) string {

@@ -33,6 +33,8 @@ type settings struct {
 	transport string
 	version   string
 	headers   []string
+	headFile  string
+	bearerEnv string
 	passEnv   []string
 	env       []string
 	cwd       string
@@ -70,6 +72,8 @@ func upstreamFlags(s *settings) {
 	f.StringVar(&s.transport, "upstream-transport", "", "of a server at a URL: http, sse, or auto to find out (default auto)")
 	f.StringVar(&s.version, "upstream-version", "", "the only protocol revision to propose to the server (default: the newest, and older ones to a server that refuses it)")
 	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} is replaced with the environment variable NAME; repeatable")
+	f.StringVar(&s.headFile, "header-file", "", "file with headers for requests to the server, one a line as 'Name: value', read again when it changes (upstream.header_file)")
+	f.StringVar(&s.bearerEnv, "bearer-env", "", "environment variable with the token that requests to the server have as 'Authorization: Bearer'")
 	f.BoolVar(&s.share, "share-child", false, "share one process of COMMAND between all sessions, for servers known to be stateless")
 	f.StringArrayVar(&s.passEnv, "pass-env", nil, "pass to COMMAND only this variable of dragoman's environment, beside those that programs need (default: all but secrets of dragoman's own); repeatable")
 	f.StringArrayVarP(&s.env, "env", "e", nil, "further variable for COMMAND, NAME=VALUE, or NAME for the value in dragoman's environment; repeatable")
@@ -224,12 +228,24 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 			l.Add(setting.Mistake{Where: "--header", Text: what})
 			continue
 		}
-		if cfg.Upstream.Headers == nil {
-			cfg.Upstream.Headers = make(map[string]string)
+		name = strings.TrimSpace(name)
+		if s.bearerEnv != "" && strings.EqualFold(name, "Authorization") {
+			l.Add(setting.Mistake{Where: "--bearer-env", Text: "--header sets Authorization, too: keep one"})
 		}
-		cfg.Upstream.Headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		cfg.Upstream.SetHeader(name, strings.TrimSpace(value))
 		l.Flag("upstream.headers", "--header")
-		l.Flag("upstream.headers."+strings.TrimSpace(name), "--header")
+		l.Flag("upstream.headers."+name, "--header")
+	}
+	switch {
+	case !s.cmd.Flags().Changed("bearer-env"):
+	case len(cfg.Upstream.Command) > 0:
+		l.Add(setting.Mistake{Where: "--bearer-env", Text: "applies only to a server at a URL; a command reads the variable itself"})
+	case variableName().MatchString(s.bearerEnv):
+		cfg.Upstream.SetHeader("Authorization", "Bearer ${"+s.bearerEnv+"}")
+		cfg.Upstream.HeadersFrom = "--bearer-env"
+		l.Flag("upstream.headers.Authorization", "--bearer-env")
+	default: // it may be the secret
+		l.Add(setting.Mistake{Where: "--bearer-env", Text: "expected the name of an environment variable, such as TOKEN, not the token"})
 	}
 	s.laySignIn(cfg, l)
 	s.layEnv(cfg, l, len(command) > 0)
@@ -327,7 +343,7 @@ func (s *settings) sources(args []string) config.Sources {
 		typed = s.cmd.CommandPath()
 	}
 	return config.Sources{
-		File: s.configFile(), Environ: os.Environ(), Command: typed,
+		File: s.configFile(), Environ: os.Environ(), Command: typed, Headers: s.headFile,
 		Flags: func(cfg *config.Config, l *setting.Layers) { s.lay(cfg, l, args) },
 	}
 }
@@ -368,10 +384,10 @@ func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
 	switch {
 	case s.login == "never":
 		auth.Type = config.AuthNone
-	case s.login == "auto":
-		auth.Type = config.AuthLogin
+	case s.login == "auto", s.login == "device":
+		auth.Type, auth.Device = config.AuthLogin, s.login == "device"
 	case s.login != "":
-		l.Add(setting.Mistake{Where: "--login", Text: fmt.Sprintf("expected auto or never, not %q", s.login)})
+		l.Add(setting.Mistake{Where: "--login", Text: fmt.Sprintf("expected auto, device or never, not %q", s.login)})
 	case auth.Type == "" && !given && cfg.Upstream.URL != "" && asksHTTP(cfg.Upstream.URL):
 		auth.Type = config.AuthLogin
 	}
@@ -391,7 +407,7 @@ func signInFlags(s *settings) {
 func shimFlags(s *settings) {
 	signInFlags(s)
 	s.shim = true
-	s.cmd.Flags().StringVar(&s.login, "login", "", "auto: sign in if the server at URL requires it; never: do not (default auto, unless --header sets Authorization)")
+	s.cmd.Flags().StringVar(&s.login, "login", "", "auto: sign in in a browser if the server at URL requires it; device: with a code that is typed on any device; never: do not (default auto, unless --header sets Authorization)")
 }
 
 // asksHTTP reports whether a URL is one of HTTP; config.Validate says what is wrong with others.

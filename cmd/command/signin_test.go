@@ -267,7 +267,7 @@ func TestShimSaysWhyNoSignInIsPossible(t *testing.T) {
 		"never":           {s.URL, []string{"--login", "never"}, s.URL + " wants a token: --header 'Authorization: Bearer ${TOKEN}', or --login auto"},
 		"nowhere to go":   {nowhere.URL, nil, nowhere.URL + " wants a token and does not say where to get one: give it with --header 'Authorization: Bearer ${TOKEN}'"},
 		"a known client":  {s.URL, []string{"--oauth", "client_id=unknown", "--oauth", "client_secret=canary-secret", "--oauth", "issuer=" + nowhere.Issuer + "/x"}, `AS "` + nowhere.Issuer + `/x" has no metadata: tried ` + nowhere.Issuer + `/.well-known/oauth-authorization-server/x, ` + nowhere.Issuer + `/.well-known/openid-configuration/x and ` + nowhere.Issuer + `/x/.well-known/openid-configuration: answered 404`},
-		"no registration": {oauthtest.New(t, oauthtest.Options{NoDCR: true}).URL, []string{"--oauth", "callback_port=7"}, "AS registers no clients by itself: register one with redirect URI http://127.0.0.1:7/callback and pass --oauth client_id=…"},
+		"no registration": {oauthtest.New(t, oauthtest.Options{NoDCR: true}).URL, []string{"--oauth", "redirect_uri=http://127.0.0.1:7/callback"}, "AS registers no clients by itself: register one with redirect URI http://127.0.0.1:7/callback and pass --oauth client_id=…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, true)

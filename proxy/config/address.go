@@ -90,3 +90,9 @@ func (u *Upstream) Quoted() bool {
 	_, err := exec.LookPath(words[0])
 	return err == nil
 }
+
+// isPort reports whether a port of a URL, "" for the usual one, exists.
+func isPort(port string) bool {
+	_, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
@@ -30,6 +31,24 @@ func (c *Config) validateClients(all *setting.Mistakes) {
 		}
 	}
 	c.validateNamedTokens(all)
+}
+
+// spoken are headers of HTTP and of MCP that have a meaning of their own.
+var spoken = []string{"accept", "authorization", "baggage", "dpop", "last-event-id", "origin", "traceparent", "tracestate", "user-agent", "x-max-tokens"}
+
+// validateTokenHeader checks auth.header, which no other setting may read.
+func (c *Config) validateTokenHeader(all *setting.Mistakes) {
+	name, low := c.Auth.Header, strings.ToLower(c.Auth.Header)
+	same := func(other string) bool { return strings.EqualFold(other, name) }
+	switch {
+	case name == "":
+	case !file.IsCredentialHeader(name), slices.Contains(spoken, low), slices.ContainsFunc([]string{"mcp-", "content-", "access-control-", "sec-", "x-dragoman-"}, func(p string) bool { return strings.HasPrefix(low, p) }):
+		all.Addf("auth.header", "%q cannot be the header of a token: name one such as X-API-Key", name)
+	case len(c.Auth.Tokens)+len(c.Auth.NamedTokens) == 0 && c.Auth.TokenFile == "":
+		all.Addf("auth.header", "has no effect without auth.tokens, auth.named_tokens or auth.token_file")
+	case slices.ContainsFunc(c.Adapters.CallerHeaders(), same), same(strings.TrimPrefix(c.Bridge.Principal, "header:")):
+		all.Addf("auth.header", "%s is read by adapters.callers or bridge.principal, too: name another header", name)
+	}
 }
 
 // validateNamedTokens checks that each name stands for a token of its own.

@@ -109,6 +109,9 @@ type Auth struct {
 	NamedTokens map[string]string `yaml:"named_tokens"`
 	// TokenFile is a file with further tokens, one per line.
 	TokenFile string `yaml:"token_file" file:"reload,secret"`
+	// Header is a further header in which clients may send their token, such as X-API-Key. Authorization, as Bearer or as the token
+	// alone, and X-Dragoman-Token are accepted in any case.
+	Header string `yaml:"header"`
 	// TrustNetwork allows every client that reaches the listener to use dragoman's credentials for the
 	// server, and tokens that can be guessed.
 	TrustNetwork bool `yaml:"trust_network"`
@@ -168,6 +171,11 @@ type Upstream struct {
 	// Headers are sent with every HTTP request to the server. Values may contain ${NAME}. They are secrets
 	// and never logged.
 	Headers map[string]string `yaml:"headers"`
+	// HeaderFile is a file with further headers, one a line as "Name: value"; lines that begin with # are comments. It is read again
+	// when it changes. A header of the file replaces one of Headers, and --header replaces both.
+	HeaderFile string `yaml:"header_file" file:"reload,secret"`
+	// HeadersFrom says where Headers are from, if it is neither --header nor upstream.headers.
+	HeadersFrom string `yaml:"-"`
 	// Plain are those of Headers in which the shell has not replaced a variable.
 	Plain []Plain `yaml:"-"`
 	// Cookies says which cookies of the server further requests of the same session carry: balancers for those with which load

@@ -18,6 +18,7 @@ var filesOfSettings = map[string]string{
 	"session.key_file":                 "reload,secret",
 	"bridge.peer_ca_file":              "reload",
 	"upstream.ca_file":                 "reload",
+	"upstream.header_file":             "reload,secret",
 	"upstream.client_cert":             "reload",
 	"upstream.client_key":              "reload,secret",
 	"upstream.auth.client_secret_file": "reload,secret",

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 func (u *Upstream) AdviceOnRefused() string {
 	for name := range u.Headers {
 		if secret.Named(name) || strings.Contains(strings.ToLower(name), "key") {
-			return "the server refused the token of --header (upstream.headers): is it complete and still valid?"
+			return "the server refused the token of " + cmp.Or(u.HeadersFrom, "--header (upstream.headers)") + ": is it complete and still valid?"
 		}
 	}
 	return ""

@@ -18,6 +18,7 @@ import (
 type Sources struct {
 	File    string                         // YAML; "" for none
 	Environ []string                       // "NAME=value"; only names that begin with [EnvPrefix] set something
+	Headers string                         // a file for upstream.header_file; "" for that of the configuration
 	Flags   func(*Config, *setting.Layers) // applies the command line; may be nil
 	Command string                         // that errors propose to put a server behind; "" for dragoman serve
 }
@@ -66,6 +67,12 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 		layers.File(s.File, text)
 	}
 	layers.Env(EnvPrefix, s.Environ, []string{EnvFile, TokenVariable})
+	if s.Headers != "" {
+		c.Upstream.HeaderFile = s.Headers
+		layers.Flag("upstream.header_file", "--header-file")
+	}
+	c.Upstream.HeaderFile = file.AtHome(c.Upstream.HeaderFile, s.Home())
+	layers.Add(c.Upstream.readHeaderFile(layers.Flag)) // before the flags: they depend on whether there is an Authorization
 	if s.Flags != nil {
 		s.Flags(&c, layers)
 	}

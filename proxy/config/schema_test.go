@@ -78,7 +78,6 @@ func limits() map[string]schema {
 		"upstream.version":                 oneOf(append(translate.Names(), "")...),
 		"upstream.auth.type":               oneOf("", AuthNone, AuthTokenFile, AuthClientCredentials, AuthJWTBearer, AuthLogin),
 		"upstream.auth.key_audience":       oneOf(KeyForIssuer, KeyForTokenEndpoint),
-		"upstream.auth.callback_port":      {"minimum": 0, "maximum": 65535},
 		"upstream.restart.max":             atLeast(0),
 		"adapters.mode":                    oneOf("semantic", "single", "all", "discrete", "search", "auto"),
 		"adapters.tools":                   oneOf("shared", "per_adapter"),

@@ -64,10 +64,16 @@ type UpstreamAuth struct {
 	Resource string `yaml:"resource"`
 	// Params are further parameters for the authorization server, such as prompt: consent.
 	Params map[string]string `yaml:"params"`
-	// CallbackHost and CallbackPort are where the browser returns after a login: "" is 127.0.0.1, and 0 is a free port. Set
-	// them if ClientID is registered with another redirect URI.
-	CallbackHost string `yaml:"callback_host"`
-	CallbackPort int    `yaml:"callback_port"`
+	// RedirectURI is where the browser returns after a login, such as http://localhost:3334/oauth/callback; "" for /callback at a free
+	// port of 127.0.0.1. Set it to the one that ClientID is registered with. Port 0 is a free one.
+	RedirectURI string `yaml:"redirect_uri"`
+	// ClientName is the name under which dragoman registers itself; "" for dragoman. Some authorization servers register only names
+	// that they know.
+	ClientName string `yaml:"client_name"`
+	// TokenEndpoint and AuthorizationEndpoint are URLs of an authorization server that publishes no metadata, in place of which they
+	// are used. A login needs both, and ClientID; the other types need the token endpoint.
+	TokenEndpoint         string `yaml:"token_endpoint"`
+	AuthorizationEndpoint string `yaml:"authorization_endpoint"`
 	// AssumePKCE logs in even if the authorization server's metadata does not list PKCE, as with Entra ID.
 	AssumePKCE bool `yaml:"assume_pkce"`
 	// AllowHTTP allows http URLs of other machines, for private networks.
@@ -79,6 +85,8 @@ type UpstreamAuth struct {
 
 	// Browser says that the client's user is at this machine, so that a login may open a browser.
 	Browser bool `yaml:"-"`
+	// Device says that such a login asks for a code on another device instead.
+	Device bool `yaml:"-"`
 }
 
 // Set sets a setting of u by its name, as --oauth NAME=VALUE does. params has one NAME each.
@@ -87,7 +95,8 @@ func (u *UpstreamAuth) Set(name, value string) error {
 		"client_id": &u.ClientID, "client_secret": &u.ClientSecret, "client_secret_file": &u.ClientSecretFile,
 		"assertion_file": &u.AssertionFile, "key_file": &u.KeyFile, "kid": &u.Kid, "key_audience": &u.KeyAudience,
 		"client_metadata_url": &u.ClientMetadataURL, "issuer": &u.Issuer, "resource": &u.Resource,
-		"callback_host": &u.CallbackHost, "profile": &u.Profile,
+		"profile": &u.Profile, "type": &u.Type, "token_file": &u.TokenFile, "redirect_uri": &u.RedirectURI, "client_name": &u.ClientName,
+		"token_endpoint": &u.TokenEndpoint, "authorization_endpoint": &u.AuthorizationEndpoint,
 	}
 	switches := map[string]*bool{"assume_pkce": &u.AssumePKCE, "allow_http": &u.AllowHTTP}
 	var err error
@@ -100,10 +109,6 @@ func (u *UpstreamAuth) Set(name, value string) error {
 		}
 	case name == "scopes":
 		u.Scopes = strings.FieldsFunc(value, func(r rune) bool { return r == ' ' || r == ',' })
-	case name == "callback_port":
-		if u.CallbackPort, err = strconv.Atoi(value); err != nil {
-			return fmt.Errorf("%s: expected a number", name)
-		}
 	case name == "wait":
 		if u.Wait, err = time.ParseDuration(value); err != nil {
 			return fmt.Errorf("%s: expected a duration such as 25s", name)
@@ -115,7 +120,7 @@ func (u *UpstreamAuth) Set(name, value string) error {
 		u.Params[strings.TrimPrefix(name, "params.")] = value
 	default:
 		known := append(slices.Collect(maps.Keys(texts)), slices.Collect(maps.Keys(switches))...)
-		known = append(known, "scopes", "callback_port", "wait", "params.NAME")
+		known = append(known, "scopes", "wait", "params.NAME")
 		slices.Sort(known)
 		return fmt.Errorf("%q is not one of %s", name, strings.Join(known, ", "))
 	}
@@ -206,15 +211,12 @@ func (u *Upstream) validateAuth() error {
 			fault("params", "%s is set by dragoman and cannot be configured", name)
 		}
 	}
-	if strings.ContainsAny(a.CallbackHost, "/:@?#% \t\r\n") {
-		fault("callback_host", "%q is not a host such as 127.0.0.1 or localhost", a.CallbackHost)
-	} else if !oauth.IsLoopback(a.CallbackHost) && a.CallbackHost != "" {
-		fault("callback_host", "%q is neither localhost nor a loopback address", a.CallbackHost)
+	at, err := url.Parse(a.RedirectURI)
+	if a.RedirectURI != "" && (err != nil || at.Scheme != "http" || !oauth.IsLoopback(at.Hostname()) || !isPort(at.Port()) || at.User != nil || strings.ContainsAny(a.RedirectURI, "?#")) {
+		fault("redirect_uri", "is not an http URL of this machine such as http://localhost:3334/oauth/callback")
 	}
-	if a.CallbackPort < 0 || a.CallbackPort > 65535 {
-		fault("callback_port", "%d is not a port", a.CallbackPort)
-	}
-	for _, f := range []struct{ key, value string }{{"profile", a.Profile}, {"client_id", a.ClientID}, {"resource", a.Resource}} {
+	a.validateEndpoints(fault)
+	for _, f := range []struct{ key, value string }{{"profile", a.Profile}, {"client_id", a.ClientID}, {"client_name", a.ClientName}, {"resource", a.Resource}} {
 		if strings.ContainsAny(f.value, "\r\n") {
 			fault(f.key, "must have no line breaks")
 		}
@@ -223,6 +225,34 @@ func (u *Upstream) validateAuth() error {
 		fault("wait", "must be greater than 0")
 	}
 	return all.Err()
+}
+
+// validateEndpoints checks the endpoints that replace metadata.
+func (u *UpstreamAuth) validateEndpoints(fault func(key, format string, args ...any)) {
+	for _, f := range []struct{ key, value string }{{"token_endpoint", u.TokenEndpoint}, {"authorization_endpoint", u.AuthorizationEndpoint}} {
+		at, err := url.Parse(f.value)
+		switch {
+		case f.value == "":
+		case err != nil, at.Host == "", at.User != nil, at.Fragment != "":
+			fault(f.key, "is not an absolute URL without user and fragment")
+		case at.Scheme != "https" && (at.Scheme != "http" || !u.AllowHTTP && !oauth.IsLoopback(at.Host)):
+			fault(f.key, "%q is not an https URL; allow_http: true allows http", SafeURL(f.value))
+		}
+	}
+	login := u.Type == AuthLogin
+	const both = "is missing; a login needs both endpoints, or the metadata of the authorization server"
+	switch {
+	case login && u.AuthorizationEndpoint == "" && u.TokenEndpoint != "":
+		fault("authorization_endpoint", both)
+	case login && u.AuthorizationEndpoint != "" && u.TokenEndpoint == "":
+		fault("token_endpoint", both)
+	}
+	if login && u.TokenEndpoint != "" && u.ClientID == "" {
+		fault("client_id", "is missing; token_endpoint needs it, since an authorization server without metadata registers no clients by itself")
+	}
+	if u.AuthorizationEndpoint != "" && u.Lends() && !login {
+		fault("authorization_endpoint", "applies only to type: %s", AuthLogin)
+	}
 }
 
 // setsAuthorization reports whether Headers have an Authorization, which the server gets instead of the client's.

@@ -7,6 +7,8 @@ import (
 	"time"
 )
 
+const notHere = "upstream.auth.redirect_uri: is not an http URL of this machine such as http://localhost:3334/oauth/callback"
+
 // TestUpstreamAuth: what fits together, and the mistake otherwise.
 func TestUpstreamAuth(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -36,8 +38,22 @@ func TestUpstreamAuth(t *testing.T) {
 		"command":              {`upstream: {command: [x], auth: {type: login}}`, "upstream.auth.type: login applies only to upstream.url"},
 		"header as well":       {`upstream: {url: https://s.example/mcp, headers: {authorization: x}, auth: {type: login}}`, "upstream.auth.type: login cannot be set together with the Authorization in upstream.headers"},
 		"protocol's param":     {`upstream: {url: https://s.example/mcp, auth: {type: login, params: {state: x}}}`, "upstream.auth.params: state is set by dragoman and cannot be configured"},
-		"callback elsewhere":   {`upstream: {url: https://s.example/mcp, auth: {type: login, callback_host: evil.example}}`, `upstream.auth.callback_host: "evil.example" is neither localhost nor a loopback address`},
-		"no port":              {`upstream: {url: https://s.example/mcp, auth: {type: login, callback_port: 70000}}`, "upstream.auth.callback_port: 70000 is not a port"},
+		"callback":             {`upstream: {url: https://s.example/mcp, auth: {type: login, redirect_uri: "http://localhost:3334/oauth/callback", client_name: Our Tool}}`, ""},
+		"callback elsewhere":   {`upstream: {url: https://s.example/mcp, auth: {type: login, redirect_uri: "http://evil.example:3334/canary"}}`, notHere},
+		"callback over TLS":    {`upstream: {url: https://s.example/mcp, auth: {type: login, redirect_uri: "https://localhost:3334/"}}`, notHere},
+		"callback with query":  {`upstream: {url: https://s.example/mcp, auth: {type: login, redirect_uri: "http://localhost:3334/?canary=1"}}`, notHere},
+		"callback with user":   {`upstream: {url: https://s.example/mcp, auth: {type: login, redirect_uri: "http://canary:b@localhost:3334/"}}`, notHere},
+		"callback is a host":   {`upstream: {url: https://s.example/mcp, auth: {type: login, redirect_uri: "localhost:3334"}}`, notHere},
+		"no port":              {`upstream: {url: https://s.example/mcp, auth: {type: login, redirect_uri: "http://localhost:70000/"}}`, notHere},
+		"name in two lines":    {`upstream: {url: https://s.example/mcp, auth: {type: login, client_name: "a\nb"}}`, "upstream.auth.client_name: must have no line breaks"},
+		"endpoints":            {`upstream: {url: https://s.example/mcp, auth: {type: login, client_id: a, token_endpoint: "https://as.example/t", authorization_endpoint: "https://as.example/a?b=c"}}`, ""},
+		"token endpoint":       {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials, client_id: a, client_secret: b, token_endpoint: "http://127.0.0.1:1/t"}}`, ""},
+		"http endpoint":        {`upstream: {url: https://s.example/mcp, auth: {type: jwt_bearer, assertion_file: a, token_endpoint: "http://as.example/t?canary=1"}}`, `upstream.auth.token_endpoint: "http://as.example/t?…" is not an https URL; allow_http: true allows http`},
+		"http is allowed":      {`upstream: {url: https://s.example/mcp, auth: {type: jwt_bearer, assertion_file: a, token_endpoint: "http://as.example/t", allow_http: true}}`, ""},
+		"endpoint with user":   {`upstream: {url: https://s.example/mcp, auth: {type: jwt_bearer, assertion_file: a, token_endpoint: "https://canary:b@as.example/t"}}`, "upstream.auth.token_endpoint: is not an absolute URL without user and fragment"},
+		"half of a login":      {`upstream: {url: https://s.example/mcp, auth: {type: login, client_id: a, token_endpoint: "https://as.example/t"}}`, "upstream.auth.authorization_endpoint: is missing; a login needs both endpoints, or the metadata of the authorization server"},
+		"no client":            {`upstream: {url: https://s.example/mcp, auth: {type: login, token_endpoint: "https://as.example/t", authorization_endpoint: "https://as.example/a"}}`, "upstream.auth.client_id: is missing; token_endpoint needs it"},
+		"no login":             {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials, client_id: a, client_secret: b, authorization_endpoint: "https://as.example/a"}}`, "upstream.auth.authorization_endpoint: applies only to type: login"},
 		"issuer":               {`upstream: {url: https://s.example/mcp, auth: {type: login, issuer: as.example}}`, `upstream.auth.issuer: "as.example" is not an https URL`},
 		"resource":             {`upstream: {url: https://s.example/mcp, auth: {type: login, resource: nothing}}`, `upstream.auth.resource: "nothing" is neither a URI nor none`},
 		"wait":                 {`upstream: {url: https://s.example/mcp, auth: {type: login, wait: 0s}}`, "upstream.auth.wait: must be greater than 0"},
@@ -82,18 +98,19 @@ func TestSettingsByName(t *testing.T) {
 	var u UpstreamAuth
 	for name, value := range map[string]string{
 		"client_id": "a", "client_secret": "b", "client_secret_file": "c", "client_metadata_url": "d", "issuer": "e", "resource": "f",
-		"callback_host": "g", "profile": "h", "assume_pkce": "true", "allow_http": "1", "scopes": "read write,more", "callback_port": "8", "wait": "9s",
+		"redirect_uri": "g", "profile": "h", "assume_pkce": "true", "allow_http": "1", "scopes": "read write,more", "wait": "9s",
 		"params.prompt": "consent", "key_file": "i", "kid": "j", "key_audience": "k", "assertion_file": "l",
+		"type": "m", "token_file": "n", "client_name": "o", "token_endpoint": "p", "authorization_endpoint": "q",
 	} {
 		if err := u.Set(name, value); err != nil {
 			t.Error(name, err)
 		}
 	}
-	if u.ClientID+u.ClientSecret+u.ClientSecretFile+u.ClientMetadataURL+u.Issuer+u.Resource+u.CallbackHost+u.Profile+u.KeyFile+u.Kid+u.KeyAudience+u.AssertionFile != "abcdefghijkl" ||
-		!u.AssumePKCE || !u.AllowHTTP || strings.Join(u.Scopes, "+") != "read+write+more" || u.CallbackPort != 8 || u.Wait != 9*time.Second || u.Params["prompt"] != "consent" {
+	if u.ClientID+u.ClientSecret+u.ClientSecretFile+u.ClientMetadataURL+u.Issuer+u.Resource+u.RedirectURI+u.Profile+u.KeyFile+u.Kid+u.KeyAudience+u.AssertionFile+u.Type+u.TokenFile+u.ClientName+u.TokenEndpoint+u.AuthorizationEndpoint != "abcdefghijklmnopq" ||
+		!u.AssumePKCE || !u.AllowHTTP || strings.Join(u.Scopes, "+") != "read+write+more" || u.Wait != 9*time.Second || u.Params["prompt"] != "consent" {
 		t.Errorf("%+v", u)
 	}
-	for name, want := range map[string]string{"nonsense": "is not one of allow_http", "assume_pkce": "true or false", "wait": "a duration", "callback_port": "a number"} {
+	for name, want := range map[string]string{"nonsense": "is not one of allow_http", "assume_pkce": "true or false", "wait": "a duration"} {
 		if err := u.Set(name, "x"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Error(name, err)
 		}

@@ -56,6 +56,7 @@ func (c *Config) Validate() error {
 			fault(fmt.Sprintf("auth.tokens[%d]", i), "is empty")
 		}
 	}
+	c.validateTokenHeader(&all)
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		fault("tls", "cert and key belong together")
 	}
@@ -208,6 +209,9 @@ func (u *Upstream) validate() error {
 	case u.URL != "" && !slices.Contains([]string{string(upstream.Auto), string(upstream.StreamableHTTP), string(upstream.HTTPWithSSE)}, t):
 		all.Addf("upstream.transport", "%q is not one of auto, http, sse", t)
 	}
+	if u.HeaderFile != "" && len(u.Command) > 0 {
+		all.Addf("upstream.header_file", "applies only to upstream.url")
+	}
 	u.validateHeaders(&all)
 	if c := u.Cookies; c != CookiesOfBalancers && c != AllCookies && c != NoCookies {
 		all.Addf("upstream.cookies", "%q is not one of %s, %s, %s", c, CookiesOfBalancers, AllCookies, NoCookies)
@@ -239,12 +243,6 @@ func (u *Upstream) validateSocket(all *setting.Mistakes) {
 	if t := u.Auth.Type; u.Auth.Lends() && t != AuthTokenFile {
 		all.Addf("upstream.auth.type", "%s needs a server at an http or https URL; at a unix socket use upstream.headers or %s", t, AuthTokenFile)
 	}
-}
-
-// isPort reports whether a port of a URL, "" for the usual one, exists.
-func isPort(port string) bool {
-	_, err := strconv.ParseUint(port, 10, 16)
-	return port == "" || err == nil
 }
 
 // meantURL suggests the URL that a text without a scheme probably means.

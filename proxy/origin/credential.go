@@ -91,7 +91,7 @@ func oauthConfig(u config.Upstream) (c oauth.Config, err error) {
 	c = oauth.Config{
 		Server: u.URL, Profile: a.Profile, Revision: translate.Latest().Name, ClientID: a.ClientID, ClientSecret: a.ClientSecret, ClientMetadataURL: a.ClientMetadataURL,
 		Issuer: a.Issuer, Resource: a.Resource, Scopes: a.Scopes, Params: a.Params,
-		CallbackHost: a.CallbackHost, CallbackPort: a.CallbackPort, AssumePKCE: a.AssumePKCE, AllowHTTP: a.AllowHTTP,
+		RedirectURI: a.RedirectURI, ClientName: a.ClientName, TokenEndpoint: a.TokenEndpoint, AuthorizationEndpoint: a.AuthorizationEndpoint, AssumePKCE: a.AssumePKCE, AllowHTTP: a.AllowHTTP,
 		Wait: min(a.Wait, max(u.HandshakeTimeout-2*time.Second, time.Second)), // so that the client gets the reason before the timeout
 	}
 	if a.ClientSecretFile != "" {
@@ -217,7 +217,7 @@ func (s *Credentials) newCredential(cfg *config.Config, log *zap.Logger) (*Crede
 		return nil, nil
 	}
 	if u.Auth.Type == config.AuthTokenFile {
-		return &Credential{from: oauth.NewTokenFile(u.Auth.TokenFile), of: s}, nil
+		return &Credential{from: oauth.NewTokenFile(u.Auth.TokenFile), own: u.Auth.Browser, of: s}, nil
 	}
 	c, err := oauthConfig(u)
 	if err != nil {
@@ -240,16 +240,19 @@ func (s *Credentials) newCredential(cfg *config.Config, log *zap.Logger) (*Crede
 		return nil, err
 	}
 	if k != nil {
-		return &Credential{from: k, expires: k.Expires, close: k.Close, of: s}, nil
+		return &Credential{from: k, own: u.Auth.Browser, expires: k.Expires, close: k.Close, of: s}, nil
 	}
 	a, err := oauth.NewAccount(c, s.store, log)
 	if err != nil {
 		return nil, err
 	}
 	made := &Credential{from: a, own: u.Auth.Browser, expires: a.Expires, finish: a.Finish, awaited: a.Awaited, close: a.Close, of: s}
-	if u.Auth.Browser {
+	switch {
+	case u.Auth.Device:
+		a.InteractiveOnDevice()
+	case u.Auth.Browser:
 		a.Interactive(oauth.OpenBrowser)
-	} else {
+	default:
 		made.person = a.Subject
 	}
 	return made, nil
@@ -352,7 +355,7 @@ func explainRefusal(u config.Upstream) func(*upstream.StatusError) error {
 		}
 		text := Name(u) + " wants a token: --header 'Authorization: Bearer ${TOKEN}', or --login auto"
 		if given {
-			text = Name(u) + " refused the token given by --header (401): " + cmp.Or(oauth.DescriptionIn(refusal.Challenges()), "is it complete and still valid?")
+			text = Name(u) + " refused the token given by " + cmp.Or(u.HeadersFrom, "--header") + " (401): " + cmp.Or(oauth.DescriptionIn(refusal.Challenges()), "is it complete and still valid?")
 		}
 		if said := wordsOf(refusal); said != "" {
 			text += " (it says: " + said + ")"

@@ -102,7 +102,7 @@ func TestTokenAndTLSGuardTheListener(t *testing.T) {
 	f := newFake(initializing("2025-06-18", obliging))
 	base, stop := listening(t, f, func(c *config.Config) {
 		c.TLS = config.TLS{Cert: cert, Key: key}
-		c.Auth.Tokens, c.Auth.TokenFile = []string{"mine"}, file
+		c.Auth.Tokens, c.Auth.TokenFile, c.Auth.Header = []string{"mine"}, file, "X-API-Key"
 	})
 	url := strings.Replace(base, "http://", "https://", 1) + "/mcp"
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}, Timeout: patience}
@@ -117,6 +117,10 @@ func TestTokenAndTLSGuardTheListener(t *testing.T) {
 		{"Authorization", "Bearer another", 200},
 		{"X-Dragoman-Token", "from-file", 200},
 		{"X-Dragoman-Token", "", 401},
+		{"Authorization", "mine", 200},
+		{"Authorization", "min", 401},
+		{"x-api-key", "from-file", 200},
+		{"X-API-Key", "wrong", 401},
 	} {
 		status, header, body := visit(t, client, "POST", url, initialize("2025-06-18", `{}`), c.name, c.value)
 		if status != c.status || status == 401 && !strings.HasPrefix(header.Get("WWW-Authenticate"), "Bearer") || strings.Contains(body, "mine") {

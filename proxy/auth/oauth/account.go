@@ -38,11 +38,14 @@ type Config struct {
 	Scopes   []string          // requested instead of those that the server asks for
 	Params   map[string]string // further parameters of the authorization URL
 
-	Sent         *secret.Kept // keeps what is sent and received that nothing may show; nil for one of its own
-	CallbackHost string       // host of the redirect URI; "" for 127.0.0.1
-	CallbackPort int          // port of the redirect URI; 0 for a free one
-	AssumePKCE   bool         // the authorization server supports PKCE and does not say so
-	AllowHTTP    bool         // http URLs are allowed also for hosts other than this machine
+	// TokenEndpoint and AuthorizationEndpoint, if TokenEndpoint is set, replace the metadata of the authorization server.
+	TokenEndpoint, AuthorizationEndpoint string
+
+	Sent        *secret.Kept // keeps what is sent and received that nothing may show; nil for one of its own
+	RedirectURI string       // an http URL of this machine; "" for one with a free port
+	ClientName  string       // to register under; "" for dragoman
+	AssumePKCE  bool         // the authorization server supports PKCE and does not say so
+	AllowHTTP   bool         // http URLs are allowed also for hosts other than this machine
 
 	Wait time.Duration // how long a request waits for the user to sign in; 0 for 25 s
 	TLS  *tls.Config   // nil for Go's defaults
@@ -98,6 +101,7 @@ type Account struct {
 	now    func() time.Time
 	sleep  func(context.Context, time.Duration) error
 	open   func(address string) error // shows a page; nil if the account is not interactive
+	byCode bool                       // the user gets a code for another device instead
 	wait   time.Duration              // how long a request waits for a sign-in
 	life   context.Context
 	end    context.CancelFunc
@@ -143,8 +147,10 @@ func NewAccount(cfg Config, store *Store, log *zap.Logger) (*Account, error) {
 	life, end := context.WithCancel(context.Background())
 	return &Account{
 		cfg: cfg, server: u, store: store, log: log, web: w, now: time.Now, sleep: pauseFor, wait: cmp.Or(cfg.Wait, signInWait), life: life, end: end,
-		id:   strings.Join([]string{cfg.Server, accountMark, cfg.Profile, cfg.Resource, cfg.ClientID}, "\n"),
-		args: argument(" --profile ", cfg.Profile) + argument(" --oauth client_id=", cfg.ClientID) + argument(" --oauth resource=", cfg.Resource),
+		id: strings.Join([]string{cfg.Server, accountMark, cfg.Profile, cfg.Resource, cfg.ClientID}, "\n"),
+		args: argument(" --profile ", cfg.Profile) + argument(" --oauth client_id=", cfg.ClientID) + argument(" --oauth resource=", cfg.Resource) +
+			argument(" --oauth redirect_uri=", cfg.RedirectURI) + argument(" --oauth client_name=", cfg.ClientName) +
+			argument(" --oauth token_endpoint=", cfg.TokenEndpoint) + argument(" --oauth authorization_endpoint=", cfg.AuthorizationEndpoint),
 	}, nil
 }
 
@@ -234,13 +240,21 @@ const (
 	maxScopes = 64 // of an account
 )
 
+// DeviceCode is what a user needs to sign in on another device.
+type DeviceCode struct {
+	Page string // where the user types the code
+	Code string
+	Link string // a page that has the code already; "" for none
+}
+
 // attempt is a sign-in that requests wait for.
 type attempt struct {
 	done chan struct{} // closed when it has ended
 	err  error
 
 	// The rest is guarded by the account's lock.
-	opened  bool   // a browser shows the sign-in page
-	link    string // URL of the sign-in page, if no browser could be opened
-	process int    // id of another process that waits for the user; 0 for none
+	opened  bool       // a browser shows the sign-in page
+	link    string     // URL of the sign-in page, if no browser could be opened
+	code    DeviceCode // that the user was told, in place of a browser
+	process int        // id of another process that waits for the user; 0 for none
 }

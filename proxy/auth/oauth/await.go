@@ -17,6 +17,12 @@ import (
 // whose user is at this machine. open shows a page; its error says that there is no browser.
 func (a *Account) Interactive(open func(address string) error) { a.open = open }
 
+// InteractiveOnDevice makes the account ask for a code, which the user types on any device, when the server wants a sign-in. The code is
+// in the log, and in the error of requests that wait for it.
+func (a *Account) InteractiveOnDevice() {
+	a.byCode, a.open = true, func(string) error { return errors.ErrUnsupported }
+}
+
 // Finish waits until no sign-in is in progress, or until ctx ends.
 func (a *Account) Finish(ctx context.Context) {
 	a.mu.Lock()
@@ -40,6 +46,8 @@ func (a *Account) Awaited() string {
 		return ""
 	case t.opened:
 		return "the user to sign in on the page that was opened in the browser"
+	case t.code.Code != "":
+		return "the user to type the code that the log has, on any device"
 	case t.link != "":
 		return "the user to sign in: no browser could be opened"
 	case t.process != 0:
@@ -70,7 +78,7 @@ func (a *Account) await(ctx context.Context, refused string, c challenge, why er
 	case <-wait.C:
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		return &SignInError{Server: a.cfg.Server, Args: a.args, Open: t.opened, Link: t.link, Device: a.device, Process: t.process}
+		return &SignInError{Server: a.cfg.Server, Args: a.args, Open: t.opened, Link: t.link, Code: t.code, Device: a.device, Process: t.process}
 	}
 }
 
@@ -113,7 +121,7 @@ func (a *Account) try(t *attempt, refused string, c challenge, why error) {
 	case a.life.Err() != nil:
 		t.err = errors.New("the sign-in was cancelled: dragoman is stopping")
 	case errors.Is(t.err, context.DeadlineExceeded):
-		t.err = &noAnswerError{a.cfg.Server + a.args}
+		t.err = &noAnswerError{a.Arguments(), ""}
 	}
 	if t.err != nil {
 		a.log.Warn("sign-in failed", zap.String("server", a.cfg.Server), zap.Error(t.err))
@@ -144,7 +152,7 @@ func (a *Account) trial(ctx context.Context, t *attempt, e Entry, refused string
 		}
 	}
 	switch {
-	case open:
+	case open, a.byCode && step == "": // a code opens no tab, and is good for minutes
 	case step != "" && c.err == "insufficient_scope":
 		return &scopesError{server: a.cfg.Server, wants: strings.Fields(c.scope), gave: before.Scopes, signIn: true, args: a.args}
 	case why != nil:
@@ -152,7 +160,16 @@ func (a *Account) trial(ctx context.Context, t *attempt, e Entry, refused string
 	default:
 		return &SignInError{Server: a.cfg.Server, Args: a.args}
 	}
-	err = a.signIn(ctx, c, before, inBrowser{&opener{a, t, e, &state, step}})
+	o := &opener{a, t, e, &state, step}
+	by := way(inBrowser{o})
+	if a.byCode {
+		by = onDevice{o.showCode}
+	}
+	ctx, stop := a.giveWay(ctx)
+	defer stop()
+	if err = a.signIn(ctx, c, before, by); err != nil && context.Cause(ctx) != ctx.Err() {
+		err = context.Cause(ctx)
+	}
 	if a.cfg.Count.login(err); err == nil && !state.Tab.IsZero() {
 		state.Done = true
 		state.save(e)
@@ -179,16 +196,29 @@ type opener struct {
 	step  string // what the tab is for, if it may come soon after another one; "" otherwise
 }
 
-// Visit implements Browser.
-func (o *opener) Visit(ctx context.Context, address string, c *Callback, state string) (url.Values, error) {
+// begin notes in the store that the user is asked.
+func (o *opener) begin() {
 	a := o.a
 	o.state.Tab, o.state.Process, o.state.Done = a.now(), os.Getpid(), false
 	if o.step != "" {
 		o.state.Steps = append(o.state.Steps, step{o.step, a.now()})
 	}
 	o.state.save(o.e)
-	ctx, stop := a.giveWay(ctx)
-	defer stop()
+}
+
+// showCode tells the user where to type the code.
+func (o *opener) showCode(code DeviceCode) {
+	o.begin()
+	o.a.mu.Lock()
+	o.t.code = code
+	o.a.mu.Unlock()
+	o.a.log.Warn("sign-in needed: open the page on any device and type the code", zap.String("server", o.a.cfg.Server), zap.String("page", code.Page), zap.String("code", code.Code))
+}
+
+// Visit implements Browser.
+func (o *opener) Visit(ctx context.Context, address string, c *Callback, state string) (url.Values, error) {
+	a := o.a
+	o.begin()
 	err := a.open(address)
 	a.mu.Lock()
 	o.t.opened = err == nil
@@ -199,11 +229,7 @@ func (o *opener) Visit(ctx context.Context, address string, c *Callback, state s
 	if err != nil { // without the address, which holds the state of the sign-in
 		a.log.Warn("sign-in needed, and no browser could be opened: run dragoman login", zap.String("server", a.cfg.Server), zap.Error(err))
 	}
-	q, err := c.Wait(ctx, state)
-	if ctx.Err() != nil && context.Cause(ctx) != ctx.Err() {
-		err = context.Cause(ctx)
-	}
-	return q, err
+	return c.Wait(ctx, state)
 }
 
 // giveWay returns a context that ends when dragoman login begins a sign-in to the same account.

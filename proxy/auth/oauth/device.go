@@ -1,7 +1,6 @@
 package oauth
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,13 +15,6 @@ const (
 	deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
 	maxUserCode = 64
 )
-
-// DeviceCode is what a user needs to sign in on another device.
-type DeviceCode struct {
-	Page string // where the user types the code
-	Code string
-	Link string // a page that has the code already; "" for none
-}
 
 // SignInOnDevice signs in a user at another device, and stores the tokens: https://www.rfc-editor.org/rfc/rfc8628.
 // show tells the user what to do there.
@@ -43,7 +35,11 @@ type onDevice struct{ show func(DeviceCode) }
 func (d onDevice) discover(ctx context.Context, a *Account, c challenge, known string) (*authority, error) {
 	at, err := a.discoverServer(ctx, c, known)
 	if err == nil && at.Device == "" {
-		err = fmt.Errorf("AS %s has no device flow; run dragoman login %s", hostOf(at.Token), a.Arguments())
+		instead := "run dragoman login "
+		if a.byCode {
+			instead = "leave out --login device, or " + instead
+		}
+		err = fmt.Errorf("AS %s has no device flow; %s%s", hostOf(at.Token), instead, a.Arguments())
 	}
 	return at, err
 }
@@ -91,7 +87,7 @@ func (a *Account) identifyForDevice(ctx context.Context, at *authority, before, 
 		return errors.New("AS registers no clients by itself: register one for the device flow and pass --oauth client_id=…")
 	}
 	// The redirect URI is for sign-ins in a browser, and because some authorization servers register no client without one.
-	back, err := a.register(ctx, at, cmp.Or(a.cfg.CallbackHost, "127.0.0.1"), r, deviceGrant)
+	back, err := a.register(ctx, at, r, deviceGrant)
 	if err != nil {
 		return err
 	}

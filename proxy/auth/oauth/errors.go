@@ -11,12 +11,13 @@ import (
 // SignInError says that a person has to sign in to Server.
 type SignInError struct {
 	Server  string
-	Args    string // the other arguments of dragoman login
-	Err     error  // why the last sign-in cannot be used any more; nil if there was none
-	Open    bool   // a browser shows the sign-in page
-	Link    string // URL of the sign-in page, if no browser could be opened
-	Device  bool   // the user can sign in on another device too
-	Process int    // id of another process that waits for the user; 0 for none
+	Args    string     // the other arguments of dragoman login
+	Err     error      // why the last sign-in cannot be used any more; nil if there was none
+	Open    bool       // a browser shows the sign-in page
+	Link    string     // URL of the sign-in page, if no browser could be opened
+	Code    DeviceCode // that the user was told, in place of a browser
+	Device  bool       // the user can sign in on another device too
+	Process int        // id of another process that waits for the user; 0 for none
 }
 
 func (e *SignInError) Error() string {
@@ -25,6 +26,8 @@ func (e *SignInError) Error() string {
 		return fmt.Sprintf("waiting for the sign-in that process %d has begun", e.Process)
 	case e.Open:
 		return fmt.Sprintf("sign-in needed for %s: finish it in the browser, then start this server again (or run: dragoman login %s)", e.Server, e.Server+e.Args)
+	case e.Code.Code != "":
+		return fmt.Sprintf("sign-in needed for %s: open %s on any device and type the code %s, then start this server again", e.Server, e.Code.Page, e.Code.Code)
 	case e.Link != "" && e.Device:
 		return fmt.Sprintf("sign-in needed for %s: open %s, or run: dragoman login --device %s", e.Server, e.Link, e.Server+e.Args)
 	case e.Link != "":
@@ -38,10 +41,17 @@ func (e *SignInError) Error() string {
 func (e *SignInError) Unwrap() error { return e.Err }
 
 // noAnswerError says that the browser did not return in time.
-type noAnswerError struct{ args string }
+type noAnswerError struct {
+	args string
+	as   string // the client, if another program has registered it; "" otherwise
+}
 
 func (e *noAnswerError) Error() string {
-	return fmt.Sprintf("no answer from the browser in %d min; run dragoman login %s", int(signInTime.Minutes()), e.args)
+	text := fmt.Sprintf("no answer from the browser in %d min; run dragoman login %s", int(signInTime.Minutes()), e.args)
+	if e.as != "" {
+		text += ". If its page showed an error, the authorization server may know the client otherwise: " + e.as
+	}
+	return text
 }
 
 // lateCodeError says that the user did not use the code on another device.

@@ -68,7 +68,7 @@ func (c *Callback) Wait(ctx context.Context, state string) (url.Values, error) {
 	srv := &http.Server{
 		ReadTimeout: callbackTimeout, WriteTimeout: callbackTimeout, MaxHeaderBytes: callbackHeader,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodGet || r.URL.Path != u.Path || !IsLoopback(r.Host) || !hasState(r.URL.Query(), state) {
+			if r.Method != http.MethodGet || r.URL.Path != cmp.Or(u.Path, "/") || !IsLoopback(r.Host) || !hasState(r.URL.Query(), state) {
 				http.NotFound(w, r)
 				return
 			}

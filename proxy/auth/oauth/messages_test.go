@@ -35,6 +35,7 @@ func TestMessages(t *testing.T) {
 	}
 	defer taken.Close()
 	port := taken.Addr().(*net.TCPAddr).Port
+	redirect := fmt.Sprintf("http://127.0.0.1:%d/oauth/callback", port)
 	for name, c := range map[string]struct {
 		o      oauthtest.Options
 		change func(*Config)
@@ -43,7 +44,7 @@ func TestMessages(t *testing.T) {
 		"no metadata, no endpoints": {o: oauthtest.Options{NoPRM: true},
 			want: "SERVER wants a token and does not say where to get one: give it with --header 'Authorization: Bearer ${TOKEN}'"},
 		"declined": {o: oauthtest.Options{Deny: "access_denied"},
-			want: `AS refused: access_denied "the authorization was refused"`},
+			want: `AS refused: access_denied "the authorization was refused" (client name dragoman, redirect URI http://127.0.0.1:*/callback/*)`},
 		"resource does not fit": {o: oauthtest.Options{Resource: "https://other.example/mcp"},
 			want: "the metadata of SERVER is for https://other.example/mcp: use https://other.example/mcp as --upstream, or --oauth resource=https://other.example/mcp if that is meant"},
 		"issuer": {o: oauthtest.Options{WrongIssuer: "https://evil.example"},
@@ -55,17 +56,19 @@ func TestMessages(t *testing.T) {
 		"PKCE": {o: oauthtest.Options{NoPKCE: true},
 			want: "AS does not say that it supports PKCE; if it does (Entra ID): --oauth assume_pkce=true"},
 		"no registration": {o: oauthtest.Options{NoDCR: true},
-			want: "AS registers no clients by itself: register one with redirect URI http://127.0.0.1:PORT/callback and pass --oauth client_id=… --oauth callback_port=PORT"},
-		"no registration, port given": {o: oauthtest.Options{NoDCR: true}, change: func(c *Config) { c.CallbackPort, c.CallbackHost = 7777, "localhost" },
-			want: "AS registers no clients by itself: register one with redirect URI http://localhost:7777/callback and pass --oauth client_id=…"},
-		"registration refused": {o: oauthtest.Options{RefuseDCR: "invalid_redirect_uri"}, change: func(c *Config) { c.CallbackHost = "localhost" },
-			want: `AS refused to register us: invalid_redirect_uri "registrations are refused" (redirect URIs http://localhost:*/callback/*, http://localhost:*/callback/*; --oauth callback_host=… and callback_port=… change them)`},
+			want: "AS registers no clients by itself: register one with redirect URI http://127.0.0.1:PORT/callback and pass --oauth client_id=… --oauth redirect_uri=http://127.0.0.1:PORT/callback"},
+		"no registration, port given": {o: oauthtest.Options{NoDCR: true}, change: func(c *Config) { c.RedirectURI = "http://localhost:7777/oauth/callback" },
+			want: "AS registers no clients by itself: register one with redirect URI http://localhost:7777/oauth/callback and pass --oauth client_id=…"},
+		"registration refused": {o: oauthtest.Options{RefuseDCR: "invalid_redirect_uri"},
+			want: `AS refused to register us: invalid_redirect_uri "registrations are refused" (client name dragoman, redirect URI http://localhost:*/callback/*; --oauth client_name=… and redirect_uri=… change them)`},
+		"registration refused, named": {o: oauthtest.Options{RefuseDCR: "invalid_client_metadata"}, change: func(c *Config) { c.RedirectURI, c.ClientName = "http://localhost:0/oauth/callback", "Our Tool" },
+			want: `AS refused to register us: invalid_client_metadata "registrations are refused" (client name Our Tool, redirect URI http://localhost:*/oauth/callback; --oauth client_name=… and redirect_uri=… change them)`},
 		"resource rejected": {o: oauthtest.Options{NoResource: true},
-			want: `AS refused: invalid_target "unknown resource"; if it knows the server by another name or takes no resource: --oauth resource=NAME or --oauth resource=none`},
-		"port taken": {change: func(c *Config) { c.CallbackPort = port },
-			want: fmt.Sprintf("port %d of --oauth callback_port is in use by another program", port)},
-		"port taken, known client": {o: oauthtest.Options{Clients: map[string]string{"known": ""}}, change: func(c *Config) { c.CallbackPort, c.ClientID = port, "known" },
-			want: fmt.Sprintf("port %d of --oauth callback_port is in use by another program", port)},
+			want: `AS refused: invalid_target "unknown resource"; if it knows the server by another name or takes no resource: --oauth resource=NAME or --oauth resource=none (client name dragoman, redirect URI http://127.0.0.1:*/callback/*)`},
+		"port taken": {change: func(c *Config) { c.RedirectURI = redirect },
+			want: fmt.Sprintf("port %d of --oauth redirect_uri=%s is in use by another program: end that, or register another port", port, redirect)},
+		"port taken, known client": {o: oauthtest.Options{Clients: map[string]string{"known": ""}}, change: func(c *Config) { c.RedirectURI, c.ClientID = redirect, "known" },
+			want: fmt.Sprintf("port %d of --oauth redirect_uri=%s is in use by another program: end that, or register another port", port, redirect)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := oauthtest.New(t, c.o)

@@ -77,6 +77,10 @@ func (a *Account) find(ctx context.Context, c challenge, known string) (*authori
 	err := a.readResource(ctx, c, &said)
 	unread, none := errors.AsType[*unreadError](err)
 	switch {
+	case a.cfg.TokenEndpoint != "" && (err == nil || none):
+		u, _ := url.Parse(a.cfg.TokenEndpoint)
+		at.older, err = err != nil, nil
+		at.serverMetadata = serverMetadata{Issuer: cmp.Or(a.cfg.Issuer, originOf(u)), Authorization: a.cfg.AuthorizationEndpoint, Token: a.cfg.TokenEndpoint, PKCE: []string{"S256"}}
 	case err == nil:
 		err = a.serverOf(ctx, &said, known, at)
 	case none && ctx.Err() == nil && (unread.nothing() || a.cfg.Issuer != ""):
@@ -90,7 +94,9 @@ func (a *Account) find(ctx context.Context, c challenge, known string) (*authori
 		if u == "" {
 			continue
 		}
-		if _, err := a.web.check(ctx, u); err != nil {
+		if _, err := a.web.check(ctx, u); err != nil && a.cfg.TokenEndpoint != "" {
+			return nil, fmt.Errorf("--oauth token_endpoint or authorization_endpoint: %w", err)
+		} else if err != nil {
 			return nil, fmt.Errorf("metadata of %s: %w", plainWord(at.Issuer), err)
 		}
 	}

@@ -47,6 +47,7 @@ type client struct {
 	Method        string    `json:"auth_method,omitempty"` // token_endpoint_auth_method
 	Redirect      string    `json:"redirect_uri,omitempty"`
 	Registered    bool      `json:"registered,omitempty"` // by dragoman itself
+	Name          string    `json:"name,omitempty"`       // under which it is registered; "" for dragoman
 	Device        bool      `json:"device,omitempty"`     // also for sign-ins on another device
 
 	// Tried says that the browser was sent to the authorization server with this client id and did

@@ -7,12 +7,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
@@ -78,7 +76,7 @@ func (a *Account) signInAsked(ctx context.Context, by way) error {
 	if err := errors.Join(err, locked); !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return &noAnswerError{a.cfg.Server + a.args}
+	return &noAnswerError{a.Arguments(), ""}
 }
 
 // provoke sends a request without a token and returns the refusal.
@@ -224,13 +222,15 @@ func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Br
 	a.cfg.Sent.Keep(verifier)
 	a.tried(ctx, r, true)
 	q, err := b.Visit(ctx, oauthclient.AuthorizationURL(r.Authority.Authorization, params.Encode(), verifier), back, state)
-	if err != nil {
+	if errors.Is(err, context.DeadlineExceeded) && !r.Client.Registered {
+		return t, &noAnswerError{a.Arguments(), r.Client.as()}
+	} else if err != nil {
 		return t, err
 	}
 	if !hasState(q, state) {
 		return t, errors.New("the answer from the browser belongs to another sign-in: sign-in dropped")
 	}
-	if err := r.Authority.checkIss(q); err != nil {
+	if err := r.Authority.checkIss(q); err != nil && (a.cfg.TokenEndpoint == "" || a.cfg.Issuer != "") { // else the issuer is not known
 		return t, err
 	}
 	if code := q.Get("error"); code != "" {
@@ -241,7 +241,7 @@ func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Br
 		if code == errScope.Error() {
 			return t, fmt.Errorf("AS refused: %w %s", errScope, quoted(said))
 		}
-		return t, fmt.Errorf("AS refused: %s", refusal(code, said))
+		return t, fmt.Errorf("AS refused: %s (%s)", refusal(code, said), r.Client.as())
 	}
 	if q.Get("code") == "" {
 		return t, errors.New("AS sent neither a code nor an error: sign-in dropped")
@@ -249,9 +249,21 @@ func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Br
 	a.cfg.Sent.Keep(q.Get("code"))
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {r.Client.Redirect}, "code_verifier": {verifier}}
 	if t, err = a.request(ctx, &r.Authority, &r.Client, r.Resource, form, nil); err != nil {
+		if _, refused := errors.AsType[*oauthclient.Refusal](err); refused {
+			return t, fmt.Errorf("%w (%s)", failure(r.Authority.Token, err), r.Client.as())
+		}
 		return t, failure(r.Authority.Token, err)
 	}
 	return t, tokenFault(r.Authority.Token, t)
+}
+
+// as says as which client a user was sent to the authorization server, which refuses one that is registered otherwise.
+func (c *client) as() string {
+	name := "client " + plainWord(c.ID)
+	if c.Registered {
+		name = "client name " + cmp.Or(c.Name, "dragoman")
+	}
+	return name + ", redirect URI " + c.Redirect
 }
 
 // openID reports whether the metadata was that of an OpenID provider.
@@ -271,9 +283,8 @@ func (m *serverMetadata) checkIss(q url.Values) error {
 // listens at its redirect URI. The order is that of
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#client-registration-approaches.
 func (a *Account) identify(ctx context.Context, at *authority, before, r *record) (*Callback, error) {
-	host := cmp.Or(a.cfg.CallbackHost, "127.0.0.1")
 	if c, ok := a.configured(at); ok {
-		back, err := a.listen(host, "/callback")
+		back, err := a.listen("/callback")
 		if err != nil {
 			return nil, err
 		}
@@ -292,13 +303,14 @@ func (a *Account) identify(ctx context.Context, at *authority, before, r *record
 		// The port is taken. Not every authorization server accepts another one for this client.
 	}
 	if at.Registration == "" {
-		port, more := "PORT", " --oauth callback_port=PORT"
-		if a.cfg.CallbackPort != 0 {
-			port, more = strconv.Itoa(a.cfg.CallbackPort), ""
+		uri, more := a.cfg.RedirectURI, ""
+		if uri == "" {
+			uri = "http://127.0.0.1:PORT/callback"
+			more = " --oauth redirect_uri=" + uri
 		}
-		return nil, fmt.Errorf("AS registers no clients by itself: register one with redirect URI http://%s/callback and pass --oauth client_id=…%s", net.JoinHostPort(host, port), more)
+		return nil, fmt.Errorf("AS registers no clients by itself: register one with redirect URI %s and pass --oauth client_id=…%s", uri, more)
 	}
-	return a.register(ctx, at, host, r)
+	return a.register(ctx, at, r)
 }
 
 // configured returns the client that the configuration names; false if there is none, or the authorization server does not take it.
@@ -310,40 +322,49 @@ func (a *Account) configured(at *authority) (c client, ok bool) {
 	return c, c.ID != ""
 }
 
-// listen listens at the redirect URI with this path.
-func (a *Account) listen(host, path string) (*Callback, error) {
-	back, err := Listen("http://" + net.JoinHostPort(host, strconv.Itoa(a.cfg.CallbackPort)) + path)
-	if a.cfg.CallbackPort != 0 && IsInUse(err) {
-		return nil, fmt.Errorf("port %d of --oauth callback_port is in use by another program", a.cfg.CallbackPort)
+// listen listens at the redirect URI of the configuration, or at one with this path.
+func (a *Account) listen(path string) (*Callback, error) {
+	back, err := Listen(cmp.Or(a.cfg.RedirectURI, "http://127.0.0.1:0"+path))
+	switch u, _ := url.Parse(a.cfg.RedirectURI); {
+	case a.cfg.RedirectURI == "" || u.Port() == "0":
+	case IsInUse(err):
+		return nil, fmt.Errorf("port %s of --oauth redirect_uri=%s is in use by another program: end that, or register another port", cmp.Or(u.Port(), "80"), a.cfg.RedirectURI)
+	case err == nil:
+		back.URL = a.cfg.RedirectURI // to the letter, as it is registered
 	}
 	return back, err
 }
 
 // stillGood reports whether an earlier registration can be used at an authorization server.
 func (a *Account) stillGood(c *client, at *authority) bool {
-	return c.Registered && !c.Tried && c.Issuer == at.Issuer && (c.SecretExpires.IsZero() || a.now().Before(c.SecretExpires))
+	return c.Registered && !c.Tried && c.Name == a.cfg.ClientName && c.Issuer == at.Issuer && (c.SecretExpires.IsZero() || a.now().Before(c.SecretExpires))
 }
 
 // mayCallBack reports whether the configuration allows the redirect URI of an earlier registration.
 func (a *Account) mayCallBack(redirect string) bool {
 	u, err := url.Parse(redirect)
-	return err == nil && (a.cfg.CallbackPort == 0 || u.Port() == strconv.Itoa(a.cfg.CallbackPort)) && (a.cfg.CallbackHost == "" || u.Hostname() == a.cfg.CallbackHost)
+	want, _ := url.Parse(a.cfg.RedirectURI)
+	return a.cfg.RedirectURI == "" || redirect == a.cfg.RedirectURI || err == nil && want.Port() == "0" && u.Hostname() == want.Hostname() && u.Path == cmp.Or(want.Path, "/")
 }
 
 // register registers dragoman as a client for sign-ins in a browser and for the given grants, with a redirect URI that no other
-// sign-in has.
-func (a *Account) register(ctx context.Context, at *authority, host string, r *record, grants ...string) (*Callback, error) {
+// sign-in has, unless the configuration has one.
+func (a *Account) register(ctx context.Context, at *authority, r *record, grants ...string) (*Callback, error) {
 	var random [16]byte
 	rand.Read(random[:])
 	path := "/callback/" + hex.EncodeToString(random[:])
-	back, err := a.listen(host, path)
+	back, err := a.listen(path)
 	if err != nil {
 		return nil, err
 	}
 	u, _ := url.Parse(back.URL)
 	local := "http://localhost:" + u.Port() + path
+	uris := []string{back.URL, local}
+	if a.cfg.RedirectURI != "" {
+		uris = uris[:1]
+	}
 	ask := &oauthex.ClientRegistrationMetadata{
-		ClientName: "dragoman", ApplicationType: "native", RedirectURIs: []string{back.URL, local},
+		ClientName: cmp.Or(a.cfg.ClientName, "dragoman"), ApplicationType: "native", RedirectURIs: uris,
 		GrantTypes: append([]string{"authorization_code", "refresh_token"}, grants...), ResponseTypes: []string{"code"},
 		TokenEndpointAuthMethod: "none", Scope: strings.Join(at.scopes, " "),
 	}
@@ -355,7 +376,7 @@ func (a *Account) register(ctx context.Context, at *authority, host string, r *r
 		ask.Scope = ""
 		got, err = oauthex.RegisterClient(ctx, at.Registration, ask, a.web.posts)
 	}
-	if refusedAs(err, "invalid_redirect_uri") && host == "127.0.0.1" {
+	if refusedAs(err, "invalid_redirect_uri") && a.cfg.RedirectURI == "" {
 		ask.RedirectURIs = []string{local}
 		got, err = oauthex.RegisterClient(ctx, at.Registration, ask, a.web.posts)
 		back.URL = local
@@ -363,8 +384,8 @@ func (a *Account) register(ctx context.Context, at *authority, host string, r *r
 	if err != nil {
 		back.Close()
 		if refused, ok := errors.AsType[*oauthex.ClientRegistrationError](err); ok {
-			return nil, fmt.Errorf("AS refused to register us: %s %s (redirect URIs %s; --oauth callback_host=… and callback_port=… change them)",
-				plainWord(refused.ErrorCode), quoted(refused.ErrorDescription), strings.Join(ask.RedirectURIs, ", "))
+			return nil, fmt.Errorf("AS refused to register us: %s %s (client name %s, redirect URI %s; --oauth client_name=… and redirect_uri=… change them)",
+				plainWord(refused.ErrorCode), quoted(refused.ErrorDescription), ask.ClientName, strings.Join(ask.RedirectURIs, ", "))
 		}
 		if at.guessed {
 			return nil, &nowhereError{a.cfg.Server}
@@ -374,7 +395,7 @@ func (a *Account) register(ctx context.Context, at *authority, host string, r *r
 	a.cfg.Sent.Keep(got.ClientSecret)
 	r.Client = client{
 		ID: got.ClientID, Issuer: at.Issuer, Secret: got.ClientSecret, SecretExpires: got.ClientSecretExpiresAt,
-		Method: got.TokenEndpointAuthMethod, Redirect: back.URL, Registered: true,
+		Method: got.TokenEndpointAuthMethod, Redirect: back.URL, Registered: true, Name: a.cfg.ClientName,
 	}
 	if r.Client.Method == "" {
 		r.Client.Method = at.methodFor(got.ClientSecret)

@@ -439,8 +439,8 @@ func TestStoredTokenIsNotFresh(t *testing.T) {
 
 // TestPortThatCannotBeListenedAt: only a port that another program has is said to be in use.
 func TestPortThatCannotBeListenedAt(t *testing.T) {
-	a := &Account{cfg: Config{CallbackPort: 40404}}
-	back, err := a.listen("192.0.2.1", "/callback") // an address of no machine
+	a := &Account{cfg: Config{RedirectURI: "http://192.0.2.1:40404/callback"}} // an address of no machine
+	back, err := a.listen("/callback")
 	if err == nil {
 		back.Close()
 		t.Skip("this machine has the address")

@@ -116,5 +116,10 @@ func IsLoopback(at net.Addr) bool {
 
 // Renewable returns the listener's settings that can change while it is open.
 func (s *Setup) Renewable() downstream.Renewable {
-	return downstream.Renewable{AllowedHosts: s.Config.AllowedHosts, Tokens: s.Guard.tokens, Pages: s.Config.CORS.Origins, PageHeaders: append(s.Config.Adapters.CallerHeaders(), s.Config.CORS.Headers...), PageReads: s.Config.Upstream.PassHeaders, Once: append(s.Config.Adapters.CallerHeaders(), shape.BudgetHeader, trace.TimingHeader), Heartbeat: s.Config.Heartbeat}
+	callers := s.Config.Adapters.CallerHeaders()
+	return downstream.Renewable{
+		AllowedHosts: s.Config.AllowedHosts, Tokens: s.Guard.tokens, TokenHeader: s.Config.Auth.Header, Heartbeat: s.Config.Heartbeat,
+		Pages: s.Config.CORS.Origins, PageHeaders: slices.Concat(callers, s.Config.CORS.Headers), PageReads: s.Config.Upstream.PassHeaders,
+		Once: append(callers, shape.BudgetHeader, trace.TimingHeader),
+	}
 }

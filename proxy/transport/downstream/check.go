@@ -298,7 +298,7 @@ func (h *HTTP) unread(err error) *refusal {
 // See https://www.rfc-editor.org/rfc/rfc6750 for both headers.
 func (h *HTTP) checkToken(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	r := h.readToken(&ctx.Request.Header, c)
-	if r == noToken || r == badToken {
+	if r != nil && r.status == fasthttp.StatusUnauthorized {
 		challenge := "Bearer"
 		if r == badToken {
 			challenge = `Bearer error="invalid_token"`
@@ -309,30 +309,45 @@ func (h *HTTP) checkToken(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 }
 
 // readToken stores the hash of a request's token in c, if one is needed. A token in
-// Authorization is for the listener and not for the server: readToken removes it. Beside
+// Authorization, as Bearer or bare, is for the listener and not for the server: readToken removes it. Beside
 // another one it would reach the server, so that readToken refuses it.
 func (h *HTTP) readToken(header *fasthttp.RequestHeader, c *conn) *refusal {
-	tokens := h.guests.Load().tokens
-	c.guest, c.known = [sha256.Size]byte{}, len(tokens) > 0
+	g := h.guests.Load()
+	c.guest, c.known = [sha256.Size]byte{}, len(g.tokens) > 0
 	if !c.known {
 		return nil
 	}
 	var ok bool
-	authorization := header.Peek(fasthttp.HeaderAuthorization)
-	if own := header.PeekAll(tokenHeader); len(own) > 0 {
-		switch c.guest, ok = tokens.has(own[0]); {
+	var own []byte
+	n, authorization := 0, header.Peek(fasthttp.HeaderAuthorization)
+	for _, name := range [...]string{tokenHeader, g.tokenHeader} {
+		if name == "" {
+			break
+		}
+		if all := header.PeekAll(name); len(all) > 0 {
+			own, n = all[0], n+len(all)
+		}
+	}
+	if n > 0 {
+		switch c.guest, ok = g.tokens.has(own); {
+		case n > 1:
+			return tokenTwice
 		case !ok:
 			return badToken
-		case tokens.within(authorization):
+		case g.tokens.within(authorization):
 			return tokenTwice
 		}
+		header.Del(g.tokenHeader)
 		return nil
 	}
 	if len(header.PeekAll(fasthttp.HeaderAuthorization)) == 0 {
-		return noToken
+		return noToken.with(cmp.Or(g.tokenHeader, tokenHeader))
 	}
 	scheme, token, _ := bytes.Cut(authorization, []byte{' '})
-	if c.guest, ok = tokens.has(bytes.TrimSpace(token)); !ok || !strings.EqualFold(string(scheme), "Bearer") {
+	if !strings.EqualFold(string(scheme), "Bearer") {
+		token = authorization
+	}
+	if c.guest, ok = g.tokens.has(bytes.TrimSpace(token)); !ok {
 		return badToken
 	}
 	header.Del(fasthttp.HeaderAuthorization)
@@ -349,7 +364,9 @@ func (c *conn) guestName() string {
 
 // dropToken removes a token of the listener from a request.
 func (h *HTTP) dropToken(header *fasthttp.RequestHeader) {
-	if h.guests.Load().tokens.within(header.Peek(fasthttp.HeaderAuthorization)) {
+	g := h.guests.Load()
+	header.Del(g.tokenHeader)
+	if g.tokens.within(header.Peek(fasthttp.HeaderAuthorization)) {
 		header.Del(fasthttp.HeaderAuthorization)
 	}
 }

@@ -50,8 +50,9 @@ type HTTPConfig struct {
 	Exposed bool
 
 	// Tokens, if there are any, are the tokens of which a client must send one, as "Authorization: Bearer" or as
-	// X-Dragoman-Token. Handlers do not see the token.
-	Tokens []string
+	// X-Dragoman-Token, or as Authorization alone. TokenHeader is a further header for it; "" for none. Handlers do not see the token.
+	Tokens      []string
+	TokenHeader string
 
 	// Pages are the origins of web pages that may call dragoman, "*" for all. They pass the check of Origin.
 	Pages []string

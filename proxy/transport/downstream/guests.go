@@ -164,6 +164,7 @@ const pageReads = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry
 type Renewable struct {
 	AllowedHosts []string
 	Tokens       []string
+	TokenHeader  string
 	Pages        []string
 	PageHeaders  []string
 	PageReads    []string
@@ -177,6 +178,7 @@ type guests struct {
 	tokens tokenList
 	pages  pages
 
+	tokenHeader string   // that may hold a token, too; "" for none
 	pageHeaders []string // that pages may send, too
 	pageReads   string   // names of the headers that they may read
 	once        []string // headers that may occur only once
@@ -187,7 +189,11 @@ type guests struct {
 // token is removed, and its next heartbeat still comes at the old time. Renew may be
 // called at any time.
 func (h *HTTP) Renew(r Renewable) {
-	h.guests.Store(&guests{hosts: newHostList(r.AllowedHosts), tokens: newTokenList(r.Tokens), pages: r.Pages, pageHeaders: r.PageHeaders, pageReads: strings.Join(append([]string{pageReads}, r.PageReads...), ", "), once: r.Once})
+	g := &guests{hosts: newHostList(r.AllowedHosts), tokens: newTokenList(r.Tokens), tokenHeader: r.TokenHeader, pages: r.Pages, pageHeaders: r.PageHeaders, pageReads: strings.Join(append([]string{pageReads}, r.PageReads...), ", "), once: r.Once}
+	if r.TokenHeader != "" {
+		g.pageHeaders, g.once = append(slices.Clip(r.PageHeaders), r.TokenHeader), append(slices.Clip(r.Once), r.TokenHeader)
+	}
+	h.guests.Store(g)
 	h.heartbeat.ns.Store(int64(r.Heartbeat))
 }
 

@@ -40,8 +40,8 @@ var (
 	badHost    = &refusal{status: 403, words: "the Host header names a host that is not allowed; add it to allowed_hosts"}
 	badOrigin  = &refusal{status: 403, words: "the Origin header names an origin that is not allowed; add it to cors.origins if it is that of a web page"}
 	noPage     = &refusal{status: 403, words: "web pages of this origin may not read responses; add it to cors.origins"}
-	noToken    = &refusal{status: 401, words: "a token is required, in Authorization as Bearer or in " + tokenHeader}
-	tokenTwice = &refusal{status: 400, words: "a token of this listener is in Authorization too, which is for the server if there is " + tokenHeader + ": send it once"}
+	noToken    = &refusal{status: 401, words: "a token is required, in Authorization as Bearer or in %s"}
+	tokenTwice = &refusal{status: 400, words: "a token of this listener is in two headers: send it once; beside one in another header, Authorization is for the server"}
 	badToken   = &refusal{status: 401, words: "the token is not valid: use one of those in auth.tokens, auth.named_tokens or auth.token_file"}
 
 	nothingHere = &refusal{status: 404, words: "no such path"}

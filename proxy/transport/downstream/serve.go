@@ -26,7 +26,7 @@ func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
 		peers:     make(map[string]int),
 		pipes:     make(map[string]*pipe),
 	}
-	h.Renew(Renewable{AllowedHosts: cfg.AllowedHosts, Tokens: cfg.Tokens, Pages: cfg.Pages, PageHeaders: cfg.PageHeaders, PageReads: cfg.PageReads, Once: cfg.Once, Heartbeat: cfg.Heartbeat})
+	h.Renew(Renewable{AllowedHosts: cfg.AllowedHosts, Tokens: cfg.Tokens, TokenHeader: cfg.TokenHeader, Pages: cfg.Pages, PageHeaders: cfg.PageHeaders, PageReads: cfg.PageReads, Once: cfg.Once, Heartbeat: cfg.Heartbeat})
 	h.hard, h.stop = context.WithCancelCause(context.Background())
 	h.exchanges.New = func() any { return newExchange(h) }
 	h.fast.New = func() any { return &fastPath{face: h, in: make([]byte, 0, fastBuffer)} }
