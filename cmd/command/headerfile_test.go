@@ -35,15 +35,18 @@ func TestAHeaderFileIsReadAgain(t *testing.T) {
 	}
 	replace(t, headers, "Authorization: Bearer canary-two\n")
 	peertest.Eventually(t, "the new header is sent", func() bool { return sends("canary-two") })
-	for state, change := range map[string]func(){
-		"holds no header":                func() { write(t, headers, "") },
-		":1: Authorization has no value": func() { write(t, headers, "Authorization:") },
-		"no such file or directory":      func() { os.Remove(headers) },
+	for _, c := range []struct {
+		state  string
+		change func()
+	}{
+		{"no such file or directory", func() { os.Remove(headers) }},
+		{"holds no header", func() { write(t, headers, "") }},
+		{":1: Authorization has no value", func() { write(t, headers, "Authorization:") }},
 	} {
-		change()
-		peertest.Eventually(t, "the log says: "+state, func() bool { return strings.Contains(p.log.String(), state) })
+		c.change()
+		peertest.Eventually(t, "the log says: "+c.state, func() bool { return strings.Contains(p.log.String(), c.state) })
 		if !sends("canary-two") {
-			t.Errorf("%s: sent %v", state, server.authorization.Load())
+			t.Errorf("%s: sent %v", c.state, server.authorization.Load())
 		}
 	}
 	replace(t, headers, "authorization: Bearer canary-three\n")

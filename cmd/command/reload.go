@@ -74,12 +74,13 @@ func (r *reloader) concern() *concern {
 func (r *reloader) changed() bool {
 	now := make(map[string][sha256.Size]byte)
 	for _, file := range r.files() {
-		h := sha256.New()
+		now[file] = [sha256.Size]byte{} // for a file that is not there, which is another one than an empty file
 		if f, err := os.Open(file); err == nil {
+			h := sha256.New()
 			_, _ = io.Copy(h, io.LimitReader(f, maxWatched)) // load reports the error
 			f.Close()
+			now[file] = [sha256.Size]byte(h.Sum(nil))
 		}
-		now[file] = [sha256.Size]byte(h.Sum(nil))
 	}
 	same := len(now) == len(r.sums)
 	for file, sum := range now {
