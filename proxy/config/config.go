@@ -168,9 +168,14 @@ type Upstream struct {
 	// one of dragoman's own. A value over 2 KiB is left out.
 	PassHeaders []string     `yaml:"pass_headers"`
 	Auth        UpstreamAuth `yaml:"auth"`
-	// CAFile is a PEM file of the authorities that the server's certificate is verified with; "" for the
-	// system's.
+	// CAFile is a PEM file of the authorities that the certificates of the server and of its authorization server are verified with;
+	// "" for the system's and those in the file that the variable NODE_EXTRA_CA_CERTS names, if it is set.
 	CAFile string `yaml:"ca_file" file:"reload"`
+	// Verify is full; or none, which accepts any certificate of the server at URL, but not of its authorization server. none is refused
+	// with a login or another Auth, on a listener that other machines reach, and in the variable DRAGOMAN_UPSTREAM_VERIFY.
+	Verify string `yaml:"verify"`
+	// ExtraCAs is the file that NODE_EXTRA_CA_CERTS names, if its authorities are added to the system's; else "".
+	ExtraCAs string `yaml:"-"`
 	// ClientCert and ClientKey are PEM files of the certificate that dragoman presents to the server; ""
 	// for none.
 	ClientCert string `yaml:"client_cert" file:"reload"`
@@ -437,6 +442,7 @@ func Default() Config {
 		Upstream: Upstream{
 			PassEnv:          upstream.DefaultEnv(),
 			Transport:        string(upstream.Auto),
+			Verify:           VerifyFull,
 			Cookies:          CookiesOfBalancers,
 			PassHeaders:      defaultPassed(),
 			ConnectTimeout:   5 * time.Second,

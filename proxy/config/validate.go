@@ -214,6 +214,7 @@ func (u *Upstream) validate() error {
 	}
 	u.validatePassed(&all)
 	all.Add(u.validateAuth())
+	u.validateVerify(&all)
 	if u.Version != "" {
 		switch r := translate.Lookup(u.Version); {
 		case r == nil:
