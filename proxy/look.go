@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/commands/doctor"
-	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
@@ -149,5 +148,5 @@ func (srv *Server) ping(ctx context.Context, d *upstream.Dialer) error {
 func mayBeStream(at string, err error) bool {
 	status, refused := errors.AsType[*upstream.StatusError](err)
 	u, bad := url.Parse(at)
-	return refused && status.Code == http.StatusMethodNotAllowed || bad == nil && strings.HasSuffix(strings.TrimRight(u.Path, "/"), config.SSEPath)
+	return refused && status.Code == http.StatusMethodNotAllowed || bad == nil && strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/sse")
 }

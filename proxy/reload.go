@@ -203,7 +203,7 @@ func keep(cfg *config.Config, was config.Config) (kept []string) {
 // the sessions with the server depend on it.
 func lasting(path string) bool {
 	switch path {
-	case "listen", "listen_mode", "path", "admin.listen",
+	case "listen", "listen_mode", "path", "sse_path", "health_paths", "admin.listen",
 		"upstream.url", "upstream.command", "upstream.dir", "credentials", "credential_store",
 		"limits.client_message", "limits.in_hand":
 		return true

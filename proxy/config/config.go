@@ -26,8 +26,14 @@ type Config struct {
 	// ListenMode is the mode of the unix socket of "listen", in octal digits: 0600 lets only dragoman's own user connect, 0660 its
 	// group too, 0666 every user who can reach the file.
 	ListenMode string `yaml:"listen_mode"`
-	// Path is where the MCP endpoint is.
+	// Path is where the MCP endpoint is, with or without a slash at the end.
 	Path string `yaml:"path"`
+	// SSEPath is where clients on HTTP+SSE open their stream, which tells them that they post messages to /messages: below the path
+	// of oauth.public_url, if that ends in Path.
+	SSEPath string `yaml:"sse_path"`
+	// HealthPaths are paths that answer "ok" with 200 while the process runs, to every host and without a token, as /healthz and /ping
+	// always do. The server is not asked: /readyz says whether a client could be served.
+	HealthPaths []string `yaml:"health_paths"`
 	// AllowedHosts are names other than the loopback ones and the listen
 	// address that a Host or Origin header may carry: those in the URLs that clients use, such as mcp.example.com.
 	AllowedHosts []string `yaml:"allowed_hosts"`
@@ -436,6 +442,7 @@ func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:8808", ListenMode: "0600",
 		Path:      "/mcp",
+		SSEPath:   "/sse",
 		Heartbeat: 15 * time.Second,
 		OAuth:     OAuth{Relay: "oauth"},
 		Admin:     Admin{Listen: "127.0.0.1:8809"},
@@ -490,11 +497,8 @@ func Default() Config {
 	}
 }
 
-// The paths at which clients on HTTP+SSE open their stream and post their messages.
-const (
-	SSEPath      = "/sse"
-	MessagesPath = "/messages"
-)
+// MessagesPath is the path at which clients on HTTP+SSE post their messages.
+const MessagesPath = "/messages"
 
 // ReplicasPath is the URL path at which this process receives requests that other replicas forward.
 const ReplicasPath = "/dragoman/replicas"

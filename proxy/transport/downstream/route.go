@@ -83,12 +83,19 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	}
 	if c.probe {
 		ctx.SetConnectionClose()
-		if _, is := h.routeOf(ctx.Path()); !is {
+		if _, is := h.routeOf(ctx.Path()); !is && !h.isHealth(ctx) {
 			return crowded
 		}
 	}
 	if h.handler == nil {
 		return h.elsewhere(ctx)
+	}
+	if string(path) != h.cfg.Path && h.isHealth(ctx) {
+		r := checkFraming(ctx)
+		if r == nil {
+			ctx.SetBodyString("ok")
+		}
+		return r
 	}
 	if r := h.checkPeer(header, c); r != nil {
 		return r
