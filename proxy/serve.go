@@ -98,6 +98,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	srv.warnOfOpenFiles()
 	srv.warnOfPlain()
 	srv.tellTrust()
+	srv.lookWhenLost(ctx)
 	srv.Connected()
 	endAdmin := srv.serveAdmin()
 	tending, stop := context.WithCancel(context.Background())

@@ -80,8 +80,8 @@ func TestTheEndpointEventNamesTheURIOfTheGateway(t *testing.T) {
 			t.Error(line)
 		}
 	}
-	if res, _ := ask(t, s.addr, sseHead+"\r\n"); res.StatusCode != 404 {
-		t.Errorf("/sse: %d", res.StatusCode)
+	if res, body := ask(t, s.addr, sseHead+"\r\n"); res.StatusCode != 404 || body != "no such path; the MCP endpoint is /mcp, for HTTP+SSE /stream\n" {
+		t.Errorf("/sse: %d %s", res.StatusCode, body)
 	}
 }
 
