@@ -14,7 +14,7 @@ func (srv *Server) tellTrust() {
 	server := zap.String("server", now.Server)
 	if _, err := u.Extra(); err != nil {
 		log.Warn(config.ExtraCAsVariable+" cannot be used: the system's authorities alone are trusted", zap.Error(err),
-			zap.String("advice", "correct the file, which is then read again, or name another with --ca FILE (upstream.ca_file)"))
+			zap.String("advice", "correct the file and restart, or name another with --ca FILE (upstream.ca_file)"))
 	} else if u.ExtraCAs != "" {
 		log.Info("the authorities of "+config.ExtraCAsVariable+" are trusted, beside the system's", zap.String("file", u.ExtraCAs))
 	}

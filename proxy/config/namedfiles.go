@@ -7,7 +7,7 @@ import (
 
 // Files returns the files that c names and that are read when c is taken into use: those of the settings whose field has the tag
 // file:"reload". The files of settings with file:"use" are read again each time that they are needed; [Config.SecretFiles] has those
-// of either kind that hold a secret. The file of NODE_EXTRA_CA_CERTS, which no setting names, is one of the former.
+// of either kind that hold a secret.
 func (c *Config) Files() (files []string) {
 	_ = fieldsOf(reflect.ValueOf(c).Elem(), "", func(_ string, field reflect.StructField, v reflect.Value) error {
 		if when, _, _ := strings.Cut(field.Tag.Get("file"), ","); when == "reload" && v.String() != "" {
@@ -15,8 +15,5 @@ func (c *Config) Files() (files []string) {
 		}
 		return nil
 	})
-	if c.Upstream.ExtraCAs != "" {
-		files = append(files, c.Upstream.ExtraCAs)
-	}
 	return files
 }
