@@ -32,8 +32,10 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		},
 		Principal:    func() string { return principal.Header(srv.Now().Config.Bridge.Principal) },
 		Path:         srv.Now().Config.Path,
-		SSEPath:      config.SSEPath,
+		SSEPath:      srv.Now().Config.SSEPath,
 		MessagesPath: config.MessagesPath,
+		MessagesURI:  func() string { return srv.Now().Config.MessagesURI() },
+		Health:       srv.Now().Config.Health(),
 		Pipes:        srv.sse,
 		MaxBody:      int(l.ClientMessage),
 		MaxHeader:    int(l.Header),
@@ -86,7 +88,7 @@ func (srv *Server) logHTTP(what string, err error) {
 	}
 	if what == downstream.SSEAtStreamable {
 		srv.sseAtStreamable.do(func() {
-			srv.Host.Log.Warn(what+": it must use "+config.SSEPath, zap.Error(err))
+			srv.Host.Log.Warn(what+": it must use "+srv.Now().Config.SSEPath, zap.Error(err))
 		})
 		return
 	}

@@ -6,12 +6,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/commands/doctor"
-	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
@@ -88,16 +88,10 @@ func (srv *Server) look(ctx context.Context) {
 	if err == nil {
 		return
 	}
-	l, why := doctor.Explain(limited, now.Config, &now.Origin.Credentials.Sent, err, lookTime)
+	l, why := srv.explain(limited, err)
 	about := []zap.Field{zap.String("server", now.Server), zap.String("cause", string(why)), zap.String("error", l.What), zap.String("advice", l.Do)}
 	switch l.Mark {
 	case doctor.Fail:
-		switch {
-		case why == failures.TLSPlain && strings.HasPrefix(now.Config.Upstream.URL, "http://"):
-			srv.Host.Report.Found(why, "the server speaks TLS at this port: "+l.Do)
-		case l.NamesEndpoint() && (why == failures.NotFound || why == failures.NotMCP):
-			srv.Host.Report.Found(why, l.Do)
-		}
 		srv.Host.Log.Warn("upstream cannot be used", about...)
 	case doctor.Warn:
 		srv.Host.Log.Warn("upstream does not answer", about...)
@@ -107,6 +101,35 @@ func (srv *Server) look(ctx context.Context) {
 		}
 		srv.Host.Log.Info("upstream wants a credential, which clients have to bring", about...)
 	}
+}
+
+// explain is [doctor.Explain] for the server. What it finds is then said of requests that fail for the same cause.
+func (srv *Server) explain(ctx context.Context, err error) (doctor.Line, failures.Cause) {
+	now := srv.Now()
+	l, why := doctor.Explain(ctx, now.Config, &now.Origin.Credentials.Sent, err, lookTime)
+	_, tried, all := strings.Cut(l.What, doctor.NorAt)
+	switch {
+	case why == failures.TLSPlain && strings.HasPrefix(now.Config.Upstream.URL, "http://"):
+		srv.Host.Report.Found(why, "the server speaks TLS at this port: "+l.Do)
+	case l.NamesEndpoint() && (why == failures.NotFound || why == failures.NotMCP):
+		srv.Host.Report.Found(why, l.Do)
+	case why == failures.NotFound && all:
+		srv.Host.Report.Found(why, "there is no endpoint at "+tried+" either: "+l.Do)
+	}
+	return l, why
+}
+
+// lookWhenLost makes the first session that finds no endpoint at the server's URL look for one before its client gets the error.
+func (srv *Server) lookWhenLost(ctx context.Context) {
+	srv.Host.Report.WhenLost(sync.OnceFunc(func() {
+		if d := srv.Now().Origin.Dialer; d != nil {
+			limited, cancel := context.WithTimeout(ctx, lookTime)
+			defer cancel()
+			if err := srv.ping(limited, d); err != nil {
+				srv.explain(limited, err)
+			}
+		}
+	}))
 }
 
 // lookedInto returns a [doctor.FoundError] for an answer of the server at a URL that is none of an MCP server's, or none at all, if a look
@@ -149,5 +172,5 @@ func (srv *Server) ping(ctx context.Context, d *upstream.Dialer) error {
 func mayBeStream(at string, err error) bool {
 	status, refused := errors.AsType[*upstream.StatusError](err)
 	u, bad := url.Parse(at)
-	return refused && status.Code == http.StatusMethodNotAllowed || bad == nil && strings.HasSuffix(strings.TrimRight(u.Path, "/"), config.SSEPath)
+	return refused && status.Code == http.StatusMethodNotAllowed || bad == nil && strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/sse")
 }

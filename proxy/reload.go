@@ -146,6 +146,9 @@ func (srv *Server) Reload(cfg config.Config) error {
 	if renewed {
 		srv.Eras.Forget()
 		o.Credential.TellLent(next.Server, srv.Host.Log)
+		if !reflect.DeepEqual(cfg.Upstream, was.Config.Upstream) {
+			srv.tellTrust()
+		}
 		select {
 		case srv.changed <- struct{}{}:
 		default: // the look that is due will see it
@@ -168,7 +171,7 @@ func reachedAnew(cfg, was config.Config) bool {
 	u := cfg.Upstream
 	return !reflect.DeepEqual(u, was.Upstream) || cfg.Limits.UpstreamMessage != was.Limits.UpstreamMessage ||
 		cfg.OAuth.Rewrite != was.OAuth.Rewrite || cfg.OAuth.PublicURL != was.OAuth.PublicURL ||
-		u.CAFile != "" || u.ClientCert != "" || u.Auth.ClientSecretFile != "" || u.Auth.KeyFile != "" // the content of these files may have changed
+		u.CAFile+u.ExtraCAs != "" || u.ClientCert != "" || u.Auth.ClientSecretFile != "" || u.Auth.KeyFile != "" // the content of these files may have changed
 }
 
 // keep copies the lasting settings of was into cfg, and returns the paths of those
@@ -200,7 +203,7 @@ func keep(cfg *config.Config, was config.Config) (kept []string) {
 // the sessions with the server depend on it.
 func lasting(path string) bool {
 	switch path {
-	case "listen", "listen_mode", "path", "admin.listen",
+	case "listen", "listen_mode", "path", "sse_path", "health_paths", "admin.listen",
 		"upstream.url", "upstream.command", "upstream.dir", "credentials", "credential_store",
 		"limits.client_message", "limits.in_hand":
 		return true

@@ -44,6 +44,9 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		want string
 	}{
 		{"nonsense", `unknown command "nonsense"`},
+		{"stdio https://x/ --verify none", "upstream.verify: none cannot be used with upstream.auth.type: login, as any machine on the way could take the token; add --login never"},
+		{"serve https://x/ --insecure", "unknown flag --insecure; write --verify none"},
+		{"login https://x/ --cacert f", "unknown flag --cacert; write --ca FILE"},
 		{"serve", "no server is named: write dragoman serve URL, dragoman serve -- COMMAND [ARG...], or dragoman serve --adapters DIR"},
 		{"stdio", "no server is named: write dragoman stdio URL, dragoman stdio -- COMMAND [ARG...], or dragoman stdio --adapters DIR"},
 		{"serve cat", "write -- before the server's command: dragoman serve -- cat"},
@@ -142,7 +145,8 @@ func TestExitCodes(t *testing.T) {
 		"probe http://127.0.0.1:1/": exitServer, "footprint http://127.0.0.1:1/": exitServer, "probe -- false": exitServer,
 		"translate": exitUsage, "transform": exitUsage, "adapter new A": exitUsage, "adapter import /nowhere/x": exitUsage,
 		"serve --adapters /nowhere": exitUsage, "stdio --adapters /nowhere": exitUsage, "serve http://x/ --config " + noKey: exitUsage,
-		"serve http://x/ --listen 0.0.0.0:0 --header A:b":          exitUsage,
+		"serve http://x/ --listen 0.0.0.0:0 --header A:b":   exitUsage,
+		"serve https://x/ --listen 0.0.0.0:0 --verify none": exitUsage, "serve https://x/ --ca /nowhere/x": exitUsage, "login https://x/ --ca /nowhere/x": exitUsage,
 		"serve http://x/ --listen 127.0.0.1:0 --record /nowhere/x": exitUsage, "inspect /nowhere/x": exitUsage, "inspect " + noKey: exitUsage,
 		"transform --output-schema /nowhere --config " + budget: exitUsage, "transform --output-schema " + budget + " --config " + budget: exitUsage,
 		"adapter diff " + adapter + " --fetch https://127.0.0.1:1/x": exitOther, "adapter diff " + adapter + " " + empty: exitUsage,

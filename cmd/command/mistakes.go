@@ -155,6 +155,7 @@ var ofOthers = map[string]struct{ flag, value string }{
 	"config-file": {"config", "FILE"}, "protocol-version": {"upstream-version", "REVISION"}, "adapter": {"adapters", "DIR"},
 	"allow-origin": {"cors", "ORIGIN"}, "cors-origin": {"cors", "ORIGIN"},
 	"format": {"json", ""}, "output": {"json", ""}, "o": {"json", ""}, "j": {"json", ""},
+	"insecure": {"verify", "none"}, "k": {"verify", "none"}, "cacert": {"ca", "FILE"},
 	"ui": {"inspect", ""}, "page": {"inspect", ""}, "open": {"inspect", ""}, "log": {"log-level", "debug"}, "V": {"version", ""},
 }
 
@@ -206,19 +207,22 @@ func near(cmd *cobra.Command, name string) string {
 			own = append(own, f.Name)
 		}
 	})
-	found := setting.Nearest(name, own)
-	for _, f := range own {
-		if found == "" && len(name) > 2 && (strings.HasPrefix(f, name) || strings.HasSuffix(f, "-"+name)) {
-			found = f
+	for _, is := range []func(f string) bool{
+		func(f string) bool { return strings.HasPrefix(f, name) },
+		func(f string) bool { return f == setting.Nearest(name, own) },
+		func(f string) bool { return strings.HasSuffix(f, "-"+name) },
+	} {
+		if at := slices.IndexFunc(own, is); at >= 0 && len(name) > 2 {
+			return own[at]
 		}
 	}
-	return found
+	return ""
 }
 
 // ofSettings are flags that other programs have, and the settings that dragoman has in their place.
 var ofSettings = map[string]string{
-	"timeout": "upstream.silence_timeout", "insecure": "upstream.ca_file", "k": "upstream.ca_file", "ca": "upstream.ca_file", "cacert": "upstream.ca_file",
-	"cert": "tls.cert", "key": "tls.key", "tls": "tls.cert", "ssl": "tls.cert", "metrics": "admin.listen", "base-path": "path",
+	"timeout": "upstream.silence_timeout",
+	"cert":    "tls.cert", "key": "tls.key", "tls": "tls.cert", "ssl": "tls.cert", "metrics": "admin.listen", "base-path": "path",
 }
 
 // settingNamed says how the setting is set for which name is a flag that does not exist; "" if there is none, or several.

@@ -176,7 +176,7 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	defer context.AfterFunc(ctx, service.stopping)()
 	defer freeingMemory(ctx)()
 	err = srv.Serve(ctx, ln)
-	if errors.Is(err, setup.ErrLends) || errors.As(err, new(*setup.WeakTokenError)) || errors.As(err, new(*setup.OwnAddressError)) {
+	if errors.Is(err, setup.ErrLends) || errors.Is(err, setup.ErrUnverified) || errors.As(err, new(*setup.WeakTokenError)) || errors.As(err, new(*setup.OwnAddressError)) {
 		return withCode(exitUsage, err)
 	}
 	return err

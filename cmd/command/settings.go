@@ -41,6 +41,8 @@ type settings struct {
 	adapters  []string
 	share     bool
 	maxTokens int
+	ca        string
+	verify    string
 	oauth     []string
 	profile   string
 	login     string
@@ -74,6 +76,7 @@ func upstreamFlags(s *settings) {
 	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} is replaced with the environment variable NAME; repeatable")
 	f.StringVar(&s.headFile, "header-file", "", "file with headers for requests to the server, one a line as 'Name: value', read again when it changes (upstream.header_file)")
 	f.StringVar(&s.bearerEnv, "bearer-env", "", "environment variable with the token that requests to the server have as 'Authorization: Bearer'")
+	f.StringVar(&s.verify, "verify", "", "none: accept any certificate of the server at URL, without a login and for this machine alone (upstream.verify)")
 	f.BoolVar(&s.share, "share-child", false, "share one process of COMMAND between all sessions, for servers known to be stateless")
 	f.StringArrayVar(&s.passEnv, "pass-env", nil, "pass to COMMAND only this variable of dragoman's environment, beside those that programs need (default: all but secrets of dragoman's own); repeatable")
 	f.StringArrayVarP(&s.env, "env", "e", nil, "further variable for COMMAND, NAME=VALUE, or NAME for the value in dragoman's environment; repeatable")
@@ -182,6 +185,8 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	}{
 		{&cfg.Listen, s.listen, "listen", "--listen"},
 		{&cfg.Upstream.Transport, s.transport, "upstream.transport", "--upstream-transport"},
+		{&cfg.Upstream.CAFile, s.ca, "upstream.ca_file", "--ca"},
+		{&cfg.Upstream.Verify, s.verify, "upstream.verify", "--verify"},
 		{&cfg.Upstream.Version, s.version, "upstream.version", "--upstream-version"},
 		{&cfg.Log.Level, s.logLevel, "log.level", "--log-level"},
 		{&cfg.Record.File, s.record, "record.file", "--record"},
@@ -400,6 +405,7 @@ func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
 func signInFlags(s *settings) {
 	f := s.cmd.Flags()
 	f.StringArrayVar(&s.oauth, "oauth", nil, "a setting of upstream.auth as NAME=VALUE, such as client_id=… or scopes='read write'; repeatable")
+	f.StringVar(&s.ca, "ca", "", "PEM file of the authorities that the server's certificate is verified with, instead of the system's (upstream.ca_file)")
 	f.StringVar(&s.profile, "profile", "", "a name for one of several accounts at one server")
 }
 

@@ -26,8 +26,14 @@ type Config struct {
 	// ListenMode is the mode of the unix socket of "listen", in octal digits: 0600 lets only dragoman's own user connect, 0660 its
 	// group too, 0666 every user who can reach the file.
 	ListenMode string `yaml:"listen_mode"`
-	// Path is where the MCP endpoint is.
+	// Path is where the MCP endpoint is, with or without a slash at the end.
 	Path string `yaml:"path"`
+	// SSEPath is where clients on HTTP+SSE open their stream, which tells them that they post messages to /messages: below the path
+	// of oauth.public_url, if that ends in Path.
+	SSEPath string `yaml:"sse_path"`
+	// HealthPaths are paths that answer "ok" with 200 while the process runs, to every host and without a token, as /healthz and /ping
+	// always do. The server is not asked: /readyz says whether a client could be served.
+	HealthPaths []string `yaml:"health_paths"`
 	// AllowedHosts are names other than the loopback ones that a Host or Origin header may carry: those in the URLs that clients use,
 	// such as mcp.example.com. A Host may also be the listen address or, where other machines can reach the listener, any IP address.
 	// * allows every Host and every Origin: only where a proxy in front of dragoman checks them.
@@ -187,9 +193,15 @@ type Upstream struct {
 	// one of dragoman's own. A value over 2 KiB is left out.
 	PassHeaders []string     `yaml:"pass_headers"`
 	Auth        UpstreamAuth `yaml:"auth"`
-	// CAFile is a PEM file of the authorities that the server's certificate is verified with; "" for the
-	// system's.
+	// CAFile is a PEM file of the authorities that the certificates of the server and of its authorization server are verified with;
+	// "" for the system's and those in the file that the variable NODE_EXTRA_CA_CERTS names, if it is set.
 	CAFile string `yaml:"ca_file" file:"reload"`
+	// Verify is full; or none, which accepts any certificate of the server at URL, but not of its authorization server. none is refused
+	// with a login or another Auth, on a listener that other machines reach, and in the variable DRAGOMAN_UPSTREAM_VERIFY.
+	Verify string `yaml:"verify"`
+	// ExtraCAs is the file that NODE_EXTRA_CA_CERTS names, if its authorities are added to the system's; else "". It is none of Files:
+	// whole environments have the variable, and a process that names no file ends on SIGHUP.
+	ExtraCAs string `yaml:"-"`
 	// ClientCert and ClientKey are PEM files of the certificate that dragoman presents to the server; ""
 	// for none.
 	ClientCert string `yaml:"client_cert" file:"reload"`
@@ -450,12 +462,14 @@ func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:8808", ListenMode: "0600",
 		Path:      "/mcp",
+		SSEPath:   "/sse",
 		Heartbeat: 15 * time.Second,
 		OAuth:     OAuth{Relay: "oauth"},
 		Admin:     Admin{Listen: "127.0.0.1:8809"},
 		Upstream: Upstream{
 			PassEnv:          upstream.DefaultEnv(),
 			Transport:        string(upstream.Auto),
+			Verify:           VerifyFull,
 			Cookies:          CookiesOfBalancers,
 			PassHeaders:      defaultPassed(),
 			ConnectTimeout:   5 * time.Second,
@@ -503,11 +517,8 @@ func Default() Config {
 	}
 }
 
-// The paths at which clients on HTTP+SSE open their stream and post their messages.
-const (
-	SSEPath      = "/sse"
-	MessagesPath = "/messages"
-)
+// MessagesPath is the path at which clients on HTTP+SSE post their messages.
+const MessagesPath = "/messages"
 
 // ReplicasPath is the URL path at which this process receives requests that other replicas forward.
 const ReplicasPath = "/dragoman/replicas"

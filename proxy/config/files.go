@@ -43,11 +43,15 @@ func KeyPair(cert, key string) (tls.Certificate, error) {
 
 // Certificates returns the certificates in a PEM file.
 func Certificates(file string) (*x509.CertPool, error) {
+	return withCertificates(x509.NewCertPool(), file)
+}
+
+// withCertificates returns pool with the certificates in a PEM file.
+func withCertificates(pool *x509.CertPool, file string) (*x509.CertPool, error) {
 	text, err := ReadSmall(file)
 	if err != nil {
 		return nil, err
 	}
-	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("no certificate in %s", file)
 	}

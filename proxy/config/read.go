@@ -26,6 +26,8 @@ type Sources struct {
 // EnvPrefix begins the names of dragoman's variables: session.max is DRAGOMAN_SESSION_MAX.
 const EnvPrefix = "DRAGOMAN_"
 
+const verifyVariable = EnvPrefix + "UPSTREAM_VERIFY"
+
 // EnvFile is the variable that names the configuration file.
 const EnvFile = EnvPrefix + "CONFIG"
 
@@ -73,12 +75,19 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 	}
 	c.Upstream.HeaderFile = file.AtHome(c.Upstream.HeaderFile, s.Home())
 	layers.Add(c.Upstream.readHeaderFile(layers.Flag)) // before the flags: they depend on whether there is an Authorization
+	if c.Upstream.Verify == VerifyNone && layers.Origin("upstream.verify") == verifyVariable {
+		layers.Add(setting.Mistake{Where: verifyVariable, Text: "a variable holds for every dragoman of its environment: write --verify none, or upstream.verify: none in the file"})
+		c.Upstream.Verify = VerifyFull
+	}
 	if s.Flags != nil {
 		s.Flags(&c, layers)
 	}
 	c.Admin.Movable = layers.Origin("admin.listen") == "" && c.Admin.Listen == adminPort
 	c.atHome(s.Home())
 	c.Upstream.Plain = plainIn(c.Upstream.Headers)
+	if u := &c.Upstream; u.CAFile == "" && u.URL != "" && !u.AtSocket() {
+		u.ExtraCAs = s.Getenv(ExtraCAsVariable)
+	}
 	used := false
 	layers.Add(c.Expand(func(name string) (string, bool) {
 		layers.Forgive(name)

@@ -2,7 +2,6 @@ package config
 
 // removed has the settings of earlier versions, and what replaces each.
 var removed = map[string]string{
-	"sse_path":                          "it is always " + SSEPath,
 	"messages_path":                     "it is always " + MessagesPath,
 	"upstream.restart.wait":             "it is always 1s",
 	"upstream.restart.max_wait":         "it is always 30s",

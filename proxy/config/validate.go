@@ -34,14 +34,7 @@ func (c *Config) Validate() error {
 	if c.Admin.Listen != "" {
 		validateAddress(&all, "admin.listen", c.Admin.Listen, "8809")
 	}
-	taken := []string{"/livez", "/readyz", "/metrics", ReplicasPath, SSEPath, MessagesPath}
-	switch {
-	case !strings.HasPrefix(c.Path, "/"):
-		fault("path", "%q does not begin with /", c.Path)
-	case slices.Contains(taken, c.Path):
-		fault("path", "%q is taken", c.Path)
-	}
-	taken = append(taken, c.Path)
+	taken := c.validatePaths(&all)
 	for _, method := range slices.Sorted(maps.Keys(c.Limits.Time)) {
 		limit, path := c.Limits.Time[method], "limits.time."+method
 		switch {
@@ -218,6 +211,7 @@ func (u *Upstream) validate() error {
 	}
 	u.validatePassed(&all)
 	all.Add(u.validateAuth())
+	u.validateVerify(&all)
 	if u.Version != "" {
 		switch r := translate.Lookup(u.Version); {
 		case r == nil:

@@ -68,7 +68,7 @@ func BorrowLogin(cfg *config.Config) bool {
 			return false
 		}
 	}
-	if u.URL == "" || u.Auth.Type != "" {
+	if u.URL == "" || u.Auth.Type != "" || u.Unverified() {
 		return false
 	}
 	log := zap.NewNop()

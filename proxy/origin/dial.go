@@ -19,18 +19,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
-// TLS returns the TLS settings for connections to the server, or nil for the defaults.
+// TLS returns the TLS settings for connections to the server and its authorization server, or nil for the defaults. Certificates are
+// verified.
 func TLS(u config.Upstream) (*tls.Config, error) {
-	if u.CAFile == "" && u.ClientCert == "" {
+	roots, err := u.Authorities()
+	if err != nil {
+		return nil, fmt.Errorf("upstream.ca_file: %w", err)
+	}
+	if roots == nil && u.ClientCert == "" {
 		return nil, nil
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if u.CAFile != "" {
-		var err error
-		if c.RootCAs, err = config.Certificates(u.CAFile); err != nil {
-			return nil, fmt.Errorf("upstream.ca_file: %w", err)
-		}
-	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
 	if u.ClientCert != "" {
 		pair, err := config.KeyPair(u.ClientCert, u.ClientKey)
 		if err != nil {

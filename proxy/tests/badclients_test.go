@@ -260,7 +260,7 @@ func TestBadRequests(t *testing.T) {
 		{"foreign origin", request("POST", pingOne, session, "Origin: https://evil.example"), 403, refusal("null", -32600, "the Origin header names an origin that is not allowed; add it to cors.origins if it is that of a web page")},
 		{"rebound host", request("POST", pingOne, session, "Host: evil.example"), 403, refusal("null", -32600, "the Host header names a host that is not allowed; add it to allowed_hosts")},
 		{"no host", request("POST", pingOne, session, "Host:"), 400, refusal("null", -32600, "this is not an HTTP request")},
-		{"another path", strings.Replace(request("POST", pingOne, session), "/mcp", "/", 1), 404, "no such path; the MCP endpoint is /mcp\n"},
+		{"another path", strings.Replace(request("POST", pingOne, session), "/mcp", "/", 1), 404, "no such path; the MCP endpoint is /mcp, for HTTP+SSE /sse\n"},
 		{"no HTTP", "EHLO localhost\r\n\r\n", 400, refusal("null", -32600, "this is not an HTTP request")},
 		{"headers too large", request("POST", pingOne, session, "X: "+strings.Repeat("x", 20<<10)), 431, refusal("null", -32600, "the headers are larger than the limit of 16384 bytes (limits.header)")},
 		{"length negative", request("POST", "", session, "Content-Length: -1"), 400, refusal("null", -32600, "this is not an HTTP request")},

@@ -238,14 +238,46 @@ func (l *looked) post(t *testing.T, session, message string) (*http.Response, st
 	return resp, string(body)
 }
 
-// TestClientsAreToldWhatTheLookFound: the error of a client on this machine names the path that has an endpoint.
+// TestClientsAreToldWhatTheLookFound: the error of a client on this machine says what the log says, on a pipe too, where the look waits
+// for the first error: the path that has an endpoint, or those that have none.
 func TestClientsAreToldWhatTheLookFound(t *testing.T) {
-	l := serveInFrontOf(t, "/wrong", at("/mcp", refusesMethods))
-	l.told(t, "upstream cannot be used")
-	_, body := l.post(t, "", initialize("2025-06-18", "{}"))
-	const want = "upstream endpoint not found (at http://HOST/wrong); there is an endpoint at http://HOST/mcp: use it as the URL (upstream.url)"
-	if got := strings.ReplaceAll(gjson.Get(body, "error.message").Str, l.addr, "HOST"); got != want {
-		t.Errorf("%s\nwant %s", got, want)
+	for name, c := range map[string]struct {
+		h    http.HandlerFunc
+		want string
+	}{
+		"at another path": {at("/mcp", refusesMethods), "there is an endpoint at http://HOST/mcp: use it as the URL (upstream.url)"},
+		"nowhere": {http.NotFound, "there is no endpoint at /wrong/, /mcp, /wrong/mcp either: " +
+			"check the path of the URL (upstream.url) in the server's documentation; for a server of HTTP+SSE, --upstream-transport sse (upstream.transport)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := serveInFrontOf(t, "/wrong", c.h)
+			l.told(t, "upstream cannot be used", "upstream does not answer")
+			_, body := l.post(t, "", initialize("2025-06-18", "{}"))
+			want := "upstream endpoint not found (at http://HOST/wrong); " + c.want
+			if got := strings.ReplaceAll(gjson.Get(body, "error.message").Str, l.addr, "HOST"); got != want {
+				t.Errorf("%s\nwant %s", got, want)
+			}
+			cfg := config.Default()
+			cfg.Upstream.URL = "http://" + l.addr + "/wrong"
+			core, logs := observer.New(zap.WarnLevel)
+			in := initialize("2025-06-18", "{}") + "\n"
+			var out strings.Builder
+			if err := newOf(t, cfg, zap.New(core)).ServePipe(t.Context(), strings.NewReader(in), &out); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.ReplaceAll(gjson.Get(out.String(), "error.message").Str, l.addr, "HOST"); got != want {
+				t.Errorf("on a pipe: %s\nwant %s", got, want)
+			}
+			for _, e := range logs.FilterMessage("request failed").All() {
+				if got := strings.ReplaceAll(fmt.Sprint(e.ContextMap()["advice"]), l.addr, "HOST"); got != c.want {
+					t.Errorf("told %s", got)
+				}
+			}
+			if logs.FilterMessage("request failed").Len() == 0 {
+				t.Error("nothing is told")
+			}
+		})
 	}
 }
 

@@ -20,13 +20,23 @@ import (
 // error of Serve.
 func startServing(t *testing.T, srv *proxy.Server) (base string, stop func() error) {
 	t.Helper()
+	return startServingAt(t, srv, nil)
+}
+
+// startServingAt is startServing for a listener that srv takes for one at this address, unless it is nil.
+func startServingAt(t *testing.T, srv *proxy.Server, at net.Addr) (base string, stop func() error) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ctx, ln) }()
+	as := ln
+	if at != nil {
+		as = addressed{ln, at}
+	}
+	go func() { served <- srv.Serve(ctx, as) }()
 	stop = sync.OnceValue(func() error {
 		cancel()
 		return <-served

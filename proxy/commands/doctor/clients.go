@@ -66,6 +66,12 @@ func (e *exam) clientArguments() []string {
 		switch header, is := strings.CutPrefix(v.Path, "upstream.headers."); {
 		case is && v.Origin == "--header":
 			args = append(args, "--header", header+": ${"+strings.ToUpper(strings.ReplaceAll(header, "-", "_"))+"}")
+		case v.Path == "upstream.ca_file" && v.Origin == "--ca":
+			if path, err := filepath.Abs(e.cfg.Upstream.CAFile); err == nil {
+				args = append(args, "--ca", path)
+			}
+		case v.Path == "upstream.verify" && v.Origin == "--verify" && e.cfg.Upstream.Unverified():
+			args = append(args, "--verify", "none", "--login", "never")
 		case (v.Path == "upstream.url" || v.Path == "upstream.command") && strings.HasPrefix(v.Origin, e.Sources.File+":"):
 			inFile = inFile || e.Sources.File != ""
 		}

@@ -20,6 +20,7 @@ func TestEntriesForClients(t *testing.T) {
 	f := newFake(t)
 	addr := serve(t, f)
 	path := file(t, "c.yaml", "upstream: {headers: {X-A: canary-canary}}\n", 0o600)
+	ca := newAuthority(t).file
 	inFile := file(t, "d.yaml", "upstream: {url: http://"+addr+"/mcp}\n", 0o600)
 	for name, c := range map[string]struct {
 		sources config.Sources
@@ -31,6 +32,10 @@ func TestEntriesForClients(t *testing.T) {
 			c.Upstream.Headers["X-Key"] = "canary-canary"
 			l.Flag("upstream.headers.X-Key", "--header")
 		}}, `["stdio", "--config", "` + path + `", "--header", "X-Key: ${X_KEY}", "http://` + addr + `/mcp"]`},
+		"authority": {config.Sources{Flags: func(c *config.Config, l *setting.Layers) {
+			c.Upstream.URL, c.Upstream.CAFile = "http://"+addr+"/mcp", ca
+			l.Flag("upstream.ca_file", "--ca")
+		}}, `["stdio", "--ca", "` + ca + `", "http://` + addr + `/mcp"]`},
 		"in the file": {config.Sources{File: inFile}, `["stdio", "--config", "` + inFile + `"]`},
 	} {
 		o := Options{Program: "dragoman", Sources: c.sources}

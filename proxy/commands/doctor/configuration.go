@@ -41,6 +41,7 @@ func configuration(_ context.Context, e *exam) {
 	before := len(e.lines)
 	e.secretFiles()
 	e.otherFiles()
+	e.trusted()
 	if !e.alone && !hasServer(e) && len(e.cfg.Adapters.Sources) == 0 {
 		e.warn("no server is named", "upstream", "dragoman doctor URL, or dragoman doctor -- COMMAND; in a file upstream.url or upstream.command")
 	}
@@ -133,6 +134,17 @@ func (e *exam) otherFiles() {
 		if _, err := config.Certificates(f.path); err != nil && !isA[*fs.PathError](err) {
 			e.fail(f.setting+": "+err.Error(), f.path, "it must hold certificates in PEM form, which begin with -----BEGIN CERTIFICATE-----")
 		}
+	}
+}
+
+// trusted checks the file of NODE_EXTRA_CA_CERTS.
+func (e *exam) trusted() {
+	file := e.cfg.Upstream.ExtraCAs
+	switch _, err := e.cfg.Upstream.Extra(); {
+	case err != nil:
+		e.warn(config.ExtraCAsVariable+" cannot be used, and only the system's authorities are trusted: "+err.Error(), file, "correct the file, or name another with --ca FILE (upstream.ca_file)")
+	case file != "":
+		e.info("the authorities of "+config.ExtraCAsVariable+" are trusted, beside the system's", file, "")
 	}
 }
 

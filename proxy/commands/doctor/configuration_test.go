@@ -27,7 +27,7 @@ func file(t *testing.T, name, text string, mode os.FileMode) string {
 // TestMistakesOfAConfiguration checks that every mistake has a line, with its place and what to do.
 func TestMistakesOfAConfiguration(t *testing.T) {
 	path := file(t, "c.yaml", `limts: {}
-sse_path: /x
+messages_path: /x
 heartbeat: 10
 session: {max: many}
 upstream: {url: "127.0.0.1:3000/mcp", headers: {Authorization: "Bearer ${NOT_SET}"}}
@@ -39,7 +39,7 @@ upstream: {url: "127.0.0.1:3000/mcp", headers: {Authorization: "Bearer ${NOT_SET
 	}
 	want(t, got,
 		"FAIL "+path+":1: limts: unknown setting → did you mean limits?",
-		"FAIL "+path+":2: sse_path: this setting was removed → remove it: it is always /sse",
+		"FAIL "+path+":2: messages_path: this setting was removed → remove it: it is always /messages",
 		"FAIL "+path+":3: heartbeat: expected a duration such as 10s, 5m or 1h30m → did you mean 10s?",
 		"FAIL "+path+":4: session.max: expected a whole number",
 		"FAIL "+path+":5: upstream.headers.Authorization: environment variable NOT_SET is not set",

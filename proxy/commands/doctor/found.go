@@ -5,6 +5,9 @@ import "strings"
 // thereIs begins what to do where an endpoint was found at another path.
 const thereIs = "there is an endpoint at "
 
+// NorAt stands before the other paths at which no endpoint was found.
+const NorAt = "; nor is there one at "
+
 // NamesEndpoint reports whether l says which other path of the server has an endpoint.
 func (l Line) NamesEndpoint() bool { return strings.HasPrefix(l.Do, thereIs) }
 

@@ -249,7 +249,7 @@ func (e *exam) misplaced(ctx context.Context, what string, at *url.URL, where, d
 		}
 	}
 	if len(tried) > 0 {
-		what += "; nor is there one at " + strings.Join(tried, ", ")
+		what += NorAt + strings.Join(tried, ", ")
 	}
 	e.fail(what, where, do)
 }

@@ -104,19 +104,22 @@ func TestWayToTheServer(t *testing.T) {
 	year := now.AddDate(1, 0, 0)
 	plain := serve(t, newFake(t))
 	_, port, _ := net.SplitHostPort(plain)
+	unknown := "https://" + secure("127.0.0.1", now.AddDate(0, -1, 0), year)
 	for name, c := range map[string]struct {
 		url, ca string
 		want    []string
 	}{
+		"not verified": {unknown, "", []string{"ok HOST: connects",
+			"warn HOST: the server's certificate is not verified (upstream.verify): any machine on the way can pose as the server → trust its certificate with --ca FILE (upstream.ca_file) instead"}},
 		"plain":   {"http://" + plain, "", []string{"ok HOST: connects"}},
 		"refused": {"http://" + peertest.NoListener, "", []string{"FAIL HOST: connection refused → start the server, or correct its URL (upstream.url)"}},
 		"unknown name": {"http://no-such-host.invalid:" + port, "",
 			[]string{"FAIL HOST: the name no-such-host.invalid cannot be resolved: *"}},
 		"trusted": {"https://" + secure("127.0.0.1", now.AddDate(0, -1, 0), year), ca.file,
 			[]string{"ok HOST: connects", "ok HOST: TLS certificate for 127.0.0.1, valid until " + day(year), "ok HOST: TLS 1.3, certificate signed by CN=Test CA"}},
-		"unknown authority": {"https://" + secure("127.0.0.1", now.AddDate(0, -1, 0), year), "", []string{
+		"unknown authority": {unknown, "", []string{
 			"ok HOST: connects", "ok HOST: TLS certificate for 127.0.0.1, valid until " + day(year),
-			"FAIL HOST: the certificate is signed by CN=Test CA, which this machine does not trust; the server sent no intermediate certificate → put the certificate of the authority that signed the server's into upstream.ca_file",
+			"FAIL HOST: the certificate is signed by CN=Test CA, which this machine does not trust; the server sent no intermediate certificate → name the file with the certificate of the authority that signed the server's: --ca FILE (upstream.ca_file)",
 		}},
 		"wrong name": {"https://" + secure("other.example", now.AddDate(0, -1, 0), year), ca.file, []string{
 			"ok HOST: connects", "ok HOST: TLS certificate for other.example, valid until " + day(year),
@@ -138,7 +141,11 @@ func TestWayToTheServer(t *testing.T) {
 		"plain HTTP": {"https://" + plain, "", []string{"ok HOST: connects", "FAIL HOST: the server answers in plain HTTP, not TLS → use http://HOST/mcp (upstream.url)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := examine(t, with(func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.CAFile = c.url+"/mcp", c.ca }), "network")
+			got := examine(t, with(func(cfg *config.Config) {
+				if cfg.Upstream.URL, cfg.Upstream.CAFile = c.url+"/mcp", c.ca; c.ca == "" && name == "not verified" {
+					cfg.Upstream.Verify = config.VerifyNone
+				}
+			}), "network")
 			_, host, _ := strings.Cut(c.url, "://")
 			for i := range c.want {
 				c.want[i] = strings.ReplaceAll(c.want[i], "HOST", host)

@@ -86,7 +86,7 @@ var about = map[Cause]struct {
 	DNS:              {zapcore.WarnLevel, "check the host in the server's URL (upstream.url), and the resolver of this machine"},
 	Refused:          {zapcore.WarnLevel, "start the server, or correct its URL (upstream.url)"},
 	ConnectTimeout:   {zapcore.WarnLevel, "nothing answers at this host and port: check the server's URL (upstream.url) and firewalls, and raise upstream.connect_timeout if the way is slow"},
-	TLSUnknownCA:     {zapcore.WarnLevel, "put the certificate of the authority that signed the server's into upstream.ca_file"},
+	TLSUnknownCA:     {zapcore.WarnLevel, "name the file with the certificate of the authority that signed the server's: --ca FILE (upstream.ca_file)"},
 	TLSName:          {zapcore.WarnLevel, "use a name in the URL (upstream.url) that the certificate is for, or renew the certificate for this one"},
 	TLSExpired:       {zapcore.WarnLevel, "renew the server's certificate, or correct the clock of this machine"},
 	TLSPlain:         {zapcore.WarnLevel, "one side speaks TLS and the other does not: change http:// to https:// in the URL (upstream.url), or https:// to http://"},

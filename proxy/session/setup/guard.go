@@ -82,6 +82,10 @@ func (l *Listener) admit(token, place string) {
 var ErrLends = errors.New("listen: this address is not a loopback address, and any client that reaches it would use the credentials of upstream and of adapters: " +
 	"set auth.tokens, or auth.trust_network where the network keeps others out")
 
+// ErrUnverified is the error of [Setup.MayServe] for upstream.verify: none where other machines can connect.
+var ErrUnverified = errors.New("upstream.verify: none is for a listener on this machine alone, and other machines can reach the address in listen: " +
+	"listen on a loopback address, or trust the server's certificate with upstream.ca_file (--ca FILE)")
+
 // A WeakTokenError says that a token of clients can be guessed where other machines can try.
 type WeakTokenError struct{ Token string }
 
@@ -101,6 +105,9 @@ func (s *Setup) MayServe(at net.Addr) error {
 		return &WeakTokenError{s.Guard.weak}
 	}
 	u := s.Config.Upstream
+	if u.Unverified() && !IsLoopback(at) {
+		return ErrUnverified
+	}
 	lends := len(u.Headers) > 0 || u.ClientCert != "" || u.Auth.Lends() || len(s.Config.Adapters.Sources) > 0
 	if lends && !IsLoopback(at) && len(s.Guard.tokens) == 0 && !s.Config.Auth.TrustNetwork {
 		return ErrLends

@@ -21,6 +21,11 @@ type HTTPConfig struct {
 	Pipes        PipeHandler
 	SSEPath      string // /sse
 	MessagesPath string // /messages
+	// MessagesURI returns the path that the clients get instead, if a gateway maps that to MessagesPath. nil means MessagesPath.
+	MessagesURI func() string
+
+	// Health are paths that answer a GET with 200 and "ok" as long as h serves, before Host, Origin and token are checked.
+	Health []string
 
 	MaxBody     int // bytes of a request's body; 10 MiB
 	MaxHeader   int // bytes of a request's line and headers together; 16 KiB
@@ -122,6 +127,9 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 	setDefault(&c.IdleTimeout, 2*time.Minute)
 	if c.Memory == nil {
 		c.Memory = large.NewMemory(512 << 20)
+	}
+	if c.MessagesURI == nil {
+		c.MessagesURI = func() string { return c.MessagesPath }
 	}
 	if c.Principal == nil {
 		c.Principal = func() string { return "" }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -127,6 +128,11 @@ func (h *HTTP) isPlain(path []byte) bool {
 	}
 	rest, ok := bytes.CutPrefix(path, []byte(h.cfg.PlainPrefix))
 	return ok && (len(rest) == 0 || rest[0] == '/')
+}
+
+// isHealth reports whether a request asks whether h serves.
+func (h *HTTP) isHealth(ctx *fasthttp.RequestCtx) bool {
+	return (ctx.IsGet() || ctx.IsHead()) && slices.Contains(h.cfg.Health, string(ctx.Path()))
 }
 
 // isOurs reports whether the listener itself serves a path.

@@ -45,7 +45,7 @@ var (
 	badToken   = &refusal{status: 401, words: "the token is not valid: use one of those in auth.tokens, auth.named_tokens or auth.token_file"}
 
 	nothingHere = &refusal{status: 404, words: "no such path"}
-	elsewhere   = &refusal{status: 404, words: "no such path; the MCP endpoint is %s"}
+	elsewhere   = &refusal{status: 404, words: "no such path; the MCP endpoint is %s"} // and that of HTTP+SSE
 	misdirected = &refusal{status: 421, words: "this is not the replica that the request is for"}
 
 	badMethod   = &refusal{status: 405, words: "the MCP endpoint accepts POST, GET and DELETE"}

@@ -83,12 +83,19 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	}
 	if c.probe {
 		ctx.SetConnectionClose()
-		if _, is := h.routeOf(ctx.Path()); !is {
+		if _, is := h.routeOf(ctx.Path()); !is && !h.isHealth(ctx) {
 			return crowded
 		}
 	}
 	if h.handler == nil {
 		return h.elsewhere(ctx)
+	}
+	if string(path) != h.cfg.Path && h.isHealth(ctx) {
+		r := checkFraming(ctx)
+		if r == nil {
+			ctx.SetBodyString("ok")
+		}
+		return r
 	}
 	if r := h.checkPeer(header, c); r != nil {
 		return r
@@ -172,13 +179,21 @@ func (h *HTTP) elsewhere(ctx *fasthttp.RequestCtx) *refusal {
 	case !ok && h.handler == nil:
 		return nothingHere
 	case !ok:
-		return elsewhere.with(h.cfg.Path)
+		return elsewhere.with(h.endpoints())
 	case h.hasRest(ctx):
 		return noBody // the route would read the whole body
 	case !h.cfg.guard(func() { serve(ctx) }):
 		return panicked
 	}
 	return nil
+}
+
+// endpoints says where clients send messages.
+func (h *HTTP) endpoints() string {
+	if h.cfg.Pipes == nil {
+		return h.cfg.Path
+	}
+	return h.cfg.Path + ", for HTTP+SSE " + h.cfg.SSEPath
 }
 
 // endpoint serves the one path of Streamable HTTP.
@@ -227,7 +242,7 @@ func (h *HTTP) forwarded(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	method := string(ctx.Method())
 	switch {
 	case !h.cfg.Replicas.Open() || !ctx.IsPost() && !ctx.IsGet():
-		return elsewhere.with(h.cfg.Path)
+		return elsewhere.with(h.endpoints())
 	case !h.cfg.Replicas.Admits(method, func(name string) string { return string(header.Peek(name)) }):
 		return misdirected
 	}

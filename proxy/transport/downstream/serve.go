@@ -178,7 +178,7 @@ func (h *HTTP) makeRoom(one *conn) bool {
 		}
 	}
 	left := h.cfg.MaxConns/4 + h.cfg.MaxConns - open
-	one.probe = h.peers[one.peer] > left && left > -spareConns && len(h.cfg.Routes) > 0
+	one.probe = h.peers[one.peer] > left && left > -spareConns && len(h.cfg.Routes)+len(h.cfg.Health) > 0
 	return h.peers[one.peer] <= left || one.probe
 }
 

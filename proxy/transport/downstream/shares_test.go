@@ -163,6 +163,9 @@ func TestProbesAlwaysAnswer(t *testing.T) {
 	clients := func(t *testing.T) *server {
 		return start(t, fakeHandler{get: func(q *Request, r *Response) { stream(newEvents(), q, r) }}, HTTPConfig{MaxConns: limit, Routes: routes})
 	}
+	wide := func(t *testing.T) *server {
+		return start(t, fakeHandler{get: func(q *Request, r *Response) { stream(newEvents(), q, r) }}, HTTPConfig{MaxConns: limit, Health: []string{"/livez"}})
+	}
 	for name, c := range map[string]struct {
 		of   func(t *testing.T) *server
 		said string // on each connection
@@ -173,6 +176,7 @@ func TestProbesAlwaysAnswer(t *testing.T) {
 		"admin, answered": {admin, probe, false},
 		"clients, silent": {clients, "", false},
 		"streams":         {clients, getHead + "\r\n", true},
+		"wide, streams":   {wide, getHead + "\r\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := c.of(t)
@@ -197,7 +201,7 @@ func TestProbesAlwaysAnswer(t *testing.T) {
 					continue
 				}
 				_, _ = io.WriteString(nc, probe)
-				if res, body := answer(t, bufio.NewReader(nc), "GET"); res.StatusCode != 200 || body != "ok\n" {
+				if res, body := answer(t, bufio.NewReader(nc), "GET"); res.StatusCode != 200 || strings.TrimSpace(body) != "ok" {
 					t.Fatalf("%d %s", res.StatusCode, body)
 				}
 				if !c.busy {

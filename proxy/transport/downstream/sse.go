@@ -49,7 +49,7 @@ func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 
 	// Nothing is sent yet, but what the handler writes follows this.
 	p.append(func(dst []byte) []byte {
-		return sse.Append(dst, sse.Event{Name: []byte("endpoint"), Data: []byte(h.cfg.MessagesPath + "?session=" + p.id)})
+		return sse.Append(dst, sse.Event{Name: []byte("endpoint"), Data: []byte(h.cfg.MessagesURI() + "?session=" + p.id)})
 	})
 
 	req := Request{

@@ -64,6 +64,51 @@ func TestPipeRefusals(t *testing.T) {
 	c.post(t, `{"jsonrpc":"2.0","method":"still here"}`)
 }
 
+// TestTheEndpointEventNamesTheURIOfTheGateway: and the stream may be at another path.
+func TestTheEndpointEventNamesTheURIOfTheGateway(t *testing.T) {
+	cfg := newPipes().with(nil)
+	s := start(t, fakeHandler{}, HTTPConfig{Pipes: cfg, SSEPath: "/stream", MessagesURI: func() string { return "/team/messages" }})
+	nc := dial(t, s.addr)
+	_, _ = io.WriteString(nc, strings.Replace(sseHead, "/sse", "/stream", 1)+"\r\n")
+	r := bufio.NewReader(nc)
+	for line := ""; !strings.HasPrefix(line, "data: "); {
+		var err error
+		if line, err = r.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(line, "data: ") && !strings.HasPrefix(line, "data: /team/messages?session=") {
+			t.Error(line)
+		}
+	}
+	if res, body := ask(t, s.addr, sseHead+"\r\n"); res.StatusCode != 404 || body != "no such path; the MCP endpoint is /mcp, for HTTP+SSE /stream\n" {
+		t.Errorf("/sse: %d %s", res.StatusCode, body)
+	}
+}
+
+// TestHealth: the paths answer without any check of the client, and nothing else does.
+func TestHealth(t *testing.T) {
+	s := start(t, fakeHandler{}, HTTPConfig{Health: []string{"/healthz", "/up"}, Tokens: []string{"t"}, Pipes: newPipes().with(nil)})
+	for _, c := range []struct {
+		request string
+		status  int
+		body    string
+	}{
+		{"GET /healthz HTTP/1.1\r\nHost: rebound.example\r\n\r\n", 200, "ok"},
+		{"GET /healthz?full HTTP/1.1\r\nHost: x\r\nOrigin: https://evil.example\r\nAuthorization: Bearer wrong\r\n\r\n", 200, "ok"},
+		{"GET /up HTTP/1.0\r\n\r\n", 200, "ok"},
+		{"HEAD /up HTTP/1.1\r\nHost: x\r\n\r\n", 200, ""},
+		{"GET /up HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, ""},
+		{"GET /up/x HTTP/1.1\r\nHost: localhost\r\n\r\n", 401, ""},
+		{"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n", 401, ""},
+		{"POST /up HTTP/1.1\r\nHost: rebound.example\r\nContent-Length: 0\r\n\r\n", 403, ""},
+		{"GET /mcp HTTP/1.1\r\nHost: rebound.example\r\n\r\n", 403, ""},
+	} {
+		if res, body := ask(t, s.addr, c.request); res.StatusCode != c.status || c.body != "" && body != c.body {
+			t.Errorf("%.60q: %d %s", c.request, res.StatusCode, body)
+		}
+	}
+}
+
 func TestPathsOfHTTPWithSSEAreNotFoundIfItIsOff(t *testing.T) {
 	s := start(t, fakeHandler{}, HTTPConfig{})
 	for _, request := range []string{sseHead + "\r\n", postTo("/messages?session=x", "", "{}")} {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
@@ -294,7 +293,7 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 	}
 	if s == nil {
 		f := mcp.Uninitialized(mcp.NotInitialized)
-		f.Text += "; HTTP+SSE clients use " + config.SSEPath
+		f.Text += "; HTTP+SSE clients use " + face.Now().Config.SSEPath
 		return f
 	}
 	ctx, stop := req.Ctx, req.Cancel

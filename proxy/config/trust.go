@@ -1,0 +1,83 @@
+package config
+
+import (
+	"crypto/x509"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/dial"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
+)
+
+// The values of upstream.verify.
+const (
+	VerifyFull = "full"
+	VerifyNone = "none"
+)
+
+// ExtraCAsVariable is the variable of Node.js that names a file of authorities to trust beside the system's.
+const ExtraCAsVariable = "NODE_EXTRA_CA_CERTS"
+
+// Authorities returns the certificates that those of the server and of its authorization server are verified with; nil for the
+// system's. A file of ExtraCAs that cannot be read is no error, but left out: [Upstream.Extra] says why.
+func (u *Upstream) Authorities() (*x509.CertPool, error) {
+	if u.CAFile != "" {
+		return Certificates(u.CAFile)
+	}
+	pool, _ := u.Extra()
+	return pool, nil
+}
+
+// Extra returns the system's authorities and those of ExtraCAs; nil if there is no such file, or an error.
+func (u *Upstream) Extra() (*x509.CertPool, error) {
+	if u.ExtraCAs == "" {
+		return nil, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // a machine without authorities
+	}
+	return withCertificates(pool, u.ExtraCAs)
+}
+
+// Unverified reports whether any certificate of the server is accepted.
+func (u *Upstream) Unverified() bool { return u.Verify == VerifyNone && u.scheme() == "https" }
+
+func (u *Upstream) scheme() string {
+	scheme, _, _ := strings.Cut(u.URL, "://")
+	return strings.ToLower(scheme)
+}
+
+func (u *Upstream) validateVerify(all *setting.Mistakes) {
+	switch {
+	case u.Verify != VerifyFull && u.Verify != VerifyNone:
+		all.Addf("upstream.verify", "%q is neither %s nor %s", u.Verify, VerifyFull, VerifyNone)
+	case u.Unverified() && u.Auth.Lends():
+		do := "leave out upstream.auth"
+		if u.Auth.Type == AuthLogin {
+			do = "add --login never (upstream.auth.type: none)"
+		}
+		all.Addf("upstream.verify", "none cannot be used with upstream.auth.type: %s, as any machine on the way could take the token; %s, or trust the server's certificate: --ca FILE", u.Auth.Type, do)
+	}
+}
+
+// InTheClear reports whether dragoman sends a credential over http to a host that is neither this machine nor in a private network,
+// as far as its name tells.
+func (u *Upstream) InTheClear() bool {
+	sends := u.setsAuthorization() || u.Auth.Lends() && (u.Auth.AllowHTTP || u.Auth.Type == AuthTokenFile)
+	at, err := url.Parse(u.URL)
+	return err == nil && sends && u.scheme() == "http" && !isPrivate(at.Hostname())
+}
+
+// privateNames end the names of hosts of private networks.
+var privateNames = []string{".localhost", ".local", ".internal", ".lan", ".home.arpa", ".svc"}
+
+func isPrivate(host string) bool {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return dial.ZoneOf(a) != dial.Public
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	return !strings.Contains(host, ".") || slices.ContainsFunc(privateNames, func(end string) bool { return strings.HasSuffix(host, end) })
+}
