@@ -44,7 +44,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	srv.tellServing(ln.Addr())
 	srv.Now().Origin.Credential.TellLent(srv.Now().Server, srv.Host.Log)
 	srv.warnOfOpenFiles()
-	srv.warnOfPlain()
+	srv.remark()
 	srv.warnOfOthers(ln.Addr())
 	if len(srv.Now().Config.Upstream.Command) > 0 {
 		if err := srv.Ready(); err != nil { // warn now, as the process starts only when a client comes
@@ -95,7 +95,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	srv.Personal.Store(true)
 	srv.Host.Report.Near()
 	srv.warnOfOpenFiles()
-	srv.warnOfPlain()
+	srv.remark()
 	srv.Connected()
 	endAdmin := srv.serveAdmin()
 	tending, stop := context.WithCancel(context.Background())

@@ -40,8 +40,7 @@ func TestMistakesOfAStranger(t *testing.T) {
 		two = "write serve if clients connect over HTTP, or stdio if a client starts dragoman:\n  dragoman serve *\n  dragoman stdio *"
 		npx = "write -- before the server's command: dragoman serve -- npx -y x"
 		one = "write -- before the server's command, and no quotes around it: dragoman serve -- npx -y x"
-		ofs = `mcp.json: is the configuration of a client, not dragoman's; for its servers "everything" and "remote" write` +
-			"\n  dragoman serve -- npx -y x --api-key …\n  dragoman serve https://mcp.example.com/mcp?…"
+		ofs = "mcp.json: has 2 servers; choose one: --server NAME, which is one of everything remote"
 	)
 	both := func(server string) string { return strings.ReplaceAll(two, "*", server) }
 	for _, c := range []struct{ args, want string }{ // arguments are apart at |
@@ -147,11 +146,16 @@ func TestMistakesOfAStranger(t *testing.T) {
 
 		// Files.
 		{"serve|--config|mcp.json", ofs},
-		{"stdio|--config|mcp.json", strings.ReplaceAll(ofs, "dragoman serve", "dragoman stdio")},
-		{"probe|--config|mcp.json", strings.ReplaceAll(ofs, "dragoman serve", "dragoman probe")},
+		{"stdio|--config|mcp.json", ofs},
+		{"probe|--config|mcp.json", ofs},
 		{"config|print|--config|mcp.json", ofs},
-		{"serve|mcp.json", ofs},
-		{"stdio|mcp.json", strings.ReplaceAll(ofs, "dragoman serve", "dragoman stdio")},
+		{"serve|--config|mcp.json|--server|http://ann:canary@x.example/?key=canary", "mcp.json: has no server http://x.example/?…; --server names one of everything remote"},
+		{"serve|--config|mcp.json|--server|remote", "mcp.json: mcpServers.remote: upstream.url: holds a password; use upstream.headers"},
+		{"serve|--config|mcp.json|--server|everything|" + url, "command line: two servers are given, this one and mcp.json: mcpServers.everything: keep one"},
+		{"adapter|list|--config|mcp.json", "mcp.json: is the configuration of a client, not dragoman's; dragoman serve, stdio, probe and doctor take it"},
+		{"serve|--server|" + url, "--server: chooses a server in a client's configuration: --config FILE is missing; a URL needs no flag"},
+		{"serve|mcp.json", "mcp.json is the configuration of a client; for a server in it: dragoman serve --config mcp.json"},
+		{"stdio|mcp.json", "mcp.json is the configuration of a client; for a server in it: dragoman stdio --config mcp.json"},
 		{"serve|--config|tab.yaml", "tab.yaml:3: not YAML: a tab: indent with spaces"},
 		{"serve|--config|at.yaml", "at.yaml:2: not YAML: found character that cannot start any token"},
 		{"serve|--config|top.yaml|" + url, "top.yaml:1: timezzz: unknown setting; the configuration may have adapters, "},

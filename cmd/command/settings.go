@@ -25,6 +25,7 @@ import (
 type settings struct {
 	cmd       *cobra.Command
 	file      string
+	chosen    string // server of a client's configuration
 	listen    string
 	upstream  string
 	transport string
@@ -59,7 +60,12 @@ func listenFlags(s *settings) {
 	s.cmd.Flags().StringVar(&s.listen, "listen", "", "address that clients connect to: host:port, or unix:/run/dragoman.sock for a unix socket (default 127.0.0.1:8808)")
 }
 
+func serverFlag(s *settings) {
+	s.cmd.Flags().StringVar(&s.chosen, "server", "", "name of one of several servers, if the file of --config is the configuration of a client, such as mcp.json")
+}
+
 func upstreamFlags(s *settings) {
+	serverFlag(s)
 	f := s.cmd.Flags()
 	f.StringVar(&s.upstream, "upstream", "", "URL of the server's Streamable HTTP endpoint, or of its HTTP+SSE stream; unix:/run/server.sock:/mcp for a unix socket")
 	f.StringVar(&s.transport, "upstream-transport", "", "of a server at a URL: http, sse, or auto to find out (default auto)")
@@ -94,7 +100,7 @@ func recordFlags(s *settings) {
 func newSettings(cmd *cobra.Command, groups ...flagGroup) *settings {
 	s := &settings{cmd: cmd}
 	f := cmd.Flags()
-	f.Var(&onePath{path: &s.file}, "config", "configuration file (YAML)")
+	f.Var(&onePath{path: &s.file}, "config", "configuration file: dragoman's own (YAML), or that of a client, such as mcp.json")
 	f.StringVar(&s.logLevel, "log-level", "", "debug, info, warn or error (default info)")
 	for _, g := range groups {
 		g(s)
@@ -253,10 +259,14 @@ func (s *settings) sources(args []string) config.Sources {
 	if takesCommand(s.cmd) && s.cmd.Parent() == s.cmd.Root() {
 		typed = s.cmd.CommandPath()
 	}
-	return config.Sources{
+	all := config.Sources{
 		File: s.configFile(), Environ: os.Environ(), Command: typed,
 		Flags: func(cfg *config.Config, l *setting.Layers) { s.lay(cfg, l, args) },
 	}
+	if s.cmd.Flags().Lookup("server") != nil {
+		all.Server = &s.chosen
+	}
+	return all
 }
 
 // laySignIn writes the values of the flags of a sign-in into cfg.

@@ -64,6 +64,9 @@ type Config struct {
 	Telemetry Telemetry         `yaml:"telemetry"`
 	Log       Log               `yaml:"log"`
 	Shutdown  Shutdown          `yaml:"shutdown"`
+
+	// Remarks are for the user. They change nothing.
+	Remarks []Remark `yaml:"-"`
 }
 
 // OAuth sets which OAuth documents and endpoints of the server at Upstream.URL clients can reach
@@ -157,8 +160,6 @@ type Upstream struct {
 	// Headers are sent with every HTTP request to the server. Values may contain ${NAME}. They are secrets
 	// and never logged.
 	Headers map[string]string `yaml:"headers"`
-	// Plain are those of Headers in which the shell has not replaced a variable.
-	Plain []Plain `yaml:"-"`
 	// Cookies says which cookies of the server further requests of the same session carry: balancers for those with which load
 	// balancers find the server of a session again (AWSALB*, ARRAffinity*, GCLB, __cf_bm, __cflb, SERVERID, route), all for all,
 	// also those of a login, none for none. Clients never get them.
