@@ -41,6 +41,7 @@ type Tool struct {
 	Version  string `yaml:"version"`  // whose options the rows are
 	About    string `yaml:"about"`    // what it is used for, and dragoman's usual line in its place
 	Words    string `yaml:"words"`    // how it reads its words: a name of dialects
+	Prefix   string `yaml:"prefix"`   // of variables that stand for its flags: MCP_PROXY_
 	Usage    int    `yaml:"usage"`    // its exit code for a wrong line; 0 stands for 1
 	Missing  int    `yaml:"missing"`  // its exit code for a server's command that cannot be started; 0 stands for 1
 	Rows     []Row  `yaml:"rows"`
@@ -54,16 +55,18 @@ type Row struct {
 	Value   string   `yaml:"value"`   // the shape of its value; "" for a switch
 	Takes   string   `yaml:"takes"`   // number (at least Least), list (several words), off (a switch that is on unless --no-x); "" for one text or a switch
 	Least   float64  `yaml:"least"`   // of a number
+	Zero    string   `yaml:"zero"`    // what an empty value stands for, or the number 0
 	Choices []string `yaml:"choices"` // the values that there are, each "theirs" or "theirs=ours"
 	Default string   `yaml:"default"` // theirs
 	Answer  string   `yaml:"answer"`
 	Ours    string   `yaml:"ours"` // what one writes for dragoman
 	// Flags are words of dragoman's line, and Env settings for what has no flag. {} stands for the value, {ms} and {s} for a
 	// time in milliseconds or seconds.
-	Flags []string          `yaml:"flags"`
-	Env   map[string]string `yaml:"env"`
-	Only  string            `yaml:"only"` // serve or stdio: has no effect in a line of the other, as in the tool itself
-	Note  string            `yaml:"note"`
+	Flags  []string          `yaml:"flags"`
+	Env    map[string]string `yaml:"env"`
+	Secret bool              `yaml:"secret"` // the value is a secret, and not shown
+	Only   string            `yaml:"only"`   // serve or stdio: has no effect in a line of the other, as in the tool itself
+	Note   string            `yaml:"note"`
 }
 
 // Load returns a tool by its name, or nil if there is none.
@@ -109,4 +112,39 @@ func (r *Row) choice(value string) (ours string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// AsksHelp reports whether a word of a tool's line asks for help.
+func (t *Tool) AsksHelp(word string) bool {
+	r := t.row(word)
+	return r != nil && r.Theirs == "--help"
+}
+
+// Help says what the tool takes, and what dragoman has for each.
+func (t *Tool) Help() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %s\n\n", t.Title, t.Version, t.About)
+	for _, r := range t.Rows {
+		fmt.Fprintf(&b, "  %-40s %s\n", strings.TrimSpace(r.Theirs+" "+r.shape()), r.meaning())
+	}
+	return b.String()
+}
+
+// shape is the value as one writes it; "" for a switch.
+func (r *Row) shape() string {
+	if r.isSwitch() || r.Kind == "argument" {
+		return ""
+	}
+	return r.Value
+}
+
+// meaning is what dragoman has for a row, in a few words.
+func (r *Row) meaning() string {
+	switch {
+	case r.Answer == Same:
+		return "the same"
+	case r.Answer == Refused || r.Answer == Ignored:
+		return r.Answer + ": " + r.Note
+	}
+	return r.Ours
 }

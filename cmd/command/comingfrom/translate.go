@@ -1,11 +1,16 @@
 package comingfrom
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // A Line is a line of dragoman.
@@ -17,22 +22,32 @@ type Line struct {
 	Ignored  []string          // what of the tool's line has no effect here, and why
 	Program  string            // the program of the server's command, if it must exist at start; "" for none
 
-	from map[string]string // options of the tool's line, by the flag or variable of dragoman that has their value
+	secret map[string]bool   // names of Settings that are secrets
+	from   map[string]string // options of the tool's line, by the flag or variable of dragoman that has their value
 }
 
 // Words are the arguments of dragoman.
 func (l *Line) Words() []string { return slices.Concat([]string{l.Face}, l.Flags, l.Server) }
 
-// Typed is the line as one types it: settings in front.
-func (l *Line) Typed() []string {
+// String is the line as one types it, settings in front, with "…" in the place of secrets.
+func (l *Line) String() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(l.Settings)) {
-		all = append(all, name+"="+l.Settings[name])
+		value := "…"
+		if !l.secret[name] {
+			value = config.AsTyped([]string{l.Settings[name]})
+		}
+		all = append(all, name+"="+value)
 	}
-	return append(append(all, "dragoman"), l.Words()...)
+	return strings.Join(append(all, config.AsTyped(append([]string{"dragoman"}, l.Words()...))), " ")
 }
 
-// set adds a setting. A default of the tool's does not win over the environment: see [given.byDefault].
+// Options are the options of the tool's line, by the flags, variables and paths of dragoman's settings that have their values.
+func (l *Line) Options() map[string]string { return l.from }
+
+// ignore notes a word that has no effect, and why.
+func (l *Line) ignore(theirs, why string) { l.Ignored = append(l.Ignored, theirs+": "+why) }
+
 func (l *Line) set(theirs, name, value string) {
 	l.Settings[name] = value
 	l.from[name] = theirs
@@ -40,16 +55,21 @@ func (l *Line) set(theirs, name, value string) {
 
 func (l *Line) flag(theirs string, words ...string) {
 	l.Flags = append(l.Flags, words...)
-	l.from[words[0]] = theirs
+	key := words[0]
+	if name, _, ok := strings.Cut(words[len(words)-1], "="); ok && key == "--oauth" {
+		key = "upstream.auth." + name
+	}
+	l.from[key] = theirs
 }
 
 // given is what a tool's line has.
 type given struct {
-	tool   *Tool
-	values map[string][]string // by [Row.Theirs]; a switch has "true" or "false"
-	rest   []string            // words that are no flags
-	behind []string            // words behind --
-	getenv func(string) (string, bool)
+	tool    *Tool
+	values  map[string][]string // by [Row.Theirs]; a switch has "true" or "false"
+	rest    []string            // words that are no flags
+	behind  []string            // words behind --
+	unknown []string            // flags that the tool does not have
+	getenv  func(string) (string, bool)
 }
 
 func (g *given) has(theirs string) bool { return len(g.values[theirs]) > 0 }
@@ -72,10 +92,11 @@ func (g *given) take(theirs string) []string {
 	return all
 }
 
-// byDefault reports whether the environment leaves a setting to the default of the tool.
-func (g *given) byDefault(setting string) bool {
-	_, set := g.getenv(setting)
-	return !set
+// preset adds a setting that a tool has by default. One of the environment wins over it.
+func (g *given) preset(l *Line, theirs, setting, value string) {
+	if _, set := g.getenv(setting); !set {
+		l.set(theirs, setting, value)
+	}
 }
 
 // A dialect reads the words of a line, and variables that stand for words.
@@ -93,9 +114,12 @@ var wholes = map[string]whole{"mcp-remote": mcpRemote, "supergateway": supergate
 // Translate returns the line of dragoman for the arguments of a tool. getenv looks up a variable.
 func (t *Tool) Translate(args []string, getenv func(string) (string, bool)) (*Line, error) {
 	g := &given{tool: t, values: map[string][]string{}, getenv: getenv}
-	l := &Line{Settings: map[string]string{}, from: map[string]string{}}
+	l := &Line{Settings: map[string]string{}, from: map[string]string{}, secret: map[string]bool{}}
 	if err := dialects[t.Words](g, slices.Clone(args)); err != nil {
 		return nil, err
+	}
+	for _, word := range g.unknown {
+		l.ignore(word, "is no option of "+t.Title+" "+t.Version+", which has no use for it either")
 	}
 	for _, r := range t.Rows {
 		if r.Kind == "variable" {
@@ -119,42 +143,68 @@ func (t *Tool) Translate(args []string, getenv func(string) (string, bool)) (*Li
 	return l, nil
 }
 
-// write adds to l what a row stands for.
+// write checks the values of a row, and adds to l what it stands for.
 func (r *Row) write(l *Line, values []string) error {
 	if r.isSwitch() && values[len(values)-1] == "false" {
-		return nil
-	}
-	switch r.Answer {
-	case Refused:
-		return fmt.Errorf("%s: %s", r.Theirs, r.Note)
-	case Ignored:
-		l.Ignored = append(l.Ignored, r.Theirs+": "+r.Note)
 		return nil
 	}
 	if r.Takes != "list" {
 		values = values[len(values)-1:]
 	}
-	for i, v := range values {
-		if r.Takes == "number" {
-			n, err := strconv.ParseFloat(v, 64)
-			if err != nil || n < r.Least {
-				return fmt.Errorf("%s: %q is not a number%s", r.Theirs, v, r.least())
-			}
+	var all []string
+	for _, v := range values {
+		v, err := r.value(v)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Theirs, err)
 		}
-		if ours, ok := r.choice(v); ok {
-			v = ours
-		} else if len(r.Choices) > 0 {
-			return fmt.Errorf("%s: %q is not one of %s", r.Theirs, v, strings.Join(r.names(), ", "))
+		if v != "" {
+			all = append(all, v)
 		}
-		values[i] = v
+	}
+	switch {
+	case r.Answer == Refused:
+		return fmt.Errorf("%s: %s", r.Theirs, r.Note)
+	case r.Answer == Ignored:
+		l.ignore(r.Theirs, r.Note)
+		return nil
+	case len(all) == 0:
+		return nil
+	}
+	for _, v := range all {
 		if len(r.Flags) > 0 {
 			l.flag(r.Theirs, filled(r.Flags, v)...)
 		}
 	}
 	for name, form := range r.Env {
-		l.set(r.Theirs, name, filled([]string{form}, strings.Join(values, ","))[0])
+		l.secret[name] = r.Secret
+		l.set(r.Theirs, name, filled([]string{form}, strings.Join(all, ","))[0])
 	}
 	return nil
+}
+
+// value returns what dragoman has for a value; "" for one of a list that has none.
+func (r *Row) value(v string) (string, error) {
+	n, err := strconv.ParseFloat(v, 64)
+	if v == "" || err == nil && n == 0 && r.Takes == "number" {
+		v = cmp.Or(r.Zero, v)
+		n, err = strconv.ParseFloat(v, 64)
+	}
+	ours, chosen := r.choice(v)
+	switch {
+	case v == "" && r.Takes == "list":
+		return "", nil
+	case v == "":
+		return "", errors.New("a value is missing")
+	case r.Takes == "number" && (err != nil || !(n >= r.Least) || math.IsInf(n, 0)):
+		return "", fmt.Errorf("%q is not a number%s", v, r.least())
+	case r.Takes == "number":
+		return strconv.FormatFloat(n, 'f', -1, 64), nil
+	case len(r.Choices) > 0 && !chosen:
+		return "", fmt.Errorf("%q is not one of %s", v, strings.Join(r.names(), ", "))
+	case chosen:
+		return ours, nil
+	}
+	return v, nil
 }
 
 func (r *Row) least() string {
@@ -180,4 +230,12 @@ func filled(words []string, value string) []string {
 		all = append(all, strings.NewReplacer("{}", value, "{ms}", value+"ms", "{s}", value+"s").Replace(w))
 	}
 	return all
+}
+
+// Listen returns the address of a line of serve, where its own flags name it; "" for none.
+func (l *Line) Listen() string {
+	if at := slices.Index(l.Flags, "--listen"); at >= 0 {
+		return l.Flags[at+1]
+	}
+	return ""
 }

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // lines are lines of other tools, with what dragoman runs in their place, as one types it, or the error behind "! ". What has no
@@ -44,5 +42,5 @@ func translated(t *testing.T, theirs string) string {
 	if err != nil {
 		return "! " + err.Error()
 	}
-	return strings.Join(append([]string{config.AsTyped(line.Typed())}, line.Ignored...), " # ")
+	return strings.Join(append([]string{line.String()}, line.Ignored...), " # ")
 }
