@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
@@ -33,13 +35,35 @@ func (l *Line) Words() []string { return slices.Concat([]string{l.Face}, l.Flags
 func (l *Line) String() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(l.Settings)) {
-		value := "…"
-		if !l.secret[name] {
-			value = config.AsTyped([]string{l.Settings[name]})
-		}
-		all = append(all, name+"="+value)
+		all = append(all, name+"="+shown(l.Settings[name], l.secret[name]))
 	}
-	return strings.Join(append(all, config.AsTyped(append([]string{"dragoman"}, l.Words()...))), " ")
+	all = append(all, "dragoman", l.Face)
+	for i, word := range l.Flags {
+		name, value, ok := strings.Cut(word, "=")
+		switch {
+		case i > 0 && l.Flags[i-1] == "--oauth" && ok:
+			word = name + "=" + shown(value, secret.Named(strings.TrimPrefix(name, "params.")) && strings.HasPrefix(name, "params."))
+		case i > 0 && l.Flags[i-1] == "--header" && reference().MatchString(word):
+			word = config.Quoted(word)
+		case i > 0 && l.Flags[i-1] == "--header":
+			word = config.AsTyped([]string{"--header", word})[len("--header "):]
+		default:
+			word = config.AsTyped([]string{word})
+		}
+		all = append(all, word)
+	}
+	return strings.Join(append(all, config.AsTyped(l.Server)), " ")
+}
+
+// reference matches a header whose value is in a variable.
+var reference = pattern.Later(`^[A-Za-z0-9-]+: ?([A-Za-z]+ )?\$\{[A-Za-z0-9_]+\}$`)
+
+// shown is a value as one types it.
+func shown(value string, isSecret bool) string {
+	if isSecret && !strings.HasPrefix(value, "${") {
+		return "…"
+	}
+	return config.AsTyped([]string{value})
 }
 
 // Options are the options of the tool's line, by the flags, variables and paths of dragoman's settings that have their values.
@@ -176,7 +200,7 @@ func (r *Row) write(l *Line, values []string) error {
 		}
 	}
 	for name, form := range r.Env {
-		l.secret[name] = r.Secret
+		l.secret[name] = r.Secret && strings.Contains(form, "{")
 		l.set(r.Theirs, name, filled([]string{form}, strings.Join(all, ","))[0])
 	}
 	return nil
@@ -196,7 +220,10 @@ func (r *Row) value(v string) (string, error) {
 	case v == "":
 		return "", errors.New("a value is missing")
 	case r.Takes == "number" && (err != nil || !(n >= r.Least) || math.IsInf(n, 0)):
-		return "", fmt.Errorf("%q is not a number%s", v, r.least())
+		if err == nil && n < r.Least {
+			return "", fmt.Errorf("%q is less than %v", v, r.Least)
+		}
+		return "", fmt.Errorf("%q is not a number", v)
 	case r.Takes == "number":
 		return strconv.FormatFloat(n, 'f', -1, 64), nil
 	case len(r.Choices) > 0 && !chosen:
@@ -205,13 +232,6 @@ func (r *Row) value(v string) (string, error) {
 		return ours, nil
 	}
 	return v, nil
-}
-
-func (r *Row) least() string {
-	if r.Least == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" of at least %v", r.Least)
 }
 
 // names are the values of a row with Choices.
