@@ -1,0 +1,123 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+)
+
+func asCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "as TOOL [ARGUMENT...]",
+		Short: "Run the command line of another tool, such as mcp-remote",
+		Long: "Run the command line of another tool, with its options, defaults and variables. A line on stderr says what dragoman's\n" +
+			"own line is. The tools are " + strings.Join(comingfrom.Names(), ", ") + ";\n\"dragoman as TOOL --help\" shows the options of one, and what dragoman has for each.",
+		DisableFlagParsing: true,
+		Example: "  dragoman as mcp-remote https://mcp.example.com/mcp 3334\n" +
+			"  dragoman as supergateway --stdio 'npx -y @modelcontextprotocol/server-everything' --port 8000\n" +
+			"  dragoman as mcp-proxy --port 8080 -- npx -y @modelcontextprotocol/server-everything",
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 || isHelp(args[0]) || args[0] == "-h" {
+			return cmd.Help()
+		}
+		tool, err := comingfrom.Load(args[0])
+		if err == nil && tool == nil {
+			err = fmt.Errorf("as: %q is not one of %s", args[0], strings.Join(comingfrom.Names(), ", "))
+		}
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		err = runAs(cmd, tool, args[1:])
+		if exit, ok := errors.AsType[*exitError](err); ok && exit.code == exitUsage {
+			return &asError{&exitError{tool.Usage, fmt.Errorf("as %s: %w", tool.Name, exit.error)}}
+		}
+		return err
+	}
+	return cmd
+}
+
+// An asError says that the line of another tool is wrong.
+type asError struct{ *exitError }
+
+func (e *asError) Unwrap() error { return e.exitError }
+
+// runAs runs the line of dragoman for the arguments of a tool.
+func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
+	own := args
+	if at := slices.Index(args, "--"); at >= 0 {
+		own = args[:at]
+	}
+	switch {
+	case slices.ContainsFunc(own, tool.AsksHelp):
+		_, err := fmt.Fprint(cmd.OutOrStdout(), tool.Help())
+		return err
+	case slices.Contains(own, "--version"):
+		return printVersion(cmd)
+	}
+	line, err := tool.Translate(args, os.LookupEnv)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	for _, ignored := range line.Ignored {
+		fmt.Fprintf(stderr, "dragoman: as %s: no effect: %s\n", tool.Name, ignored)
+	}
+	for name, value := range line.Settings {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(stderr, "dragoman: as %s: this is %s%s\n", tool.Name, line, open(line))
+	if line.Program != "" {
+		if _, err := exec.LookPath(line.Program); err != nil {
+			return &exitError{tool.Missing, fmt.Errorf("as %s: the server's command cannot be started: %w", tool.Name, err)}
+		}
+	}
+	err = command(line.Words()).ExecuteContext(cmd.Context())
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		return &exitError{exit.code, errors.New(inTheirWords(exit.Error(), line))}
+	}
+	return err
+}
+
+// open says that other machines can use the server of a line without a key; "" if they cannot.
+func open(line *comingfrom.Line) string {
+	_, port, err := net.SplitHostPort(line.Listen())
+	if err != nil || oauth.IsLoopback(line.Listen()) {
+		return ""
+	}
+	cfg, _ := (config.Sources{File: atHome(os.Getenv(config.EnvFile)), Environ: os.Environ()}).Read() // serve says what is wrong
+	if len(cfg.Auth.Tokens)+len(cfg.Auth.NamedTokens) > 0 || cfg.Auth.TokenFile != "" {
+		return ""
+	}
+	return "; every machine that reaches this one can use it without a key: set DRAGOMAN_AUTH_TOKENS, or take this line with --listen 127.0.0.1:" + port
+}
+
+// inTheirWords puts the options of a tool's line in the place of what dragoman has for them, where an error begins with it.
+func inTheirWords(text string, line *comingfrom.Line) string {
+	names := line.Options()
+	c := config.Default()
+	_ = c.EachSetting(func(path string, _ reflect.Value) error {
+		if theirs, ok := names[config.EnvPrefix+strings.ToUpper(strings.ReplaceAll(path, ".", "_"))]; ok {
+			names[path] = theirs
+		}
+		return nil
+	})
+	for ours, theirs := range names {
+		begins := regexp.MustCompile(`(?m)^(\s*)(?:\S+: )?` + regexp.QuoteMeta(ours) + `(?:\[\d+\])?(?:: [a-z_.]+: |: | )`)
+		text = begins.ReplaceAllString(text, "${1}"+strings.ReplaceAll(theirs, "$", "$$")+": ")
+	}
+	return text
+}
