@@ -31,7 +31,7 @@ func asCommand() *cobra.Command {
 		if len(args) == 0 || isHelp(args[0]) || args[0] == "-h" {
 			return cmd.Help()
 		}
-		tool, err := comingfrom.Load(args[0])
+		tool, err := comingfrom.Load(args[0], slices.Concat(args, os.Environ())...)
 		if err == nil && tool == nil {
 			err = fmt.Errorf("as: %q is not one of %s", args[0], strings.Join(comingfrom.Names(), ", "))
 		}
@@ -60,7 +60,10 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 	}
 	switch {
 	case slices.ContainsFunc(own, func(word string) bool { r := tool.Row(word); return r != nil && r.Theirs == "--help" }):
-		_, err := fmt.Fprint(cmd.OutOrStdout(), tool.Help())
+		tool, err := comingfrom.Load(tool.Name)
+		if err == nil {
+			_, err = fmt.Fprint(cmd.OutOrStdout(), tool.Help())
+		}
 		return err
 	case slices.Contains(own, "--version"):
 		return printVersion(cmd)

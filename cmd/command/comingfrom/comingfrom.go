@@ -52,6 +52,7 @@ type Row struct {
 	Value   string            `yaml:"value"`   // the shape of its value; "" for a switch
 	Takes   string            `yaml:"takes"`   // number (at least Least), list (several words); "" for one text or a switch
 	Least   float64           `yaml:"least"`   // of a number
+	Holds   string            `yaml:"holds"`   // what each value must have in it
 	Zero    string            `yaml:"zero"`    // what an empty value stands for, or the number 0
 	Choices []string          `yaml:"choices"` // the values that there are, each "theirs" or "theirs=ours"
 	Default string            `yaml:"default"` // theirs
@@ -63,17 +64,32 @@ type Row struct {
 	Note    string            `yaml:"note"`
 }
 
-// Load returns a tool by its name, or nil if there is none.
-func Load(name string) (*Tool, error) {
+// Load returns a tool by its name, or nil if there is none. With words of its line and variables, it leaves out the rows of flags that
+// cannot be in them: to parse all takes a tenth of a start.
+func Load(name string, said ...string) (*Tool, error) {
 	if !slices.Contains(Names(), name) {
 		return nil, nil
 	}
-	t := &Tool{Usage: 1, Missing: 1}
 	text, err := files.ReadFile("tools/" + name + ".yaml")
-	if err == nil {
-		err = yaml.Unmarshal(text, t)
+	if err != nil {
+		return nil, err
 	}
-	return t, err
+	const begin = "\n  - theirs: "
+	head, rows, _ := strings.Cut(string(text), begin)
+	spoken := folded(strings.Join(said, " "))
+	for row := range strings.SplitSeq(rows, begin) {
+		theirs, _, _ := strings.Cut(row, "\n")
+		if len(said) == 0 || !strings.Contains(row, "kind: flag") || strings.Contains(row, "also:") || strings.Contains(spoken, folded(theirs)) {
+			head += begin + row
+		}
+	}
+	t := &Tool{Usage: 1, Missing: 1}
+	return t, yaml.Unmarshal([]byte(head), t)
+}
+
+// folded is a text without case and the signs with which names are written in several ways.
+func folded(text string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(text))
 }
 
 // Row returns the row of a flag by one of its spellings; nil if there is none.
@@ -94,7 +110,11 @@ func (t *Tool) Help() string {
 		if r.Answer == Ignored || r.Answer == Refused {
 			ours = r.Answer + ": " + r.Note
 		}
-		fmt.Fprintf(b, "  %-40s %s\n", strings.TrimSpace(r.Theirs+" "+r.Value), ours)
+		theirs := r.Theirs
+		if r.Kind == "flag" || r.Kind == "variable" {
+			theirs = strings.TrimSpace(theirs + " " + r.Value)
+		}
+		fmt.Fprintf(b, "  %-40s %s\n", theirs, ours)
 	}
 	return b.String()
 }

@@ -43,6 +43,7 @@ func supergateway(g *given, l *Line) error {
 			g.preset(l, "--stateful", "DRAGOMAN_SESSION_WITHOUT", "open")
 		}
 	}
+	g.values["--healthEndpoint"] = slices.DeleteFunc(g.values["--healthEndpoint"], func(path string) bool { return path == "/healthz" || path == "/ping" })
 	if base := g.last("--baseUrl", ""); base != "" {
 		l.set("--baseUrl", "DRAGOMAN_OAUTH_PUBLIC_URL", strings.TrimRight(base, "/")+g.last("--streamableHttpPath", "/mcp"))
 	}

@@ -167,6 +167,8 @@ func (r *Row) read(v string) (string, error) {
 	switch {
 	case v == "" && r.Takes != "list":
 		return "", errors.New("a value is missing")
+	case !strings.Contains(v, r.Holds):
+		return "", errors.New("expected " + r.Value) // v may be a secret
 	case r.Takes == "number" && (err != nil || math.IsNaN(n) || math.IsInf(n, 0)):
 		return "", fmt.Errorf("%q is not a number", v)
 	case r.Takes == "number" && n < r.Least:

@@ -47,6 +47,7 @@ var lines = []struct{ theirs, ours string }{
 	// Wrong lines.
 	{"mcp-remote", "! no server is named: write the URL of the server first"},
 	{"mcp-remote a.example/mcp", "! URL: the URL of the server must begin with http:// or https://"},
+	{"mcp-remote https://a.example/mcp --authorize-param audience", "! --authorize-param: expected KEY=VALUE"},
 	{"mcp-remote https://a.example/mcp --transport websocket", `! --transport: "websocket" is not one of http-first, sse-first, http-only, sse-only`},
 	{"mcp-remote https://a.example/mcp --connect-timeout 0", `! --connect-timeout: "0" is less than 0.001`},
 	{"mcp-remote https://a.example/mcp --body-timeout NaN", `! --body-timeout: "NaN" is not a number`},
@@ -71,8 +72,8 @@ var lines = []struct{ theirs, ours string }{
 	{"supergateway --stdio x --outputTransport streamableHttp --port 8000", "DRAGOMAN_SESSION_WITHOUT=open dragoman serve --listen :8000 -- x"},
 	{"supergateway --stdio x --outputTransport streamableHttp --stateful --sessionTimeout 60000 --port 8000", "DRAGOMAN_SESSION_IDLE_TIMEOUT=60000ms dragoman serve --listen :8000 -- x"},
 	{"supergateway --stdio x --sessionTimeout -5", "dragoman serve --listen :8000 -- x"},
-	{"supergateway --port 8000 --stdio x --cors --healthEndpoint /healthz --healthEndpoint /readyz --logLevel none", "DRAGOMAN_CORS_ORIGINS='*' DRAGOMAN_HEALTH_PATHS=/healthz,/readyz dragoman serve --listen :8000 --log-level error -- x"},
-	{"supergateway --stdio x --cors https://a.example https://b.example --healthEndpoint /ping", "DRAGOMAN_CORS_ORIGINS=https://a.example,https://b.example DRAGOMAN_HEALTH_PATHS=/ping dragoman serve --listen :8000 -- x"},
+	{"supergateway --port 8000 --stdio x --cors --healthEndpoint /healthz --healthEndpoint /readyz --logLevel none", "DRAGOMAN_CORS_ORIGINS='*' DRAGOMAN_HEALTH_PATHS=/readyz dragoman serve --listen :8000 --log-level error -- x"},
+	{"supergateway --stdio x --cors https://a.example https://b.example --healthEndpoint /ping", "DRAGOMAN_CORS_ORIGINS=https://a.example,https://b.example dragoman serve --listen :8000 -- x"},
 	{"supergateway --stdio x --outputTransport streamableHttp --streamableHttpPath /v1 --baseUrl https://u.example/p/", "DRAGOMAN_OAUTH_PUBLIC_URL=https://u.example/p/v1 DRAGOMAN_PATH=/v1 DRAGOMAN_SESSION_WITHOUT=open dragoman serve --listen :8000 -- x"},
 	// The command is for a shell.
 	{"supergateway --stdio node·x.js·--root=/data", "dragoman serve --listen :8000 -- node x.js --root=/data"},
@@ -164,7 +165,7 @@ func translated(t *testing.T, theirs string) string {
 		name, value, _ := strings.Cut(w, "=")
 		env[name] = value
 	}
-	tool, err := Load(words[at])
+	tool, err := Load(words[at], words...)
 	if err != nil {
 		t.Fatal(err)
 	}
