@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"reflect"
@@ -14,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
-	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
@@ -33,7 +31,7 @@ func asCommand() *cobra.Command {
 		if len(args) == 0 || isHelp(args[0]) || args[0] == "-h" {
 			return cmd.Help()
 		}
-		tool, err := comingfrom.Load(args[0])
+		tool, err := comingfrom.Load(args[0], slices.Concat(args, os.Environ())...)
 		if err == nil && tool == nil {
 			err = fmt.Errorf("as: %q is not one of %s", args[0], strings.Join(comingfrom.Names(), ", "))
 		}
@@ -61,8 +59,11 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 		own = args[:at]
 	}
 	switch {
-	case slices.ContainsFunc(own, tool.AsksHelp):
-		_, err := fmt.Fprint(cmd.OutOrStdout(), tool.Help())
+	case slices.ContainsFunc(own, func(word string) bool { r := tool.Row(word); return r != nil && r.Theirs == "--help" }):
+		tool, err := comingfrom.Load(tool.Name)
+		if err == nil {
+			_, err = fmt.Fprint(cmd.OutOrStdout(), tool.Help())
+		}
 		return err
 	case slices.Contains(own, "--version"):
 		return printVersion(cmd)
@@ -79,7 +80,7 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 			return err
 		}
 	}
-	fmt.Fprintf(stderr, "dragoman: as %s: this is %s%s\n", tool.Name, line, open(line))
+	fmt.Fprintf(stderr, "dragoman: as %s: this is %s\n", tool.Name, line)
 	if line.Program != "" {
 		if _, err := exec.LookPath(line.Program); err != nil {
 			return &exitError{tool.Missing, fmt.Errorf("as %s: the server's command cannot be started: %w", tool.Name, err)}
@@ -92,22 +93,9 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 	return err
 }
 
-// open says that other machines can use the server of a line without a key; "" if they cannot.
-func open(line *comingfrom.Line) string {
-	_, port, err := net.SplitHostPort(line.Listen())
-	if err != nil || oauth.IsLoopback(line.Listen()) {
-		return ""
-	}
-	cfg, _ := (config.Sources{File: atHome(os.Getenv(config.EnvFile)), Environ: os.Environ()}).Read() // serve says what is wrong
-	if len(cfg.Auth.Tokens)+len(cfg.Auth.NamedTokens) > 0 || cfg.Auth.TokenFile != "" {
-		return ""
-	}
-	return "; every machine that reaches this one can use it without a key: set DRAGOMAN_AUTH_TOKENS, or take this line with --listen 127.0.0.1:" + port
-}
-
 // inTheirWords puts the options of a tool's line in the place of what dragoman has for them, where an error begins with it.
 func inTheirWords(text string, line *comingfrom.Line) string {
-	names := line.Options()
+	names := line.From
 	c := config.Default()
 	_ = c.EachSetting(func(path string, _ reflect.Value) error {
 		if theirs, ok := names[config.EnvPrefix+strings.ToUpper(strings.ReplaceAll(path, ".", "_"))]; ok {

@@ -19,20 +19,15 @@ var needsQuotes = pattern.Later("[\\s'\"$&;|<>()*`\\\\]")
 func AsTyped(args []string) string {
 	var all []string
 	for _, arg := range withoutSecrets(args) {
-		all = append(all, Quoted(arg))
+		switch {
+		case strings.ContainsFunc(arg, func(r rune) bool { return !unicode.IsPrint(r) }):
+			arg = strconv.Quote(arg)
+		case arg == "" || needsQuotes().MatchString(arg):
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		all = append(all, arg)
 	}
 	return strings.Join(all, " ")
-}
-
-// Quoted returns a word as one types it in a shell.
-func Quoted(arg string) string {
-	switch {
-	case strings.ContainsFunc(arg, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return strconv.Quote(arg)
-	case arg == "" || needsQuotes().MatchString(arg):
-		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-	}
-	return arg
 }
 
 // withoutSecrets returns arguments with "…" in the place of secrets.

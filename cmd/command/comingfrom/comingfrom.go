@@ -1,12 +1,11 @@
 // Package comingfrom turns the command lines of other tools into dragoman's own.
 //
 // What a tool takes, and what dragoman has for it, is data: tools has one file for each tool, with a row for each flag, argument,
-// variable, key, path and signal. From the same rows come docs/coming-from.md and what dragoman says of a flag that is another tool's.
-// A file is parsed when it is asked for: a start that needs none pays nothing.
+// variable, key, path, signal and exit code. From the same rows come docs/coming-from.md and what dragoman says of a flag that is
+// another tool's. A file is parsed when it is needed: a start without it pays nothing.
 package comingfrom
 
 import (
-	"bytes"
 	"embed"
 	"fmt"
 	"slices"
@@ -19,9 +18,7 @@ import (
 var files embed.FS
 
 // Names are the tools, in the order in which they are shown.
-func Names() []string {
-	return []string{"mcp-remote", "supergateway", "mcp-proxy"}
-}
+func Names() []string { return []string{"mcp-remote", "supergateway", "mcp-proxy"} }
 
 // The answers of dragoman to what another tool takes.
 const (
@@ -42,35 +39,34 @@ type Tool struct {
 	About    string `yaml:"about"`    // what it is used for, and dragoman's usual line in its place
 	Words    string `yaml:"words"`    // how it reads its words: a name of dialects
 	Prefix   string `yaml:"prefix"`   // of variables that stand for its flags: MCP_PROXY_
-	Usage    int    `yaml:"usage"`    // its exit code for a wrong line; 0 stands for 1
-	Missing  int    `yaml:"missing"`  // its exit code for a server's command that cannot be started; 0 stands for 1
+	Usage    int    `yaml:"usage"`    // its exit code for a wrong line; 1 unless set
+	Missing  int    `yaml:"missing"`  // its exit code for a server's command that cannot be started; 1 unless set
 	Rows     []Row  `yaml:"rows"`
 }
 
-// A Row is one thing that a tool takes.
+// A Row is one thing that a tool takes. Its flags and settings are added in the order of the rows: a later row wins.
 type Row struct {
-	Theirs  string   `yaml:"theirs"`  // as one writes it: --port, URL, MCP_PROXY_PORT, mcpServers.NAME.url, SIGINT, /sse
-	Also    []string `yaml:"also"`    // other spellings of a flag: -p
-	Kind    string   `yaml:"kind"`    // flag, argument, variable, key, path or signal
-	Value   string   `yaml:"value"`   // the shape of its value; "" for a switch
-	Takes   string   `yaml:"takes"`   // number (at least Least), list (several words), off (a switch that is on unless --no-x); "" for one text or a switch
-	Least   float64  `yaml:"least"`   // of a number
-	Zero    string   `yaml:"zero"`    // what an empty value stands for, or the number 0
-	Choices []string `yaml:"choices"` // the values that there are, each "theirs" or "theirs=ours"
-	Default string   `yaml:"default"` // theirs
-	Answer  string   `yaml:"answer"`
-	Ours    string   `yaml:"ours"` // what one writes for dragoman
-	// Flags are words of dragoman's line, and Env settings for what has no flag. {} stands for the value, {ms} and {s} for a
-	// time in milliseconds or seconds.
-	Flags  []string          `yaml:"flags"`
-	Env    map[string]string `yaml:"env"`
-	Secret bool              `yaml:"secret"` // the value is a secret, and not shown
-	Only   string            `yaml:"only"`   // serve or stdio: has no effect in a line of the other, as in the tool itself
-	Note   string            `yaml:"note"`
+	Theirs  string            `yaml:"theirs"`  // as one writes it: --port, URL, MCP_PROXY_PORT, mcpServers.NAME.url, SIGINT, /sse
+	Also    []string          `yaml:"also"`    // other spellings of a flag: -p
+	Kind    string            `yaml:"kind"`    // flag, argument, variable, key, path, signal or exit code
+	Value   string            `yaml:"value"`   // the shape of its value; "" for a switch
+	Takes   string            `yaml:"takes"`   // number (at least Least), list (several words); "" for one text or a switch
+	Least   float64           `yaml:"least"`   // of a number
+	Holds   string            `yaml:"holds"`   // what each value must have in it
+	Zero    string            `yaml:"zero"`    // what an empty value stands for, or the number 0
+	Choices []string          `yaml:"choices"` // the values that there are, each "theirs" or "theirs=ours"
+	Default string            `yaml:"default"` // theirs
+	Answer  string            `yaml:"answer"`
+	Ours    string            `yaml:"ours"`  // what one writes for dragoman
+	Flags   []string          `yaml:"flags"` // words of dragoman's line; {} stands for the value, {ms} and {s} for a time
+	Env     map[string]string `yaml:"env"`   // settings for what has no flag, with the same signs
+	Only    string            `yaml:"only"`  // serve or stdio: the row is about lines with this command of dragoman alone
+	Note    string            `yaml:"note"`
 }
 
-// Load returns a tool by its name, or nil if there is none.
-func Load(name string) (*Tool, error) {
+// Load returns a tool by its name, or nil if there is none. With words of its line and variables, it leaves out the rows of flags that
+// cannot be in them: to parse all takes a tenth of a start.
+func Load(name string, said ...string) (*Tool, error) {
 	if !slices.Contains(Names(), name) {
 		return nil, nil
 	}
@@ -78,73 +74,47 @@ func Load(name string) (*Tool, error) {
 	if err != nil {
 		return nil, err
 	}
+	const begin = "\n  - theirs: "
+	head, rows, _ := strings.Cut(string(text), begin)
+	spoken := folded(strings.Join(said, " "))
+	for row := range strings.SplitSeq(rows, begin) {
+		theirs, _, _ := strings.Cut(row, "\n")
+		if len(said) == 0 || !strings.Contains(row, "kind: flag") || strings.Contains(row, "also:") || strings.Contains(spoken, folded(theirs)) {
+			head += begin + row
+		}
+	}
 	t := &Tool{Usage: 1, Missing: 1}
-	from := yaml.NewDecoder(bytes.NewReader(text))
-	from.KnownFields(true)
-	if err := from.Decode(t); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return t, nil
+	return t, yaml.Unmarshal([]byte(head), t)
 }
 
-// row returns the row of a flag by one of its spellings; nil if there is none.
-func (t *Tool) row(theirs string) *Row {
-	for i := range t.Rows {
-		if r := &t.Rows[i]; r.Theirs == theirs || slices.Contains(r.Also, theirs) {
-			return r
-		}
-	}
-	return nil
+// folded is a text without case and the signs with which names are written in several ways.
+func folded(text string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(text))
 }
 
-// isSwitch reports whether a flag takes no value.
-func (r *Row) isSwitch() bool { return r.Value == "" || r.Takes == "off" }
-
-// choice returns what dragoman has for a value of a row with Choices; false if it is none of them.
-func (r *Row) choice(value string) (ours string, ok bool) {
-	for _, c := range r.Choices {
-		theirs, ours, mapped := strings.Cut(c, "=")
-		if theirs == value {
-			if !mapped {
-				ours = theirs
-			}
-			return ours, true
-		}
+// Row returns the row of a flag by one of its spellings; nil if there is none.
+func (t *Tool) Row(theirs string) *Row {
+	at := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Theirs == theirs || slices.Contains(r.Also, theirs) })
+	if at < 0 {
+		return nil
 	}
-	return "", false
-}
-
-// AsksHelp reports whether a word of a tool's line asks for help.
-func (t *Tool) AsksHelp(word string) bool {
-	r := t.row(word)
-	return r != nil && r.Theirs == "--help"
+	return &t.Rows[at]
 }
 
 // Help says what the tool takes, and what dragoman has for each.
 func (t *Tool) Help() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %s\n\n", t.Title, t.Version, t.About)
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "%s %s\n\n%s\n\n", t.Title, t.Version, t.About)
 	for _, r := range t.Rows {
-		fmt.Fprintf(&b, "  %-40s %s\n", strings.TrimSpace(r.Theirs+" "+r.shape()), r.meaning())
+		ours := r.Ours
+		if r.Answer == Ignored || r.Answer == Refused {
+			ours = r.Answer + ": " + r.Note
+		}
+		theirs := r.Theirs
+		if r.Kind == "flag" || r.Kind == "variable" {
+			theirs = strings.TrimSpace(theirs + " " + r.Value)
+		}
+		fmt.Fprintf(b, "  %-40s %s\n", theirs, ours)
 	}
 	return b.String()
-}
-
-// shape is the value as one writes it; "" for a switch.
-func (r *Row) shape() string {
-	if r.isSwitch() || r.Kind == "argument" {
-		return ""
-	}
-	return r.Value
-}
-
-// meaning is what dragoman has for a row, in a few words.
-func (r *Row) meaning() string {
-	switch {
-	case r.Answer == Same:
-		return "the same"
-	case r.Answer == Refused || r.Answer == Ignored:
-		return r.Answer + ": " + r.Note
-	}
-	return r.Ours
 }

@@ -9,35 +9,30 @@ import (
 // readAnywhere reads words as mcp-remote does: it looks for each flag anywhere in the line, takes the first of several, and the word
 // behind it whatever that is. The first two words, flags that may be repeated left out, are arguments.
 func readAnywhere(g *given, args []string) error {
-	for i := 0; i < len(args); {
-		if r := g.tool.row(args[i]); r != nil && r.Takes == "list" && i+1 < len(args) {
+	for i := 0; i < len(args); i++ {
+		if r := g.Row(args[i]); r != nil && r.Takes == "list" && i+1 < len(args) {
 			g.values[r.Theirs] = append(g.values[r.Theirs], args[i+1])
 			args = slices.Delete(args, i, i+2)
-			continue
+			i--
 		}
-		i++
 	}
-	used := make([]bool, len(args))
-	for _, r := range g.tool.Rows {
+	used := make([]bool, len(args)+1)
+	for _, r := range g.Rows {
 		at := slices.Index(args, r.Theirs)
 		if r.Kind != "flag" || at < 0 {
 			continue
 		}
 		used[at] = true
-		switch {
-		case r.isSwitch():
-			g.values[r.Theirs] = []string{"true"}
-		case at+1 < len(args):
-			g.values[r.Theirs] = []string{args[at+1]}
+		g.values[r.Theirs] = []string{"true"}
+		if r.Value != "" {
+			g.values[r.Theirs] = []string{strings.Join(args[min(at+1, len(args)):min(at+2, len(args))], "")}
 			used[at+1] = true
-		default:
-			g.values[r.Theirs] = []string{""}
 		}
 	}
 	for i, word := range args {
 		switch {
 		case used[i]:
-		case strings.HasPrefix(word, "-") && g.tool.row(word) == nil:
+		case strings.HasPrefix(word, "-") && g.Row(word) == nil:
 			g.unknown = append(g.unknown, word)
 		case len(g.rest) == 0 || i == 1:
 			g.rest = append(g.rest, word)
@@ -46,95 +41,91 @@ func readAnywhere(g *given, args []string) error {
 	return nil
 }
 
-// readYargs reads words as yargs does with these options: --some-name is --someName, --no-x sets a switch to false, a list takes all
-// words up to the next flag, and of several values of one text the last counts. Words behind the first that is no flag are still
-// read; those behind -- are not. A flag that the tool does not have is one of the command's if a command stands before it.
+// readYargs reads words as yargs does with these options: --some-name is --someName, --no-x switches off, a list takes all words up
+// to the next flag, and of several values of one text the last counts. Words behind the first that is no flag are still read; those
+// behind -- are not. A flag that the tool does not have belongs to the command if that has begun.
 func readYargs(g *given, args []string) error {
+	if at := slices.Index(args, "--"); at >= 0 {
+		args, g.behind = args[:at], args[at+1:]
+	}
 	for i := 0; i < len(args); i++ {
-		word := args[i]
-		if word == "--" {
-			g.behind = args[i+1:]
-			break
-		}
-		if len(word) < 2 || word[0] != '-' {
-			g.rest = append(g.rest, word)
-			continue
-		}
-		next := i+1 < len(args) && (!strings.HasPrefix(args[i+1], "-") || strings.Trim(args[i+1], "-0123456789.") == "" && args[i+1] != "--")
-		name, value, hasValue := strings.Cut(word, "=")
-		r := g.tool.row("--" + camel(strings.TrimLeft(name, "-")))
-		no, negated := strings.CutPrefix(name, "--no-")
-		switch {
-		case r == nil && negated && g.tool.row("--"+camel(no)) != nil:
-			g.values["--"+camel(no)] = []string{"false"}
-		case r == nil && len(g.rest) > 0 && g.tool.row("COMMAND") != nil:
-			g.rest = append(g.rest, word)
-		case r == nil:
-			g.unknown = append(g.unknown, name)
-			if next && !hasValue {
-				i++
-			}
-		case r.isSwitch():
-			if next && !hasValue && (args[i+1] == "true" || args[i+1] == "false") {
-				i++
-				value, hasValue = args[i], true
-			}
-			g.values[r.Theirs] = []string{isTrue(value, hasValue)}
-		case r.Takes == "list":
-			g.values[r.Theirs] = append(g.values[r.Theirs], value)
-			for ; i+1 < len(args) && !hasValue && !strings.HasPrefix(args[i+1], "-"); i++ {
-				g.values[r.Theirs] = append(g.values[r.Theirs], args[i+1])
-			}
-			if all := g.values[r.Theirs]; len(all) > 1 {
-				g.values[r.Theirs] = slices.DeleteFunc(all, func(v string) bool { return v == "" })
-			}
-		default:
-			if next && !hasValue {
+		name, value, hasValue := strings.Cut(args[i], "=")
+		next := func() bool {
+			more := !hasValue && i+1 < len(args) && (!strings.HasPrefix(args[i+1], "-") || strings.Trim(args[i+1], "-.0123456789") == "")
+			if more {
 				i++
 				value = args[i]
 			}
+			return more
+		}
+		r := g.Row(camel(name))
+		no, negated := strings.CutPrefix(name, "--no-")
+		switch {
+		case len(name) < 2 || name[0] != '-', r == nil && len(g.rest) > 0 && g.Row("COMMAND") != nil:
+			g.rest = append(g.rest, args[i])
+		case r == nil && negated && g.Row(camel("--"+no)) != nil:
+			g.values[camel("--"+no)] = []string{"false"}
+		case r == nil:
+			g.unknown = append(g.unknown, name)
+			next()
+		case r.Value == "":
+			if !hasValue && i+1 < len(args) && (args[i+1] == "true" || args[i+1] == "false") {
+				next()
+			}
+			g.values[r.Theirs] = []string{isTrue(value, "")}
+		case r.Takes == "list":
+			before := len(g.values[r.Theirs])
+			for hasValue || next() {
+				g.values[r.Theirs] = append(g.values[r.Theirs], value)
+				if hasValue {
+					break
+				}
+			}
+			if len(g.values[r.Theirs]) == before {
+				g.values[r.Theirs] = append(g.values[r.Theirs], "")
+			}
+		default:
+			next()
 			g.values[r.Theirs] = []string{value}
 		}
 	}
-	for _, r := range g.tool.Rows {
-		flag, isFlag := strings.CutPrefix(r.Theirs, "--")
-		if value, ok := g.getenv(g.tool.Prefix + snake(flag)); isFlag && g.tool.Prefix != "" && ok && !g.has(r.Theirs) {
-			if r.isSwitch() {
-				value = isTrue(value, true)
-			}
-			g.values[r.Theirs] = []string{value}
+	for _, r := range g.Rows {
+		value, ok := g.getenv(g.Prefix + snake(r.Theirs))
+		if _, given := g.values[r.Theirs]; g.Prefix == "" || r.Kind != "flag" || !ok || given {
+			continue
 		}
+		if r.Value == "" {
+			value = isTrue(value, "false")
+		}
+		g.values[r.Theirs] = []string{value}
 	}
 	return nil
 }
 
-// isTrue is the value of a switch: true alone is on.
-func isTrue(value string, hasValue bool) string {
-	if hasValue && value != "true" {
-		return "false"
+// isTrue is the value of a switch: of texts, true alone is on.
+func isTrue(value, empty string) string {
+	if value == "true" || value == empty {
+		return "true"
 	}
-	return "true"
+	return "false"
 }
 
-// camel returns some-name as someName.
-func camel(name string) string {
-	parts := strings.Split(name, "-")
+// camel returns --some-name as --someName.
+func camel(flag string) string {
+	parts := strings.Split(strings.TrimLeft(flag, "-"), "-")
 	for i, p := range parts[1:] {
-		if p != "" {
-			parts[i+1] = strings.ToUpper(p[:1]) + p[1:]
-		}
+		parts[i+1] = strings.ToUpper(p[:min(1, len(p))]) + p[min(1, len(p)):]
 	}
-	return strings.Join(parts, "")
+	return "--" + strings.Join(parts, "")
 }
 
-// snake returns someName as SOME_NAME.
-func snake(name string) string {
-	var b strings.Builder
-	for _, c := range name {
+// snake returns --someName as SOME_NAME.
+func snake(flag string) (name string) {
+	for _, c := range strings.TrimLeft(flag, "-") {
 		if unicode.IsUpper(c) {
-			b.WriteByte('_')
+			name += "_"
 		}
-		b.WriteRune(unicode.ToUpper(c))
+		name += string(unicode.ToUpper(c))
 	}
-	return b.String()
+	return name
 }

@@ -1,7 +1,6 @@
 package comingfrom
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -14,12 +13,7 @@ import (
 )
 
 func supergateway(g *given, l *Line) error {
-	var from []string
-	for _, flag := range []string{"--stdio", "--sse", "--streamableHttp"} {
-		if g.last(flag, "") != "" {
-			from = append(from, flag)
-		}
-	}
+	from := slices.DeleteFunc([]string{"--stdio", "--sse", "--streamableHttp"}, func(flag string) bool { return g.last(flag, "") == "" })
 	switch len(from) {
 	case 0:
 		return errors.New("no server is named: write --stdio COMMAND, --sse URL or --streamableHttp URL")
@@ -27,41 +21,32 @@ func supergateway(g *given, l *Line) error {
 	default:
 		return fmt.Errorf("two servers are given, %s and %s: keep one", from[0], from[1])
 	}
-	server := g.take(from[0])[0]
-	g.verifies()
+	server, out := g.last(from[0], ""), g.last("--outputTransport", "")
 	if from[0] != "--stdio" {
-		if out := g.last("--outputTransport", "stdio"); out != "stdio" {
+		if out != "stdio" && out != "" {
 			return fmt.Errorf("--outputTransport: %q goes with --stdio; a server at a URL is served on stdio", out)
 		}
-		l.flag(from[0], "--upstream-transport", map[string]string{"--sse": "sse", "--streamableHttp": "http"}[from[0]])
 		return l.connect(from[0], server)
 	}
-	out := g.last("--outputTransport", "sse")
 	switch {
 	case out == "ws":
 		return errors.New("--outputTransport: ws is a WebSocket, which no revision of MCP has; write streamableHttp, or sse for old clients")
 	case out == "stdio":
 		return errors.New("--outputTransport: stdio goes with a server at a URL; leave it out to serve over HTTP")
-	case g.has("--header"):
-		return errors.New("--header: with --stdio it is a header of each response, which dragoman does not set; a reverse proxy in front can, or leave it out")
 	case slices.ContainsFunc(g.values["--cors"], func(origin string) bool { return strings.HasPrefix(origin, "/") }):
 		return errors.New("--cors: a pattern is not an origin; write each origin, as in https://page.example, or * for all")
-	case g.has("--oauth2Bearer"):
-		l.ignore("--oauth2Bearer", g.tool.row("--oauth2Bearer").Note)
 	}
-	l.Face = "serve"
 	g.listen(l, "8000")
-	if out == "streamableHttp" && !g.on("--stateful") {
-		g.preset(l, "--stateful", "DRAGOMAN_SESSION_WITHOUT", "open")
-	}
-	if base := strings.TrimRight(g.last("--baseUrl", ""), "/"); base != "" {
-		l.set("--baseUrl", "DRAGOMAN_OAUTH_PUBLIC_URL", base+g.last("--streamableHttpPath", "/mcp"))
-	}
-	if out != "streamableHttp" || !g.on("--stateful") {
-		g.take("--sessionTimeout")
+	if stateful := g.last("--stateful", "false") == "true"; !stateful {
+		delete(g.values, "--sessionTimeout")
+		if out == "streamableHttp" {
+			g.preset(l, "--stateful", "DRAGOMAN_SESSION_WITHOUT", "open")
+		}
 	}
 	g.values["--healthEndpoint"] = slices.DeleteFunc(g.values["--healthEndpoint"], func(path string) bool { return path == "/healthz" || path == "/ping" })
-	g.take("--baseUrl")
+	if base := g.last("--baseUrl", ""); base != "" {
+		l.set("--baseUrl", "DRAGOMAN_OAUTH_PUBLIC_URL", strings.TrimRight(base, "/")+g.last("--streamableHttpPath", "/mcp"))
+	}
 	l.run(strings.Fields(server), server, !plain().MatchString(server))
 	return nil
 }
@@ -74,63 +59,44 @@ func mcpProxy(g *given, l *Line) error {
 	if len(command) == 0 {
 		return errors.New("no server is named: write -- and the server's command")
 	}
-	l.Face = "serve"
 	g.listen(l, "8080")
-	if g.last("--eventStore", "true") == "false" {
-		g.take("--eventStoreMaxEvents")
-		l.set("--eventStore", "DRAGOMAN_LIMITS_REPLAY", "0")
-	}
-	if g.last("--modern", "true") == "false" {
-		l.ignore("--no-modern", "each client gets the revision that it speaks")
-	}
-	l.run(command, strings.Join(command, " "), g.on("--shell"))
+	l.run(command, strings.Join(command, " "), g.last("--shell", "false") == "true")
 	return nil
 }
 
 // plain matches a command line that means the same without a shell.
-var plain = pattern.Later(`^\s*[A-Za-z0-9_./@:,+^-][^\s=]*(\s+[A-Za-z0-9_./@:,+=^-]+)*\s*$`)
+var plain = pattern.Later(`^\s*[A-Za-z0-9_./@:,+^-]+(\s+[A-Za-z0-9_./@:,+=^-]+)*\s*$`)
 
-// run makes a command the server: its words, or a line of the shell.
+// run makes a command the server of a line of serve: its words, or a line of the shell.
 func (l *Line) run(words []string, line string, shell bool) {
-	switch {
-	case !shell:
-		l.Program = words[0]
-	case runtime.GOOS == "windows":
-		words = []string{"cmd", "/d", "/s", "/c", line}
-	default:
-		words = []string{"sh", "-c", line}
+	l.Command, l.Program = "serve", words[0]
+	if shell {
+		words, l.Program = []string{"sh", "-c", line}, ""
+		if runtime.GOOS == "windows" {
+			words = []string{"cmd", "/d", "/s", "/c", line}
+		}
 	}
 	l.Server = append([]string{"--"}, words...)
 }
 
-// connect makes the server at a URL the server. theirs is the option with it.
+// connect makes a URL the server of a line of stdio. theirs is the option with it.
 func (l *Line) connect(theirs, server string) error {
 	at, err := url.Parse(server)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
 		return fmt.Errorf("%s: the URL of the server must begin with http:// or https://", theirs) // it may hold a secret
 	}
-	l.Face, l.Server = "stdio", []string{server}
+	l.Command, l.Server = "stdio", []string{server}
 	return nil
 }
 
-// listen makes l listen where the tool does. The address of the environment wins over its default.
-func (g *given) listen(l *Line, port string) {
-	host, flag := g.last("--host", "::"), "--port"
-	if g.has("--host") && !g.has("--port") {
-		flag = "--host"
-	}
-	if _, set := g.getenv("DRAGOMAN_LISTEN"); set && !g.has("--host") && !g.has("--port") {
+// listen makes a line of serve listen where the tool does. The address of the environment wins over the tool's default.
+func (g *given) listen(l *Line, usual string) {
+	host, port, theirs := g.last("--host", ""), g.last("--port", ""), "--port"
+	if _, set := g.getenv("DRAGOMAN_LISTEN"); set && host+port == "" {
 		return
 	}
-	if host == "::" {
-		host = ""
+	if port == "" {
+		theirs, port = "--host", usual
 	}
-	l.flag(flag, "--listen", net.JoinHostPort(strings.Trim(host, "[]"), cmp.Or(g.last("--port", ""), port)))
-}
-
-// verifies drops NODE_TLS_REJECT_UNAUTHORIZED unless it switches verification off.
-func (g *given) verifies() {
-	if g.last("NODE_TLS_REJECT_UNAUTHORIZED", "") != "0" {
-		g.take("NODE_TLS_REJECT_UNAUTHORIZED")
-	}
+	l.flag(theirs, "--listen", net.JoinHostPort(strings.Trim(strings.TrimSuffix(host, "::"), "[]"), port))
 }

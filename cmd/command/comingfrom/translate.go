@@ -10,85 +10,53 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
-	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // A Line is a line of dragoman.
 type Line struct {
-	Face     string            // serve or stdio
-	Flags    []string          // of the face
+	Command  string            // of dragoman: serve or stdio
+	Flags    []string          // of Command
 	Server   []string          // a URL, or -- and a command
 	Settings map[string]string // DRAGOMAN_ variables, which win over those of the environment
 	Ignored  []string          // what of the tool's line has no effect here, and why
-	Program  string            // the program of the server's command, if it must exist at start; "" for none
-
-	secret map[string]bool   // names of Settings that are secrets
-	from   map[string]string // options of the tool's line, by the flag or variable of dragoman that has their value
+	Program  string            // the program that must exist at start; "" for none
+	From     map[string]string // options of the tool's line, by the flag, variable or path of dragoman's settings that has their value
 }
 
 // Words are the arguments of dragoman.
-func (l *Line) Words() []string { return slices.Concat([]string{l.Face}, l.Flags, l.Server) }
+func (l *Line) Words() []string { return slices.Concat([]string{l.Command}, l.Flags, l.Server) }
 
 // String is the line as one types it, settings in front, with "…" in the place of secrets.
 func (l *Line) String() string {
-	var all []string
+	line := ""
 	for _, name := range slices.Sorted(maps.Keys(l.Settings)) {
-		all = append(all, name+"="+shown(l.Settings[name], l.secret[name]))
-	}
-	all = append(all, "dragoman", l.Face)
-	for i, word := range l.Flags {
-		name, value, ok := strings.Cut(word, "=")
-		switch {
-		case i > 0 && l.Flags[i-1] == "--oauth" && ok:
-			word = name + "=" + shown(value, secret.Named(strings.TrimPrefix(name, "params.")) && strings.HasPrefix(name, "params."))
-		case i > 0 && l.Flags[i-1] == "--header" && reference().MatchString(word):
-			word = config.Quoted(word)
-		case i > 0 && l.Flags[i-1] == "--header":
-			word = config.AsTyped([]string{"--header", word})[len("--header "):]
-		default:
-			word = config.AsTyped([]string{word})
+		value := "…"
+		if !strings.HasSuffix(name, "_AUTH_TOKENS") && !strings.HasSuffix(name, "_CLIENT_SECRET") {
+			value = config.AsTyped([]string{l.Settings[name]})
 		}
-		all = append(all, word)
+		line += name + "=" + value + " "
 	}
-	return strings.Join(append(all, config.AsTyped(l.Server)), " ")
+	return line + config.AsTyped(append([]string{"dragoman"}, l.Words()...))
 }
 
-// reference matches a header whose value is in a variable.
-var reference = pattern.Later(`^[A-Za-z0-9-]+: ?([A-Za-z]+ )?\$\{[A-Za-z0-9_]+\}$`)
-
-// shown is a value as one types it.
-func shown(value string, isSecret bool) string {
-	if isSecret && !strings.HasPrefix(value, "${") {
-		return "…"
-	}
-	return config.AsTyped([]string{value})
-}
-
-// Options are the options of the tool's line, by the flags, variables and paths of dragoman's settings that have their values.
-func (l *Line) Options() map[string]string { return l.from }
-
-// ignore notes a word that has no effect, and why.
-func (l *Line) ignore(theirs, why string) { l.Ignored = append(l.Ignored, theirs+": "+why) }
-
-func (l *Line) set(theirs, name, value string) {
-	l.Settings[name] = value
-	l.from[name] = theirs
-}
+func (l *Line) set(theirs, name, value string) { l.Settings[name], l.From[name] = value, theirs }
 
 func (l *Line) flag(theirs string, words ...string) {
 	l.Flags = append(l.Flags, words...)
 	key := words[0]
-	if name, _, ok := strings.Cut(words[len(words)-1], "="); ok && key == "--oauth" {
+	if key == "--oauth" {
+		name, _, _ := strings.Cut(words[1], "=")
 		key = "upstream.auth." + name
 	}
-	l.from[key] = theirs
+	l.From[key] = theirs
 }
+
+func (l *Line) ignore(theirs, why string) { l.Ignored = append(l.Ignored, theirs+": "+why) }
 
 // given is what a tool's line has.
 type given struct {
-	tool    *Tool
+	*Tool
 	values  map[string][]string // by [Row.Theirs]; a switch has "true" or "false"
 	rest    []string            // words that are no flags
 	behind  []string            // words behind --
@@ -96,24 +64,12 @@ type given struct {
 	getenv  func(string) (string, bool)
 }
 
-func (g *given) has(theirs string) bool { return len(g.values[theirs]) > 0 }
-
-// last returns the last value of an option, or by default other.
+// last returns the last value of an option, or other if there is none.
 func (g *given) last(theirs, other string) string {
 	if all := g.values[theirs]; len(all) > 0 {
 		return all[len(all)-1]
 	}
 	return other
-}
-
-// on reports whether a switch is set.
-func (g *given) on(theirs string) bool { return g.last(theirs, "false") == "true" }
-
-// take removes an option, whose rows then write nothing, and returns its values.
-func (g *given) take(theirs string) []string {
-	all := g.values[theirs]
-	delete(g.values, theirs)
-	return all
 }
 
 // preset adds a setting that a tool has by default. One of the environment wins over it.
@@ -123,33 +79,26 @@ func (g *given) preset(l *Line, theirs, setting, value string) {
 	}
 }
 
-// A dialect reads the words of a line, and variables that stand for words.
-type dialect func(g *given, args []string) error
-
 // dialects are the ways in which tools read their words.
-var dialects = map[string]dialect{"anywhere": readAnywhere, "yargs": readYargs}
+var dialects = map[string]func(g *given, args []string) error{"anywhere": readAnywhere, "yargs": readYargs}
 
-// A whole decides what a line as a whole means: its face, its server, and what is not one to one.
-type whole func(g *given, l *Line) error
-
-// wholes are by the tools' names.
-var wholes = map[string]whole{"mcp-remote": mcpRemote, "supergateway": supergateway, "mcp-proxy": mcpProxy}
+// wholes decide what the lines of tools mean as a whole: the command of dragoman, the server, and what is not one to one.
+var wholes = map[string]func(g *given, l *Line) error{"mcp-remote": mcpRemote, "supergateway": supergateway, "mcp-proxy": mcpProxy}
 
 // Translate returns the line of dragoman for the arguments of a tool. getenv looks up a variable.
 func (t *Tool) Translate(args []string, getenv func(string) (string, bool)) (*Line, error) {
-	g := &given{tool: t, values: map[string][]string{}, getenv: getenv}
-	l := &Line{Settings: map[string]string{}, from: map[string]string{}, secret: map[string]bool{}}
+	g := &given{Tool: t, values: map[string][]string{}, getenv: getenv}
+	l := &Line{Settings: map[string]string{}, From: map[string]string{}}
 	if err := dialects[t.Words](g, slices.Clone(args)); err != nil {
 		return nil, err
 	}
 	for _, word := range g.unknown {
 		l.ignore(word, "is no option of "+t.Title+" "+t.Version+", which has no use for it either")
 	}
-	for _, r := range t.Rows {
-		if r.Kind == "variable" {
-			if value, ok := getenv(r.Theirs); ok && value != "" {
-				g.values[r.Theirs] = []string{value}
-			}
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		if value, ok := getenv(r.Theirs); r.Kind == "variable" && ok && value != "" && (r.Choices == nil || slices.Contains(r.Choices, value)) {
+			g.values[r.Theirs] = []string{value}
 		}
 	}
 	if err := wholes[t.Name](g, l); err != nil {
@@ -157,11 +106,10 @@ func (t *Tool) Translate(args []string, getenv func(string) (string, bool)) (*Li
 	}
 	for i := range t.Rows {
 		r := &t.Rows[i]
-		if r.Only != "" && r.Only != l.Face || !g.has(r.Theirs) {
-			continue
-		}
-		if err := r.write(l, g.values[r.Theirs]); err != nil {
-			return nil, err
+		if values := g.values[r.Theirs]; len(values) > 0 && (r.Only == "" || r.Only == l.Command) {
+			if err := r.write(l, values); err != nil {
+				return nil, fmt.Errorf("%s: %w", r.Theirs, err)
+			}
 		}
 	}
 	return l, nil
@@ -169,7 +117,7 @@ func (t *Tool) Translate(args []string, getenv func(string) (string, bool)) (*Li
 
 // write checks the values of a row, and adds to l what it stands for.
 func (r *Row) write(l *Line, values []string) error {
-	if r.isSwitch() && values[len(values)-1] == "false" {
+	if r.Value == "" && values[len(values)-1] == "false" {
 		return nil
 	}
 	if r.Takes != "list" {
@@ -177,9 +125,9 @@ func (r *Row) write(l *Line, values []string) error {
 	}
 	var all []string
 	for _, v := range values {
-		v, err := r.value(v)
+		v, err := r.read(v)
 		if err != nil {
-			return fmt.Errorf("%s: %w", r.Theirs, err)
+			return err
 		}
 		if v != "" {
 			all = append(all, v)
@@ -187,75 +135,61 @@ func (r *Row) write(l *Line, values []string) error {
 	}
 	switch {
 	case r.Answer == Refused:
-		return fmt.Errorf("%s: %s", r.Theirs, r.Note)
+		return errors.New(r.Note)
 	case r.Answer == Ignored:
 		l.ignore(r.Theirs, r.Note)
-		return nil
-	case len(all) == 0:
 		return nil
 	}
 	for _, v := range all {
 		if len(r.Flags) > 0 {
-			l.flag(r.Theirs, filled(r.Flags, v)...)
+			var words []string
+			for _, w := range r.Flags {
+				words = append(words, filled(w, v))
+			}
+			l.flag(r.Theirs, words...)
 		}
 	}
 	for name, form := range r.Env {
-		l.secret[name] = r.Secret && strings.Contains(form, "{")
-		l.set(r.Theirs, name, filled([]string{form}, strings.Join(all, ","))[0])
+		if len(all) > 0 {
+			l.set(r.Theirs, name, filled(form, strings.Join(all, ",")))
+		}
 	}
 	return nil
 }
 
-// value returns what dragoman has for a value; "" for one of a list that has none.
-func (r *Row) value(v string) (string, error) {
+// read returns what dragoman has for a value; "" if a list has none.
+func (r *Row) read(v string) (string, error) {
 	n, err := strconv.ParseFloat(v, 64)
 	if v == "" || err == nil && n == 0 && r.Takes == "number" {
 		v = cmp.Or(r.Zero, v)
 		n, err = strconv.ParseFloat(v, 64)
 	}
-	ours, chosen := r.choice(v)
 	switch {
-	case v == "" && r.Takes == "list":
-		return "", nil
-	case v == "":
+	case v == "" && r.Takes != "list":
 		return "", errors.New("a value is missing")
-	case r.Takes == "number" && (err != nil || !(n >= r.Least) || math.IsInf(n, 0)):
-		if err == nil && n < r.Least {
-			return "", fmt.Errorf("%q is less than %v", v, r.Least)
-		}
+	case !strings.Contains(v, r.Holds):
+		return "", errors.New("expected " + r.Value) // v may be a secret
+	case r.Takes == "number" && (err != nil || math.IsNaN(n) || math.IsInf(n, 0)):
 		return "", fmt.Errorf("%q is not a number", v)
+	case r.Takes == "number" && n < r.Least:
+		return "", fmt.Errorf("%q is less than %v", v, r.Least)
 	case r.Takes == "number":
 		return strconv.FormatFloat(n, 'f', -1, 64), nil
-	case len(r.Choices) > 0 && !chosen:
-		return "", fmt.Errorf("%q is not one of %s", v, strings.Join(r.names(), ", "))
-	case chosen:
-		return ours, nil
+	case r.Choices == nil:
+		return v, nil
 	}
-	return v, nil
-}
-
-// names are the values of a row with Choices.
-func (r *Row) names() (all []string) {
+	var names []string
 	for _, c := range r.Choices {
-		theirs, _, _ := strings.Cut(c, "=")
-		all = append(all, theirs)
+		theirs, ours, _ := strings.Cut(c, "=")
+		if theirs == v {
+			return cmp.Or(ours, theirs), nil
+		}
+		names = append(names, theirs)
 	}
-	return all
+	return "", fmt.Errorf("%q is not one of %s", v, strings.Join(names, ", "))
 }
 
-// filled returns words with a value in the places for it.
-func filled(words []string, value string) []string {
-	var all []string
-	for _, w := range words {
-		all = append(all, strings.NewReplacer("{}", value, "{ms}", value+"ms", "{s}", value+"s").Replace(w))
-	}
-	return all
-}
-
-// Listen returns the address of a line of serve, where its own flags name it; "" for none.
-func (l *Line) Listen() string {
-	if at := slices.Index(l.Flags, "--listen"); at >= 0 {
-		return l.Flags[at+1]
-	}
-	return ""
+// filled returns a word with a value in the place for it.
+func filled(word, value string) string {
+	return strings.NewReplacer("{}", value, "{ms}", value+"ms", "{s}", value+"s").Replace(word)
 }

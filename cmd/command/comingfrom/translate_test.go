@@ -19,19 +19,19 @@ var lines = []struct{ theirs, ours string }{
 	{"mcp-remote https://a.example/mcp 3334 --host 127.0.0.1 --callback-path /cb", "COOKIES dragoman stdio --oauth redirect_uri=http://127.0.0.1:3334/cb https://a.example/mcp"},
 	// Its client is registered with a port that is derived from the URL, the resource, parameters and headers.
 	{"mcp-remote https://mcp.example.com/mcp --host 127.0.0.1", "COOKIES dragoman stdio --oauth redirect_uri=http://127.0.0.1:41409/oauth/callback https://mcp.example.com/mcp"},
-	{"mcp-remote https://mcp.example.com/mcp --host h --resource https://r.example/<x> --authorize-param b=2&3 --authorize-param a=1 --header X-A:··v --token-endpoint https://t.example/t", "COOKIES dragoman stdio --oauth redirect_uri=http://h:21511/oauth/callback --header 'X-A:  v' --oauth resource=https://r.example/%3Cx%3E --oauth params.b='2&3' --oauth params.a=1 --oauth token_endpoint=https://t.example/t https://mcp.example.com/mcp"},
+	{"mcp-remote https://mcp.example.com/mcp --host h --resource https://r.example/<x> --authorize-param b=2&3 --authorize-param a=1 --header X-A:··v --token-endpoint https://t.example/t", "COOKIES dragoman stdio --oauth redirect_uri=http://h:21511/oauth/callback --header 'X-A:  v' --oauth resource=https://r.example/%3Cx%3E --oauth 'params.b=2&3' --oauth params.a=1 --oauth token_endpoint=https://t.example/t https://mcp.example.com/mcp"},
 	{`mcp-remote https://a.example/mcp 3334 --static-oauth-client-info {"client_id":"${ID}","client_secret":"${SECRET}"}`, "! --static-oauth-client-info: client_id is missing"},
 	{`ID=abc mcp-remote https://a.example/mcp 3334 --static-oauth-client-info {"client_id":"${ID}","client_secret":"geheim"}`, "COOKIES_AND_SECRET dragoman stdio --oauth redirect_uri=http://localhost:3334/oauth/callback --oauth client_id=abc https://a.example/mcp"},
-	{`mcp-remote https://a.example/mcp --client-credentials --token-endpoint https://t.example/t --static-oauth-client-info {"client_id":"abc"} --static-oauth-client-metadata {"scope":"read·write","client_name":"Me","token_endpoint_auth_method":"client_secret_basic"}`, "COOKIES dragoman stdio --oauth client_id=abc --oauth client_name=Me --oauth scopes='read write' --oauth type=client_credentials --oauth token_endpoint=https://t.example/t https://a.example/mcp"},
+	{`mcp-remote https://a.example/mcp --client-credentials --token-endpoint https://t.example/t --static-oauth-client-info {"client_id":"abc"} --static-oauth-client-metadata {"scope":"read·write","client_name":"Me","token_endpoint_auth_method":"client_secret_basic"}`, "COOKIES dragoman stdio --oauth client_id=abc --oauth client_name=Me --oauth 'scopes=read write' --oauth type=client_credentials --oauth token_endpoint=https://t.example/t https://a.example/mcp"},
 	{`mcp-remote https://a.example/mcp --static-oauth-client-metadata {"client_uri":"https://c.example"}`, "COOKIES dragoman stdio https://a.example/mcp # --static-oauth-client-metadata: client_uri has no counterpart"},
 	{"mcp-remote https://a.example/mcp --static-oauth-client-metadata {", "! --static-oauth-client-metadata: expected a JSON object, or @ and the file of one"},
 	{"mcp-remote https://a.example/mcp --static-oauth-client-info @/does/not/exist", "! --static-oauth-client-info: open /does/not/exist: no such file or directory"},
 	{"mcp-remote https://a.example/mcp --static-oauth-client-info {}", "! --static-oauth-client-info: client_id is missing"},
 	{"mcp-remote https://a.example/mcp --device-code --client-metadata-url https://c.example/m", "COOKIES dragoman stdio --oauth client_metadata_url=https://c.example/m --login device https://a.example/mcp"},
 	{"mcp-remote https://a.example/mcp --resource https://r.example/ --authorize-param audience=https://api.example", "COOKIES dragoman stdio --oauth resource=https://r.example/ --oauth params.audience=https://api.example https://a.example/mcp"},
-	{"mcp-remote https://a.example/mcp --resource https://r.example/ --disable-resource-parameter", "COOKIES dragoman stdio --oauth resource=none https://a.example/mcp"},
+	{"mcp-remote https://a.example/mcp --resource https://r.example/ --disable-resource-parameter", "COOKIES dragoman stdio --oauth resource=https://r.example/ --oauth resource=none https://a.example/mcp"},
 	{"mcp-remote https://a.example/mcp --connect-timeout 2.50 --headers-timeout 10 --body-timeout 0 --auth-timeout 120", "BODY dragoman stdio --oauth wait=120s https://a.example/mcp"},
-	{"mcp-remote https://a.example/mcp --headers-timeout 100 --body-timeout 20", "DRAGOMAN_UPSTREAM_COOKIES=all DRAGOMAN_UPSTREAM_SILENCE_TIMEOUT=100s dragoman stdio https://a.example/mcp"},
+	{"mcp-remote https://a.example/mcp --headers-timeout 100 --body-timeout 20", "DRAGOMAN_UPSTREAM_COOKIES=all DRAGOMAN_UPSTREAM_SILENCE_TIMEOUT=20s dragoman stdio https://a.example/mcp"},
 	{"mcp-remote https://a.example/mcp --keep-alive --disable-cookies", "DRAGOMAN_UPSTREAM_COOKIES=none DRAGOMAN_UPSTREAM_KEEPALIVE=30s dragoman stdio https://a.example/mcp"},
 	{"mcp-remote https://a.example/mcp --keep-alive --ping-interval 5", "DRAGOMAN_UPSTREAM_COOKIES=all DRAGOMAN_UPSTREAM_KEEPALIVE=5s dragoman stdio https://a.example/mcp"},
 	{"mcp-remote https://a.example/mcp --silent --protocol auto --enable-proxy", "COOKIES dragoman stdio --log-level error https://a.example/mcp"},
@@ -47,6 +47,7 @@ var lines = []struct{ theirs, ours string }{
 	// Wrong lines.
 	{"mcp-remote", "! no server is named: write the URL of the server first"},
 	{"mcp-remote a.example/mcp", "! URL: the URL of the server must begin with http:// or https://"},
+	{"mcp-remote https://a.example/mcp --authorize-param audience", "! --authorize-param: expected KEY=VALUE"},
 	{"mcp-remote https://a.example/mcp --transport websocket", `! --transport: "websocket" is not one of http-first, sse-first, http-only, sse-only`},
 	{"mcp-remote https://a.example/mcp --connect-timeout 0", `! --connect-timeout: "0" is less than 0.001`},
 	{"mcp-remote https://a.example/mcp --body-timeout NaN", `! --body-timeout: "NaN" is not a number`},
@@ -97,7 +98,7 @@ var lines = []struct{ theirs, ours string }{
 	{"supergateway --stdio x --logLevel verbose", `! --logLevel: "verbose" is not one of debug, info, none`},
 	{"supergateway --stdio x --outputTransport streamableHttp --stateful --sessionTimeout 0", `! --sessionTimeout: "0" is less than 1`},
 	{"supergateway --stdio x --header A:·b", "! --header: with --stdio it is a header of each response, which dragoman does not set; a reverse proxy in front can, or leave it out"},
-	{"supergateway --stdio x --oauth2Bearer t", "dragoman serve --listen :8000 -- x # --oauth2Bearer: with --stdio it has no effect here; supergateway sends the token to its clients"},
+	{"supergateway --stdio x --oauth2Bearer t", "dragoman serve --listen :8000 -- x # --oauth2Bearer: with --stdio supergateway sends the token to its clients, which have no use for it"},
 	{"supergateway --stdio x --cors /example/", "! --cors: a pattern is not an origin; write each origin, as in https://page.example, or * for all"},
 	// How it reads words.
 	{"supergateway --stdio=x --port=9", "dragoman serve --listen :9 -- x"},
@@ -164,7 +165,7 @@ func translated(t *testing.T, theirs string) string {
 		name, value, _ := strings.Cut(w, "=")
 		env[name] = value
 	}
-	tool, err := Load(words[at])
+	tool, err := Load(words[at], words...)
 	if err != nil {
 		t.Fatal(err)
 	}
