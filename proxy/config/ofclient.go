@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
+	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -17,8 +20,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
-// clientKeys are the keys under which configurations of clients have their servers; the last is an older one of TBXark's mcp-proxy.
-var clientKeys = []string{"mcpServers", "servers", "context_servers", "mcp", "clients"}
+// clientKeys are the keys under which configurations of clients have their servers.
+var clientKeys = []string{"mcpServers", "servers", "context_servers", "mcp"}
 
 // clientText matches the configuration of a client, also one that cannot be read.
 var clientText = pattern.Later(`(?m)^\s*[{,]?\s*"(mcpServers|context_servers)"\s*:|^\s*\[mcp_servers\b|^mcpServers:`)
@@ -34,24 +37,23 @@ func OfClient(file string) bool {
 	if err != nil {
 		return false
 	}
-	key, _, err := clientServers(text)
+	key, _, _, err := clientServers(text)
 	return key != "" || err != nil
 }
 
-// clientServers returns the servers in the configuration of a client, and the key that has them. The key is "" for other texts.
-func clientServers(text []byte) (key string, servers object, err error) {
-	var top object
+// clientServers returns the servers in the configuration of a client, the key that has them, and all of it. The key is "" for other texts.
+func clientServers(text []byte) (key string, servers, top object, err error) {
 	plain := json.NewDecoder(bytes.NewReader(jsonc.ToJSON(text)))
 	plain.UseNumber()
 	if err := plain.Decode(&top); err != nil {
 		if !clientText().Match(text) {
-			return "", nil, nil
+			return "", nil, nil, nil
 		}
 		at := int64(len(text))
 		if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
 			at = min(at, wrong.Offset)
 		}
-		return "", nil, fmt.Errorf("is the configuration of a client, and not JSON in line %d", 1+bytes.Count(text[:at], []byte("\n")))
+		return "", nil, nil, fmt.Errorf("is the configuration of a client, and not JSON in line %d", 1+bytes.Count(text[:at], []byte("\n")))
 	}
 	for _, key := range clientKeys {
 		in, ok := top[key]
@@ -60,11 +62,11 @@ func clientServers(text []byte) (key string, servers object, err error) {
 		}
 		servers, _ = in.(object)
 		if inner, ok := servers["servers"].(object); ok && key == "mcp" { // settings of VS Code
-			return "mcp.servers", inner, nil
+			return "mcp.servers", inner, top, nil
 		}
-		return key, servers, nil
+		return key, servers, top, nil
 	}
-	return "", nil, nil
+	return "", nil, nil, nil
 }
 
 // layClient writes a server of a client's configuration into c. at is its place; it is "" for the text of another file.
@@ -73,7 +75,7 @@ func (s Sources) layClient(text []byte, c *Config, l *setting.Layers) (at string
 		l.Add(setting.Mistake{Where: s.File, Text: fmt.Sprintf(format, a...)})
 		return s.File
 	}
-	key, servers, err := clientServers(text)
+	key, servers, top, err := clientServers(text)
 	all := slices.Sorted(maps.Keys(servers))
 	names := "one of " + AsTyped(all[:min(len(all), mostNamed)])
 	if more := len(all) - mostNamed; more > 0 {
@@ -100,7 +102,11 @@ func (s Sources) layClient(text []byte, c *Config, l *setting.Layers) (at string
 	}
 	at = s.File + ": " + key + "." + name
 	if entry, ok := servers[name].(object); ok {
-		(&clientEntry{environ: s.Environ, at: at, c: c, layers: l}).lay(entry)
+		e := &clientEntry{environ: s.Environ, at: at, c: c, layers: l}
+		if proxy, ok := top["mcpProxy"].(object); ok {
+			e.layProxy(name, proxy, entry)
+		}
+		e.lay(entry)
 		return at
 	}
 	return wrong("has no server %s; --server names %s", AsTyped([]string{name}), names)
@@ -130,10 +136,6 @@ var entryMembers = strings.Fields("type transporttype transport url serverurl ht
 
 // lay writes the entry into the configuration.
 func (e *clientEntry) lay(entry object) {
-	if inner, ok := entry["config"].(object); ok { // of TBXark's older form
-		delete(entry, "config")
-		maps.Copy(entry, inner)
-	}
 	if words, ok := entry["command"].([]any); ok {
 		args, _ := entry["args"].([]any)
 		entry["args"] = append(words, args...)
@@ -151,12 +153,7 @@ func (e *clientEntry) lay(entry object) {
 		Args                                                                  []string
 		Headers, Env, Environment                                             map[string]string
 	}
-	text, err := json.Marshal(e.filled(e.at, entry, true))
-	if err == nil {
-		err = json.Unmarshal(text, &of)
-	}
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		e.wrong(e.at+"."+strings.ToLower(wrong.Field), "expected %s", setting.Form(wrong.Type))
+	if !e.decode(e.at, entry, &of) {
 		return
 	}
 	command := of.Args
@@ -164,28 +161,20 @@ func (e *clientEntry) lay(entry object) {
 		command = slices.Insert(command, 0, of.Command)
 	}
 	kind := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(cmp.Or(of.Type, of.TransportType, of.Transport)))
-	u, server := &e.c.Upstream, cmp.Or(of.URL, of.ServerURL, of.HTTPURL)
-	set := func(paths ...string) {
-		for _, path := range paths {
-			e.layers.Flag("upstream."+path, e.at)
-		}
-	}
+	server := cmp.Or(of.URL, of.ServerURL, of.HTTPURL)
 	switch {
 	case !slices.Contains([]string{"", "stdio", "local", "http", "streamablehttp", "remote", "sse"}, kind):
 		e.wrong(e.at, "its type is none of stdio, http and sse")
 	case len(command) > 0 && (kind == "" || kind == "stdio" || kind == "local"):
 		e.bridge(command)
-		u.Command, u.Dir, u.Env = command, of.Cwd, of.Env
-		if u.Env == nil {
-			u.Env = of.Environment
+		if of.Env == nil {
+			of.Env = of.Environment
 		}
-		set("command", "dir", "env")
+		e.set(object{"upstream.command": command, "upstream.dir": of.Cwd, "upstream.env": of.Env})
 	case server != "" && kind != "stdio" && kind != "local":
-		u.URL, u.Headers = server, of.Headers
-		set("url", "headers")
+		e.set(object{"upstream.url": server, "upstream.headers": of.Headers})
 		if kind == "sse" {
-			u.Transport = kind
-			set("transport")
+			e.set(object{"upstream.transport": kind})
 		}
 	default:
 		e.wrong(e.at, "expected a url, or a command with args")
@@ -193,6 +182,64 @@ func (e *clientEntry) lay(entry object) {
 	if len(unused) > 0 {
 		e.remark("not used: "+strings.Join(unused, ", "), "write flags or the settings of dragoman for what they do")
 	}
+}
+
+// layProxy writes what the configuration of TBXark's mcp-proxy says of itself and, in the server's options, of its clients.
+func (e *clientEntry) layProxy(name string, proxy, entry object) {
+	options, own := object{}, object{}
+	if all, ok := proxy["options"].(object); ok {
+		options["authTokens"] = all["authTokens"]
+	}
+	if all, ok := entry["options"].(object); ok {
+		own = all
+	}
+	maps.Copy(options, own)
+	delete(entry, "options")
+	var of struct {
+		BaseURL, Addr string
+		Options       struct {
+			AuthTokens []string
+			ToolFilter struct{ List []string }
+		}
+	}
+	if !e.decode(e.at, object{"baseURL": proxy["baseURL"], "addr": proxy["addr"], "options": options}, &of) {
+		return
+	}
+	if len(of.Options.ToolFilter.List) > 0 {
+		e.wrong(e.at+".options.toolFilter", "dragoman passes all tools of the server on: take it out, and switch tools off in the client or the server")
+	}
+	settings := object{"listen": cmp.Or(of.Addr, ":80"), "auth.tokens": of.Options.AuthTokens}
+	base, err := url.Parse(of.BaseURL)
+	if err == nil && base.Hostname() != "" {
+		settings["allowed_hosts"] = []string{base.Hostname()}
+	} else {
+		base = new(url.URL)
+	}
+	settings["path"], settings["sse_path"] = path.Join("/", base.Path, name, "mcp"), path.Join("/", base.Path, name, "sse")
+	e.set(settings)
+}
+
+// decode reads a value without the client's variables, and reports whether it has the form of into.
+func (e *clientEntry) decode(at string, value, into any) bool {
+	text, err := json.Marshal(e.filled(at, value, true))
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		e.wrong(at+"."+strings.ToLower(wrong.Field), "expected %s", setting.Form(wrong.Type))
+	}
+	return err == nil
+}
+
+// set writes settings by their paths.
+func (e *clientEntry) set(values object) {
+	_ = e.c.EachSetting(func(path string, v reflect.Value) error {
+		if value, ok := values[path]; ok {
+			v.Set(reflect.ValueOf(value))
+			e.layers.Flag(path, e.at)
+		}
+		return nil
+	})
 }
 
 func (e *clientEntry) remark(what, do string) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,7 +37,6 @@ func TestServersOfClientConfigurations(t *testing.T) {
 		`{"mcpServers": {"a": {"serverUrl": "http://x.example/sse", "type": "sse"}}}`:                                                           {URL: "http://x.example/sse", Transport: "sse"},
 		`{"mcpServers": {"a": {"httpUrl": "http://x.example/mcp"}}}`:                                                                            {URL: "http://x.example/mcp"},
 		`{"mcpServers": {"a": {"url": "http://x.example/mcp", "transportType": "streamable-http"}}, "mcpProxy": {"addr": ":9090"}}`:             {URL: "http://x.example/mcp"},
-		`{"clients": {"a": {"type": "stdio", "config": {"command": "npx", "args": ["x"]}}}, "server": {"addr": ":9090"}}`:                       {Command: []string{"npx", "x"}},
 		`{"mcpServers": {"a": {"command": "npx", "disabled": true}, "b": {"command": "uvx"}, "c": {"command": "c", "enabled": false}}}`:         {Command: []string{"uvx"}},
 		`{"mcpServers": {"a": {"command": "${HOME}/x", "args": ["${env:WORD}", "${NONE:-d}", "$WORD"], "env": {"K": "x ${env:KEY}"}}}}`:         {Command: []string{"/h/x", "word", "d", "$WORD"}, Env: map[string]string{"K": "x key"}},
 		`{"mcpServers": {"a": {"url": "http://${WORD:-x}.example/", "headers": {"Authorization": "Bearer ${KEY}", "X": "${NONE:-d}"}}}}`:        {URL: "http://word.example/", Headers: map[string]string{"Authorization": "Bearer key", "X": "d"}},
@@ -106,6 +106,35 @@ func TestClientConfigurationsThatCannotBeUsed(t *testing.T) {
 	}
 	if _, err := (Sources{Server: new("a")}).Read(); err == nil || !strings.Contains(err.Error(), "--config FILE is missing") {
 		t.Errorf("--server alone: %v", err)
+	}
+}
+
+// TestConfigurationOfTBXarksProxy: what it says of its listener and of its clients counts, too.
+func TestConfigurationOfTBXarksProxy(t *testing.T) {
+	const proxy = `{"mcpProxy": {"baseURL": "https://mcp.example.com/all/", "addr": ":9090", "name": "n", "version": "1", "type": "sse", "options": {"logEnabled": true, "authTokens": ["${KEY}"], "toolFilter": {"list": ["x"]}}},
+		"mcpServers": {"a": {"command": "npx"%s}, "off": {"url": "http://x.example/", "options": {"disabled": true}}}}`
+	for options, tokens := range map[string][]string{``: {"of all"}, `, "options": {"panicIfInvalid": true}`: {"of all"}, `, "options": {"authTokens": ["own", "two"]}`: {"own", "two"}, `, "options": {"authTokens": []}`: {}} {
+		c, err := Sources{File: mcpFile(t, fmt.Sprintf(proxy, options)), Environ: []string{"KEY=of all"}, Server: new("")}.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(c.Auth.Tokens, tokens) || c.Listen != ":9090" || c.Path != "/all/a/mcp" || !slices.Equal(c.AllowedHosts, []string{"mcp.example.com"}) || c.Upstream.Command[0] != "npx" || len(c.Remarks) > 0 {
+			t.Errorf("%s: tokens %q, listen %s, path %s, hosts %q, command %q, %v", options, c.Auth.Tokens, c.Listen, c.Path, c.AllowedHosts, c.Upstream.Command, c.Remarks)
+		}
+	}
+	c, err := Sources{File: mcpFile(t, `{"mcpProxy": {}, "mcpServers": {"a": {"url": "http://x.example/", "transportType": "streamable-http", "timeout": 5}}}`), Server: new("")}.Read()
+	if err != nil || c.Listen != ":80" || c.Path != "/a/mcp" || len(c.Auth.Tokens)+len(c.AllowedHosts) > 0 || len(c.Remarks) != 1 {
+		t.Errorf("%s, %s, %v, %v", c.Listen, c.Path, c.Remarks, err)
+	}
+	for options, want := range map[string]string{
+		`"toolFilter": {"mode": "block", "list": ["canary"]}`: "options.toolFilter: dragoman passes all tools of the server on: take it out, and switch tools off in the client or the server",
+		`"authTokens": "canary"`:                              "options.authtokens: expected a list of texts such as [a, b]",
+		`"authTokens": ["${NONE}"]`:                           "options.authTokens[0]: environment variable NONE is not set",
+	} {
+		file := mcpFile(t, fmt.Sprintf(proxy, `, "options": {`+options+`}`))
+		if _, err := (Sources{File: file, Environ: []string{"KEY=k"}, Server: new("a")}).Read(); err == nil || err.Error() != file+": mcpServers.a."+want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
 	}
 }
 
