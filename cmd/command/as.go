@@ -58,14 +58,17 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 	if at := slices.Index(args, "--"); at >= 0 {
 		own = args[:at]
 	}
+	asks := func(flag string) bool {
+		return slices.ContainsFunc(own, func(word string) bool { r := tool.Row(word); return r != nil && r.Theirs == flag })
+	}
 	switch {
-	case slices.ContainsFunc(own, func(word string) bool { r := tool.Row(word); return r != nil && r.Theirs == "--help" }):
+	case asks("--help"):
 		tool, err := comingfrom.Load(tool.Name)
 		if err == nil {
 			_, err = fmt.Fprint(cmd.OutOrStdout(), tool.Help())
 		}
 		return err
-	case slices.Contains(own, "--version"):
+	case asks("--version"):
 		return printVersion(cmd)
 	}
 	line, err := tool.Translate(args, os.LookupEnv)

@@ -18,7 +18,9 @@ import (
 var files embed.FS
 
 // Names are the tools, in the order in which they are shown.
-func Names() []string { return []string{"mcp-remote", "supergateway", "mcp-proxy"} }
+func Names() []string {
+	return []string{"mcp-remote", "supergateway", "mcp-proxy", "mcp-proxy-py", "tbxark", "mcp-proxy-for-aws"}
+}
 
 // The answers of dragoman to what another tool takes.
 const (
@@ -51,6 +53,7 @@ type Row struct {
 	Kind    string            `yaml:"kind"`    // flag, argument, variable, key, path, signal or exit code
 	Value   string            `yaml:"value"`   // the shape of its value; "" for a switch
 	Takes   string            `yaml:"takes"`   // number (at least Least), list (several words); "" for one text or a switch
+	Pair    string            `yaml:"pair"`    // what stands between the two words of a value
 	Least   float64           `yaml:"least"`   // of a number
 	Holds   string            `yaml:"holds"`   // what each value must have in it
 	Zero    string            `yaml:"zero"`    // what an empty value stands for, or the number 0

@@ -1,6 +1,7 @@
 package comingfrom
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -128,4 +129,44 @@ func snake(flag string) (name string) {
 		name += string(unicode.ToUpper(c))
 	}
 	return name
+}
+
+// readArgparse reads words as Python's argparse does: values do not begin with -, flags may stand behind arguments, and all words behind
+// -- are arguments.
+func readArgparse(g *given, args []string) error {
+	isFlag := func(word string) bool {
+		return len(word) > 1 && word[0] == '-' && !strings.Contains(word, " ") && (word == "--" || strings.Trim(word, "-.0123456789") != "")
+	}
+	for len(args) > 0 {
+		name, value, hasValue := strings.Cut(args[0], "=")
+		r := g.Row(name)
+		switch {
+		case args[0] == "--":
+			g.rest = append(g.rest, args[1:]...)
+			return nil
+		case !isFlag(args[0]):
+			g.rest, args = append(g.rest, args[0]), args[1:]
+			continue
+		case r == nil:
+			return fmt.Errorf("%s is no option of %s %s; those of the server's command stand behind --", name, g.Title, g.Version)
+		}
+		args = args[1:]
+		words := slices.IndexFunc(append(slices.Clone(args), "--"), isFlag)
+		switch {
+		case r.Value == "" && !hasValue:
+			words, value = 0, "true"
+		case r.Pair != "" && (words < 2 || hasValue):
+			return fmt.Errorf("%s: expected two words, %s", name, r.Value)
+		case r.Pair != "":
+			words, value = 2, args[0]+r.Pair+args[1]
+		case r.Takes != "list" && words > 0 && !hasValue:
+			words, value = 1, args[0]
+		case hasValue || words == 0:
+			words = 0
+		default: // of several such lists the last counts
+			g.values[r.Theirs], value = slices.Clone(args[:words-1]), args[words-1]
+		}
+		g.values[r.Theirs], args = append(g.values[r.Theirs], value), args[words:]
+	}
+	return nil
 }

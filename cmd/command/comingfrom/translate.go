@@ -80,10 +80,12 @@ func (g *given) preset(l *Line, theirs, setting, value string) {
 }
 
 // dialects are the ways in which tools read their words.
-var dialects = map[string]func(g *given, args []string) error{"anywhere": readAnywhere, "yargs": readYargs}
+var dialects = map[string]func(g *given, args []string) error{"anywhere": readAnywhere, "yargs": readYargs, "argparse": readArgparse}
 
 // wholes decide what the lines of tools mean as a whole: the command of dragoman, the server, and what is not one to one.
-var wholes = map[string]func(g *given, l *Line) error{"mcp-remote": mcpRemote, "supergateway": supergateway, "mcp-proxy": mcpProxy}
+var wholes = map[string]func(g *given, l *Line) error{
+	"mcp-remote": mcpRemote, "supergateway": supergateway, "mcp-proxy": mcpProxy, "mcp-proxy-py": mcpProxyPy, "tbxark": tbxark, "mcp-proxy-for-aws": mcpProxyForAWS,
+}
 
 // Translate returns the line of dragoman for the arguments of a tool. getenv looks up a variable.
 func (t *Tool) Translate(args []string, getenv func(string) (string, bool)) (*Line, error) {
