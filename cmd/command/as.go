@@ -69,6 +69,7 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 		}
 		return err
 	case asks("--version"):
+		fmt.Fprintf(cmd.OutOrStdout(), "with the options of %s %s\n", tool.Title, tool.Version)
 		return printVersion(cmd)
 	}
 	line, err := tool.Translate(args, os.LookupEnv)
