@@ -39,7 +39,7 @@ type Tool struct {
 	Registry string `yaml:"registry"` // npm, PyPI or Go
 	Version  string `yaml:"version"`  // whose options the rows are
 	About    string `yaml:"about"`    // what it is used for, and dragoman's usual line in its place
-	Words    string `yaml:"words"`    // how it reads its words: a name of dialects
+	Words    string `yaml:"words"`    // how it reads its words: a name of dialects; "" if dragoman does not run its lines
 	Prefix   string `yaml:"prefix"`   // of variables that stand for its flags: MCP_PROXY_
 	Usage    int    `yaml:"usage"`    // its exit code for a wrong line; 1 unless set
 	Missing  int    `yaml:"missing"`  // its exit code for a server's command that cannot be started; 1 unless set
@@ -146,12 +146,20 @@ func Meant(flag, command string) string {
 			default:
 				do = "write " + r.Ours
 			}
-			whose, as = append(whose, t.Title), append(as, "dragoman as "+name+" …")
+			whose = append(whose, t.Title+"'s")
+			if r.Answer != Refused && t.Words != "" {
+				as = append(as, " or dragoman as "+name+" …")
+			}
 			break
 		}
 	}
 	if do == "" {
 		return ""
 	}
-	return "it is " + strings.Join(whose, "'s and ") + "'s: " + do + "; or " + strings.Join(as, " or ")
+	const most = 2
+	do = "it is " + strings.Join(whose[:min(most, len(whose))], " and ") + ": " + do
+	if len(as) > 0 {
+		do += ";" + strings.Join(as[:min(most, len(as))], "")
+	}
+	return do
 }

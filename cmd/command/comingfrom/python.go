@@ -68,7 +68,3 @@ func tbxark(g *given, l *Line) error {
 	l.flag("-config", "--config", file)
 	return nil
 }
-
-func mcpProxyForAWS(g *given, _ *Line) error {
-	return errors.New(g.Row("endpoint").Note)
-}

@@ -84,11 +84,14 @@ var dialects = map[string]func(g *given, args []string) error{"anywhere": readAn
 
 // wholes decide what the lines of tools mean as a whole: the command of dragoman, the server, and what is not one to one.
 var wholes = map[string]func(g *given, l *Line) error{
-	"mcp-remote": mcpRemote, "supergateway": supergateway, "mcp-proxy": mcpProxy, "mcp-proxy-py": mcpProxyPy, "tbxark": tbxark, "mcp-proxy-for-aws": mcpProxyForAWS,
+	"mcp-remote": mcpRemote, "supergateway": supergateway, "mcp-proxy": mcpProxy, "mcp-proxy-py": mcpProxyPy, "tbxark": tbxark,
 }
 
 // Translate returns the line of dragoman for the arguments of a tool. getenv looks up a variable.
 func (t *Tool) Translate(args []string, getenv func(string) (string, bool)) (*Line, error) {
+	if t.Words == "" {
+		return nil, errors.New(t.Rows[0].Note)
+	}
 	g := &given{Tool: t, values: map[string][]string{}, getenv: getenv}
 	l := &Line{Settings: map[string]string{}, From: map[string]string{}}
 	if err := dialects[t.Words](g, slices.Clone(args)); err != nil {
