@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -121,6 +122,12 @@ func TestConfigurationOfTBXarksProxy(t *testing.T) {
 		if !slices.Equal(c.Auth.Tokens, tokens) || c.Listen != ":9090" || c.Path != "/all/a/mcp" || !slices.Equal(c.AllowedHosts, []string{"mcp.example.com"}) || c.Upstream.Command[0] != "npx" || len(c.Remarks) > 0 {
 			t.Errorf("%s: tokens %q, listen %s, path %s, hosts %q, command %q, %v", options, c.Auth.Tokens, c.Listen, c.Path, c.AllowedHosts, c.Upstream.Command, c.Remarks)
 		}
+		_ = c.EachSetting(func(path string, v reflect.Value) error {
+			if path == "sse_path" && v.String() != "/all/a/sse" {
+				t.Errorf("%s is %s", path, v)
+			}
+			return nil
+		})
 	}
 	c, err := Sources{File: mcpFile(t, `{"mcpProxy": {}, "mcpServers": {"a": {"url": "http://x.example/", "transportType": "streamable-http", "timeout": 5}}}`), Server: new("")}.Read()
 	if err != nil || c.Listen != ":80" || c.Path != "/a/mcp" || len(c.Auth.Tokens)+len(c.AllowedHosts) > 0 || len(c.Remarks) != 1 {

@@ -148,7 +148,10 @@ func readArgparse(g *given, args []string) error {
 			g.rest, args = append(g.rest, args[0]), args[1:]
 			continue
 		case r == nil:
-			return fmt.Errorf("%s is no option of %s %s; those of the server's command stand behind --", name, g.Title, g.Version)
+			if len(g.rest) > 0 {
+				name += ", which is an option of the server's command only behind --,"
+			}
+			return fmt.Errorf("%s is no option of %s %s", name, g.Title, g.Version)
 		}
 		args = args[1:]
 		words := slices.IndexFunc(append(slices.Clone(args), "--"), isFlag)

@@ -46,7 +46,7 @@ var linesOfPython = []struct{ theirs, ours string }{
 	{"mcp-proxy-py cmd --named-server fetch uvx·mcp-server-fetch", "! --named-server: dragoman is in front of one server; run one for each, or keep this tool, which has several behind one address"},
 	{"mcp-proxy-py --named-server-config ./servers.json", "! --named-server-config: dragoman is in front of one server; run one for each (dragoman serve --config FILE --server NAME), or keep this tool, which has several behind one address"},
 	{"mcp-proxy-py --named-server fetch x http://a.example/sse", "dragoman stdio http://a.example/sse"},
-	{"mcp-proxy-py uvx mcp-server-fetch --user-agent=Me", "! --user-agent is no option of mcp-proxy (Python) 0.10.0; those of the server's command stand behind --"},
+	{"mcp-proxy-py uvx mcp-server-fetch --user-agent=Me", "! --user-agent, which is an option of the server's command only behind --, is no option of mcp-proxy (Python) 0.10.0"},
 	{"mcp-proxy-py --port x cmd", `! --port: "x" is not a number`},
 	{"mcp-proxy-py --transport ws http://a.example/", `! --transport: "ws" is not one of sse, streamablehttp`},
 	{"mcp-proxy-py --log-level verbose cmd", `! --log-level: "verbose" is not one of DEBUG, INFO, WARNING, ERROR, CRITICAL`},
@@ -63,7 +63,7 @@ var linesOfPython = []struct{ theirs, ours string }{
 	{"tbxark -expand-env=false", `! -expand-env: "false" is not one of true`},
 	{"tbxark -config https://a.example/config.json -http-headers A:geheim", "! -config: what answers at a URL would choose the command that runs; download the file, and name it"},
 	{"tbxark -http-timeout x", `! -http-timeout: "x" is not a number`},
-	{"tbxark -port 9", "! -port is no option of TBXark's mcp-proxy 0.43.2; those of the server's command stand behind --"},
+	{"tbxark -port 9", "! -port is no option of TBXark's mcp-proxy 0.43.2"},
 
 	// mcp-proxy-for-aws signs.
 	{"mcp-proxy-for-aws https://a.example/mcp --region us-east-1", "! requests of AWS are signed with the keys of an account (SigV4), and dragoman does not sign; write dragoman stdio -- before the line: it then runs as the server's command"},
