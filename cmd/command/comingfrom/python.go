@@ -23,8 +23,8 @@ func mcpProxyPy(g *given, l *Line) error {
 	}
 	if len(server) > 0 && (strings.HasPrefix(server[0], "http://") || strings.HasPrefix(server[0], "https://")) {
 		if verify := strings.ToLower(g.last("--verify-ssl", "true")); slices.Contains([]string{"0", "false", "no", "off"}, verify) {
+			l.flag("--verify-ssl", "--verify", "none")
 			l.flag("--verify-ssl", "--login", "never")
-			l.set("--verify-ssl", "DRAGOMAN_UPSTREAM_VERIFY", "none")
 			delete(g.values, "--verify-ssl")
 		} else if slices.Contains([]string{"", "1", "true", "yes", "on"}, verify) {
 			delete(g.values, "--verify-ssl")
