@@ -255,12 +255,8 @@ func adjustableLogger(cfg config.Config) (*zap.Logger, zap.AtomicLevel, error) {
 
 // sources returns the sources of the configuration. args are a URL of the server, or its command behind --.
 func (s *settings) sources(args []string) config.Sources {
-	typed := ""
-	if takesCommand(s.cmd) && s.cmd.Parent() == s.cmd.Root() {
-		typed = s.cmd.CommandPath()
-	}
 	all := config.Sources{
-		File: s.configFile(), Environ: os.Environ(), Command: typed,
+		File: s.configFile(), Environ: os.Environ(),
 		Flags: func(cfg *config.Config, l *setting.Layers) { s.lay(cfg, l, args) },
 	}
 	if s.cmd.Flags().Lookup("server") != nil {

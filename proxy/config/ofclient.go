@@ -78,12 +78,9 @@ func (s Sources) layClient(text []byte, c *Config, l *setting.Layers) (at string
 	key, servers, top, err := clientServers(text)
 	all := slices.Sorted(maps.Keys(servers))
 	names := "one of " + AsTyped(all[:min(len(all), mostNamed)])
-	if more := len(all) - mostNamed; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
 	switch {
 	case err != nil:
-		return wrong("%v; for a server in it write %[2]s URL, or %[2]s -- COMMAND [ARG...]", err, cmp.Or(s.Command, "dragoman serve"))
+		return wrong("%v; correct it, or write the URL or the command of its server", err)
 	case key == "" && s.Server != nil && *s.Server != "":
 		return wrong("is not the configuration of a client: it has no servers from which --server can choose")
 	case key == "":
@@ -153,6 +150,7 @@ func (e *clientEntry) lay(entry object) {
 		Args                                                                  []string
 		Headers, Env, Environment                                             map[string]string
 	}
+	of.Environment = map[string]string{}
 	if !e.decode(e.at, entry, &of) {
 		return
 	}
@@ -167,10 +165,8 @@ func (e *clientEntry) lay(entry object) {
 		e.wrong(e.at, "its type is none of stdio, http and sse")
 	case len(command) > 0 && (kind == "" || kind == "stdio" || kind == "local"):
 		e.bridge(command)
-		if of.Env == nil {
-			of.Env = of.Environment
-		}
-		e.set(object{"upstream.command": command, "upstream.dir": of.Cwd, "upstream.env": of.Env})
+		maps.Copy(of.Environment, of.Env)
+		e.set(object{"upstream.command": command, "upstream.dir": of.Cwd, "upstream.env": of.Environment})
 	case server != "" && kind != "stdio" && kind != "local":
 		e.set(object{"upstream.url": server, "upstream.headers": of.Headers})
 		if kind == "sse" {
@@ -186,37 +182,33 @@ func (e *clientEntry) lay(entry object) {
 
 // layProxy writes what the configuration of TBXark's mcp-proxy says of itself and, in the server's options, of its clients.
 func (e *clientEntry) layProxy(name string, proxy, entry object) {
-	options, own := object{}, object{}
-	if all, ok := proxy["options"].(object); ok {
-		options["authTokens"] = all["authTokens"]
-	}
-	if all, ok := entry["options"].(object); ok {
-		own = all
-	}
-	maps.Copy(options, own)
+	all, _ := proxy["options"].(object)
+	own, _ := entry["options"].(object)
 	delete(entry, "options")
+	tokens := own["authTokens"]
+	if tokens == nil {
+		tokens = all["authTokens"]
+	}
 	var of struct {
 		BaseURL, Addr string
-		Options       struct {
-			AuthTokens []string
-			ToolFilter struct{ List []string }
-		}
+		AuthTokens    []string
+		ToolFilter    struct{ List []string }
 	}
-	if !e.decode(e.at, object{"baseURL": proxy["baseURL"], "addr": proxy["addr"], "options": options}, &of) {
+	if !e.decode(e.at, object{"baseURL": proxy["baseURL"], "addr": proxy["addr"], "authTokens": tokens, "toolFilter": own["toolFilter"]}, &of) {
 		return
 	}
-	if len(of.Options.ToolFilter.List) > 0 {
-		e.wrong(e.at+".options.toolFilter", "dragoman passes all tools of the server on: take it out, and switch tools off in the client or the server")
+	if len(of.ToolFilter.List) > 0 {
+		e.wrong(e.at+".toolFilter", "dragoman passes all tools of the server on: take it out, and switch tools off in the client or the server")
 	}
-	settings := object{"listen": cmp.Or(of.Addr, ":80"), "auth.tokens": of.Options.AuthTokens}
 	base, err := url.Parse(of.BaseURL)
-	if err == nil && base.Hostname() != "" {
-		settings["allowed_hosts"] = []string{base.Hostname()}
-	} else {
+	if err != nil {
 		base = new(url.URL)
 	}
-	settings["path"], settings["sse_path"] = path.Join("/", base.Path, name, "mcp"), path.Join("/", base.Path, name, "sse")
-	e.set(settings)
+	hosts := slices.DeleteFunc([]string{base.Hostname()}, func(name string) bool { return name == "" })
+	e.set(object{
+		"listen": cmp.Or(of.Addr, ":80"), "auth.tokens": of.AuthTokens, "allowed_hosts": hosts,
+		"path": path.Join("/", base.Path, name, "mcp"), "sse_path": path.Join("/", base.Path, name, "sse"),
+	})
 }
 
 // decode reads a value without the client's variables, and reports whether it has the form of into.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // mcpFile writes a configuration to a new file.
@@ -53,7 +54,7 @@ func TestServersOfClientConfigurations(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 		got := Upstream{URL: c.Upstream.URL, Transport: c.Upstream.Transport, Command: c.Upstream.Command, Dir: c.Upstream.Dir, Env: c.Upstream.Env, Headers: c.Upstream.Headers, Auth: want.Auth, Restart: want.Restart}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: -want +got\n%s", text, diff)
 		}
 	}
@@ -77,9 +78,9 @@ func TestClientConfigurationsThatCannotBeUsed(t *testing.T) {
 		{`{"mcpServers": {"a": {"command": "npx", "args": ["${NONE}"]}}}`, "", "FILE: mcpServers.a.args[0]: environment variable NONE is not set"},
 		{`{"mcpServers": {"a": {"command": "npx", "env": {"K": "${env:NONE}"}}}}`, "", "FILE: mcpServers.a: upstream.env.K: environment variable NONE is not set"},
 		{`{"servers": {"a": {"command": "npx", "env": {"K": "${input:key}"}}}, "inputs": [{"id": "key"}]}`, "", "FILE: servers.a.env.K: only the client can fill in ${input:key}: write ${NAME}, and set the variable NAME"},
-		{"{\n  \"mcpServers\": {\n    \"a\": {\"command\" \"canary\"}}}", "", "FILE: is the configuration of a client, and not JSON in line 3; for a server in it write dragoman serve URL, or dragoman serve -- COMMAND [ARG...]"},
-		{`{"mcpServers": {"a": {"command": "canary"`, "", "FILE: is the configuration of a client, and not JSON in line 1; for a server in it write dragoman serve URL, or dragoman serve -- COMMAND [ARG...]"},
-		{"[mcp_servers.a]\ncommand = \"canary\"\n", "", "FILE: is the configuration of a client, and not JSON in line 1; for a server in it write dragoman serve URL, or dragoman serve -- COMMAND [ARG...]"},
+		{"{\n  \"mcpServers\": {\n    \"a\": {\"command\" \"canary\"}}}", "", "FILE: is the configuration of a client, and not JSON in line 3; correct it, or write the URL or the command of its server"},
+		{`{"mcpServers": {"a": {"command": "canary"`, "", "FILE: is the configuration of a client, and not JSON in line 1; correct it, or write the URL or the command of its server"},
+		{"[mcp_servers.a]\ncommand = \"canary\"\n", "", "FILE: is the configuration of a client, and not JSON in line 1; correct it, or write the URL or the command of its server"},
 		{`{"mcpServers": {"a": {"command": "/opt/dragoman.exe", "args": ["stdio", "https://x.example/mcp?key=canary"]}}}`, "", "FILE: mcpServers.a: starts dragoman itself; run that: /opt/dragoman.exe stdio https://x.example/mcp?…"},
 		{`{"mcpServers": {"a": {"command": "env", "args": ["dragoman", "stdio", "--config", "mcp.json"]}}}`, "", "FILE: mcpServers.a: starts dragoman itself; run that: dragoman stdio --config mcp.json"},
 		{"upstream: {url: 'http://a/'}", "a", "FILE: is not the configuration of a client: it has no servers from which --server can choose"},
@@ -134,9 +135,9 @@ func TestConfigurationOfTBXarksProxy(t *testing.T) {
 		t.Errorf("%s, %s, %v, %v", c.Listen, c.Path, c.Remarks, err)
 	}
 	for options, want := range map[string]string{
-		`"toolFilter": {"mode": "block", "list": ["canary"]}`: "options.toolFilter: dragoman passes all tools of the server on: take it out, and switch tools off in the client or the server",
-		`"authTokens": "canary"`:                              "options.authtokens: expected a list of texts such as [a, b]",
-		`"authTokens": ["${NONE}"]`:                           "options.authTokens[0]: environment variable NONE is not set",
+		`"toolFilter": {"mode": "block", "list": ["canary"]}`: "toolFilter: dragoman passes all tools of the server on: take it out, and switch tools off in the client or the server",
+		`"authTokens": "canary"`:                              "authtokens: expected a list of texts such as [a, b]",
+		`"authTokens": ["${NONE}"]`:                           "authTokens[0]: environment variable NONE is not set",
 	} {
 		file := mcpFile(t, fmt.Sprintf(proxy, `, "options": {`+options+`}`))
 		if _, err := (Sources{File: file, Environ: []string{"KEY=k"}, Server: new("a")}).Read(); err == nil || err.Error() != file+": mcpServers.a."+want {

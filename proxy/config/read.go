@@ -19,7 +19,6 @@ type Sources struct {
 	File    string                         // YAML; "" for none
 	Environ []string                       // "NAME=value"; only names that begin with [EnvPrefix] set something
 	Flags   func(*Config, *setting.Layers) // applies the command line; may be nil
-	Command string                         // that errors propose to put a server behind; "" for dragoman serve
 	Server  *string                        // of several in a client's configuration, "" if there is one; nil if File is none of a client
 }
 

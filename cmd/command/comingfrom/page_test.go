@@ -27,6 +27,8 @@ A line of another tool runs with ` + "`" + `dragoman as` + "`" + ` before it:
     dragoman as mcp-remote https://mcp.example.com/mcp 3334 --header 'Authorization: Bearer ${TOKEN}'
     dragoman as supergateway --stdio "npx -y @modelcontextprotocol/server-everything" --port 8000
     dragoman as mcp-proxy --port 8080 -- npx -y @modelcontextprotocol/server-everything
+    dragoman as mcp-proxy-py --port 8080 -- npx -y @modelcontextprotocol/server-everything
+    dragoman as tbxark -config config.json
 
 So does an entry of a client: ` + "`\"command\": \"dragoman\", \"args\": [\"as\", \"mcp-remote\", …]`" + `. The tool's options, defaults, arguments and variables hold, and
 its exit codes where a script can depend on them. A line on stderr says what dragoman's own line is, without secrets: write that

@@ -2,6 +2,7 @@ package comingfrom
 
 import (
 	"errors"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,19 +23,17 @@ func mcpProxyPy(g *given, l *Line) error {
 		return errors.New("no server is named: write its URL or its command")
 	}
 	if len(server) > 0 && (strings.HasPrefix(server[0], "http://") || strings.HasPrefix(server[0], "https://")) {
-		if verify := strings.ToLower(g.last("--verify-ssl", "true")); slices.Contains([]string{"0", "false", "no", "off"}, verify) {
+		switch strings.ToLower(g.last("--verify-ssl", "")) {
+		case "0", "false", "no", "off":
 			l.flag("--verify-ssl", "--verify", "none")
 			l.flag("--verify-ssl", "--login", "never")
 			delete(g.values, "--verify-ssl")
-		} else if slices.Contains([]string{"", "1", "true", "yes", "on"}, verify) {
+		case "", "1", "true", "yes", "on":
 			delete(g.values, "--verify-ssl")
 		}
-		for _, flag := range []string{"--client-id", "--client-secret", "--token-url"} {
-			if g.last(flag, "") == "" {
-				delete(g.values, "--client-id")
-				delete(g.values, "--client-secret")
-				delete(g.values, "--token-url")
-			}
+		client := []string{"--client-id", "--client-secret", "--token-url"}
+		if slices.ContainsFunc(client, func(flag string) bool { return g.last(flag, "") == "" }) {
+			maps.DeleteFunc(g.values, func(flag string, _ []string) bool { return slices.Contains(client, flag) })
 		}
 		return l.connect("command_or_url", server[0])
 	}

@@ -80,7 +80,7 @@ func TestCheckOfAConfigurationAlone(t *testing.T) {
 // TestAConfigurationOfAClient is one mistake, whose advice names its servers on one line.
 func TestAConfigurationOfAClient(t *testing.T) {
 	path := file(t, "mcp.json", `{"mcpServers": {"a": {"url": "http://a/"}, "b": {"command": "npx"}, "c": {"url": "http://c/"}}}`, 0o600)
-	r := CheckConfiguration(t.Context(), Options{Sources: config.Sources{File: path, Command: "dragoman doctor", Server: new("")}})
+	r := CheckConfiguration(t.Context(), Options{Sources: config.Sources{File: path, Server: new("")}})
 	if r.Exit != ExitConfiguration || len(r.Lines) != 1 {
 		t.Fatalf("%+v", r)
 	}
