@@ -58,6 +58,7 @@ var linesOfPython = []struct{ theirs, ours string }{
 	// TBXark's mcp-proxy.
 	{"tbxark -config servers.json", "DRAGOMAN_UPSTREAM_PASS_ENV='*' dragoman serve --config servers.json"},
 	{"tbxark --config=servers.json -http-timeout 10 -insecure", "DRAGOMAN_UPSTREAM_PASS_ENV='*' dragoman serve --config servers.json # -insecure: it is for a configuration at a URL # -http-timeout: it is for a configuration at a URL"},
+	{"tbxark -expand-env -insecure=false", "DRAGOMAN_UPSTREAM_PASS_ENV='*' dragoman serve --config config.json"},
 	{"tbxark -expand-env=true", "DRAGOMAN_UPSTREAM_PASS_ENV='*' dragoman serve --config config.json"},
 	{"DRAGOMAN_UPSTREAM_PASS_ENV=A tbxark", "dragoman serve --config config.json"},
 	{"tbxark -expand-env=false", `! -expand-env: "false" is not one of true`},
