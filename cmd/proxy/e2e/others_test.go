@@ -99,12 +99,20 @@ func TestLinesOfOtherTools(t *testing.T) {
 	c := proxyconfig.Default()
 	_ = c.EachSetting(func(path string, _ reflect.Value) error { has[path] = true; return nil })
 	fresh := func(*http.Request) *mcp.Server { return newLineServer() }
-	overHTTP, overSSE := httptest.NewServer(mcp.NewStreamableHTTPHandler(fresh, nil)), httptest.NewServer(mcp.NewSSEHandler(fresh, nil))
-	t.Cleanup(func() {
-		for _, s := range []*httptest.Server{overHTTP, overSSE} {
-			s.CloseClientConnections()
-			s.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", mcp.NewStreamableHTTPHandler(fresh, nil))
+	streams := mcp.NewSSEHandler(fresh, nil)
+	mux.HandleFunc("/sse", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.URL.RawQuery == "" { // which that handler answers with 400, at which mcp-remote gives up
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
 		}
+		streams.ServeHTTP(w, r)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
 	})
 	bin := string(build(t))
 	for _, l := range publishedLines {
@@ -121,13 +129,13 @@ func TestLinesOfOtherTools(t *testing.T) {
 						args = append(args, os.Args[0], lineServerArg)
 						continue
 					}
-					args = append(args, strings.NewReplacer("HTTP", overHTTP.URL, "SSE", overSSE.URL, "PORT", port, "COMMAND", os.Args[0]+" "+lineServerArg, "_", " ").Replace(word))
+					args = append(args, strings.NewReplacer("HTTP", server.URL+"/mcp", "SSE", server.URL+"/sse", "PORT", port, "COMMAND", os.Args[0]+" "+lineServerArg, "_", " ").Replace(word))
 				}
-				env := append(os.Environ(), "GITHUB_TOKEN=for-the-server", "DRAGOMAN_ADMIN_LISTEN=127.0.0.1:0", "DRAGOMAN_ALLOWED_HOSTS=localhost", strings.ReplaceAll(cmp.Or(l.env, "X="), "PORT", port))
+				env := append(os.Environ(), "GITHUB_TOKEN=for-the-server", "DRAGOMAN_ADMIN_LISTEN=127.0.0.1:0", "DRAGOMAN_ALLOWED_HOSTS=localhost", strings.ReplaceAll(cmp.Or(l.env, "X="), "=PORT", "="+port))
 				asked := map[string]any{"sdk": sdk, "transport": l.over, "url": "http://localhost:" + port + l.at, "headers": l.headers}
 				if l.at == "" {
 					name, value, _ := strings.Cut(l.env, "=")
-					asked = map[string]any{"sdk": sdk, "transport": "stdio", "command": program[0], "args": append(program[1:], args...), "env": map[string]string{name: value}}
+					asked = map[string]any{"sdk": sdk, "transport": "stdio", "command": program[0], "args": append(program[1:], args...), "env": map[string]string{name: value, "MCP_REMOTE_CONFIG_DIR": t.TempDir()}}
 				} else {
 					tool := exec.Command(program[0], append(program[1:], args...)...)
 					tool.Env = env
@@ -154,7 +162,9 @@ func TestLinesOfOtherTools(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				client := exec.CommandContext(t.Context(), "node", "peers/line.mjs", string(text))
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+				defer cancel()
+				client := exec.CommandContext(ctx, "node", "peers/line.mjs", string(text))
 				var said bytes.Buffer
 				client.Stderr = &said
 				out, err := client.Output()
