@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -39,8 +40,11 @@ func asCommand() *cobra.Command {
 			return &exitError{exitUsage, err}
 		}
 		err = runAs(cmd, tool, args[1:])
-		if exit, ok := errors.AsType[*exitError](err); ok && exit.code == exitUsage {
-			return &asError{&exitError{tool.Usage, fmt.Errorf("as %s: %w", tool.Name, exit.error)}}
+		switch exitCode(err) {
+		case exitUsage:
+			return &asError{&exitError{tool.Usage, fmt.Errorf("as %s: %w", tool.Name, err)}}
+		case exitServer:
+			return &exitError{exitOther, err}
 		}
 		return err
 	}
@@ -91,10 +95,10 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 		}
 	}
 	err = command(line.Words()).ExecuteContext(cmd.Context())
-	if exit, ok := errors.AsType[*exitError](err); ok {
-		return &exitError{exit.code, errors.New(inTheirWords(exit.Error(), line))}
+	if err == nil || inTheirWords(err.Error(), line) == err.Error() {
+		return err
 	}
-	return err
+	return &exitError{exitCode(err), errors.New(inTheirWords(err.Error(), line))}
 }
 
 // inTheirWords puts the options of a tool's line in the place of what dragoman has for them, where an error begins with it.
@@ -108,8 +112,8 @@ func inTheirWords(text string, line *comingfrom.Line) string {
 		return nil
 	})
 	for ours, theirs := range names {
-		begins := regexp.MustCompile(`(?m)^(\s*)(?:\S+: )?` + regexp.QuoteMeta(ours) + `(?:\[\d+\])?(?:: [a-z_.]+: |: | )`)
+		begins := regexp.MustCompile(`(?m)^(\s*)(?:\S+: )?` + regexp.QuoteMeta(ours) + `(?:\[\d+\]|\.[\w-]+)?(?:: [a-z_.]+: |: | )`)
 		text = begins.ReplaceAllString(text, "${1}"+strings.ReplaceAll(theirs, "$", "$$")+": ")
 	}
-	return text
+	return strings.ReplaceAll(text, "--listen (listen)", cmp.Or(names["--listen"], "--listen"))
 }

@@ -46,8 +46,7 @@ func (l *Line) flag(theirs string, words ...string) {
 	l.Flags = append(l.Flags, words...)
 	key := words[0]
 	if key == "--oauth" {
-		name, _, _ := strings.Cut(words[1], "=")
-		key = "upstream.auth." + name
+		key = "upstream.auth." + words[1][:strings.IndexAny(words[1]+"=", ".=")]
 	}
 	l.From[key] = theirs
 }

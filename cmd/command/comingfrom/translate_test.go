@@ -37,7 +37,7 @@ var lines = []struct{ theirs, ours string }{
 	{"mcp-remote https://a.example/mcp --silent --protocol auto --enable-proxy", "COOKIES dragoman stdio --log-level error https://a.example/mcp"},
 	{"DRAGOMAN_UPSTREAM_COOKIES=none mcp-remote https://a.example/mcp", "dragoman stdio https://a.example/mcp"},
 	{"MCP_REMOTE_CONFIG_DIR=/data mcp-remote https://a.example/mcp", "DRAGOMAN_CREDENTIALS=/data DRAGOMAN_UPSTREAM_COOKIES=all dragoman stdio https://a.example/mcp"},
-	{"NODE_TLS_REJECT_UNAUTHORIZED=0 mcp-remote https://a.example/mcp", "DRAGOMAN_UPSTREAM_COOKIES=all DRAGOMAN_UPSTREAM_VERIFY=none dragoman stdio --login never https://a.example/mcp"},
+	{"NODE_TLS_REJECT_UNAUTHORIZED=0 mcp-remote https://a.example/mcp", "COOKIES dragoman stdio --verify none --login never https://a.example/mcp"},
 	{"NODE_TLS_REJECT_UNAUTHORIZED=1 NODE_EXTRA_CA_CERTS=/ca mcp-remote https://a.example/mcp", "COOKIES dragoman stdio https://a.example/mcp"},
 	// What has no counterpart.
 	{"mcp-remote https://a.example/mcp --ipv4", "COOKIES dragoman stdio https://a.example/mcp # --ipv4: addresses of both families are tried, and one that does not answer delays the other little"},
@@ -83,7 +83,7 @@ var lines = []struct{ theirs, ours string }{
 	// The environment counts, and what the line has wins.
 	{"DRAGOMAN_LISTEN=127.0.0.1:1 DRAGOMAN_SESSION_WITHOUT=refuse supergateway --stdio x --outputTransport streamableHttp", "dragoman serve -- x"},
 	{"DRAGOMAN_LISTEN=127.0.0.1:1 supergateway --stdio x --port 9", "dragoman serve --listen :9 -- x"},
-	{"NODE_TLS_REJECT_UNAUTHORIZED=0 supergateway --sse https://a.example", "DRAGOMAN_UPSTREAM_VERIFY=none dragoman stdio --upstream-transport sse --login never https://a.example"},
+	{"NODE_TLS_REJECT_UNAUTHORIZED=0 supergateway --sse https://a.example", "dragoman stdio --upstream-transport sse --verify none --login never https://a.example"},
 	{"NODE_TLS_REJECT_UNAUTHORIZED=0 supergateway --stdio x", "dragoman serve --listen :8000 -- x"},
 	// Wrong lines, and what has no counterpart.
 	{"supergateway", "! no server is named: write --stdio COMMAND, --sse URL or --streamableHttp URL"},
