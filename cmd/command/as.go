@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,7 +18,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-func asCommand() *cobra.Command {
+// asCommand returns the command that runs lines of other tools. run runs a line of dragoman.
+func asCommand(run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "as TOOL [ARGUMENT...]",
 		Short: "Run the command line of another tool, such as mcp-remote",
@@ -29,7 +31,7 @@ func asCommand() *cobra.Command {
 			"  dragoman as mcp-proxy --port 8080 -- npx -y @modelcontextprotocol/server-everything",
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 || isHelp(args[0]) || args[0] == "-h" {
+		if len(args) == 0 || slices.Contains([]string{"help", "--help", "-h"}, args[0]) {
 			return cmd.Help()
 		}
 		tool, err := comingfrom.Load(args[0], slices.Concat(args, os.Environ())...)
@@ -39,7 +41,7 @@ func asCommand() *cobra.Command {
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
-		err = runAs(cmd, tool, args[1:])
+		err = runAs(cmd, tool, args[1:], run)
 		switch exitCode(err) {
 		case exitUsage:
 			return &asError{&exitError{tool.Usage, fmt.Errorf("as %s: %w", tool.Name, err)}}
@@ -57,7 +59,7 @@ type asError struct{ *exitError }
 func (e *asError) Unwrap() error { return e.exitError }
 
 // runAs runs the line of dragoman for the arguments of a tool.
-func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
+func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string, run func(context.Context, []string) error) error {
 	own := args
 	if at := slices.Index(args, "--"); at >= 0 {
 		own = args[:at]
@@ -94,7 +96,7 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 			return &exitError{tool.Missing, fmt.Errorf("as %s: the server's command cannot be started: %w", tool.Name, err)}
 		}
 	}
-	err = command(line.Words()).ExecuteContext(cmd.Context())
+	err = run(cmd.Context(), line.Words())
 	if err == nil || inTheirWords(err.Error(), line) == err.Error() {
 		return err
 	}
