@@ -2,7 +2,6 @@ package command
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -18,8 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// asCommand returns the command that runs lines of other tools. run runs a line of dragoman.
-func asCommand(run func(ctx context.Context, args []string) error) *cobra.Command {
+func asCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "as TOOL [ARGUMENT...]",
 		Short: "Run the command line of another tool, such as mcp-remote",
@@ -41,7 +39,7 @@ func asCommand(run func(ctx context.Context, args []string) error) *cobra.Comman
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
-		err = runAs(cmd, tool, args[1:], run)
+		err = runAs(cmd, tool, args[1:])
 		switch exitCode(err) {
 		case exitUsage:
 			return &asError{&exitError{tool.Usage, fmt.Errorf("as %s: %w", tool.Name, err)}}
@@ -59,7 +57,7 @@ type asError struct{ *exitError }
 func (e *asError) Unwrap() error { return e.exitError }
 
 // runAs runs the line of dragoman for the arguments of a tool.
-func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string, run func(context.Context, []string) error) error {
+func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 	own := args
 	if at := slices.Index(args, "--"); at >= 0 {
 		own = args[:at]
@@ -96,7 +94,8 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string, run func(co
 			return &exitError{tool.Missing, fmt.Errorf("as %s: the server's command cannot be started: %w", tool.Name, err)}
 		}
 	}
-	err = run(cmd.Context(), line.Words())
+	cmd.Root().SetArgs(line.Words())
+	err = cmd.Root().ExecuteContext(cmd.Context())
 	if err == nil || inTheirWords(err.Error(), line) == err.Error() {
 		return err
 	}

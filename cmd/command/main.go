@@ -75,8 +75,7 @@ func command(args []string) *cobra.Command {
 		}
 		return runDemo(cmd, demo, *quiet)
 	}
-	as := asCommand(func(ctx context.Context, args []string) error { return command(args).ExecuteContext(ctx) })
-	root.AddCommand(serveCommand(), stdioCommand(), as, loginCommand(), logoutCommand(), translateCommand(), probeCommand(), doctorCommand(), inspectCommand(), configCommand(), footprintCommand(), tokensCommand(), transformCommand(), adapterCommand(), versionCommand())
+	root.AddCommand(serveCommand(), stdioCommand(), asCommand(), loginCommand(), logoutCommand(), translateCommand(), probeCommand(), doctorCommand(), inspectCommand(), configCommand(), footprintCommand(), tokensCommand(), transformCommand(), adapterCommand(), versionCommand())
 	checkUsage(root, args)
 	checkHelp(root)
 	root.SetArgs(args)

@@ -67,8 +67,8 @@ type Row struct {
 	Note    string            `yaml:"note"`
 }
 
-// Load returns a tool by its name, or nil if there is none. With words of its line and variables, it leaves out the rows of flags that
-// cannot be in them: to parse all takes a tenth of a start.
+// Load returns a tool by its name, or nil if there is none. With words of its line and variables, it leaves out the rows that cannot be
+// meant: to parse all takes a tenth of a start.
 func Load(name string, said ...string) (*Tool, error) {
 	if !slices.Contains(Names(), name) {
 		return nil, nil
@@ -82,7 +82,7 @@ func Load(name string, said ...string) (*Tool, error) {
 	spoken := folded(strings.Join(said, " "))
 	for row := range strings.SplitSeq(rows, begin) {
 		theirs, _, _ := strings.Cut(row, "\n")
-		if len(said) == 0 || !strings.Contains(row, "kind: flag") || strings.Contains(row, "also:") || strings.Contains(spoken, folded(theirs)) {
+		if len(said) == 0 || strings.Contains(row, "kind: variable") || strings.Contains(row, "kind: argument") || strings.Contains(row, "also:") || strings.Contains(spoken, folded(theirs)) {
 			head += begin + row
 		}
 	}
