@@ -88,6 +88,8 @@ func SafeCommand(command []string) []string {
 		before := safe[i-1]
 		switch parts := assigned().FindStringSubmatch(arg); {
 		case inVariable().MatchString(arg):
+		case before == "-c" || before == "/c": // a line of the shell
+			safe[i] = strings.Join(SafeCommand(append([]string{""}, strings.Fields(arg)...))[1:], " ")
 		case parts != nil && (secretName().MatchString(parts[1]) && !harmless().MatchString(parts[1]) || keyShape().MatchString(parts[2])):
 			safe[i] = parts[1] + "=" + Masked(parts[2])
 		case keyShape().MatchString(arg),

@@ -68,7 +68,7 @@ func (g *given) last(theirs, other string) string {
 
 // preset adds a setting that a tool has by default. One of the environment wins over it.
 func (g *given) preset(l *Line, theirs, setting, value string) {
-	if _, set := g.getenv(setting); !set {
+	if given, _ := g.getenv(setting); given == "" {
 		l.set(theirs, setting, value)
 	}
 }

@@ -92,7 +92,7 @@ func (l *Line) connect(theirs, server string) error {
 // listen makes a line of serve listen where the tool does. The address of the environment wins over the tool's default.
 func (g *given) listen(l *Line, usual string) {
 	host, port, theirs := g.last("--host", ""), g.last("--port", ""), "--port"
-	if _, set := g.getenv("DRAGOMAN_LISTEN"); set && host+port == "" {
+	if given, _ := g.getenv("DRAGOMAN_LISTEN"); given != "" && host+port == "" {
 		return
 	}
 	if port == "" {

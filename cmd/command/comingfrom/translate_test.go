@@ -79,6 +79,8 @@ var lines = []struct{ theirs, ours string }{
 	{"supergateway --stdio node·x.js·--root=/data", "dragoman serve --listen :8000 -- node x.js --root=/data"},
 	{"supergateway --stdio A=b·node·x.js", "dragoman serve --listen :8000 -- sh -c 'A=b node x.js'"},
 	{"supergateway --stdio node·x.js·$HOME", "dragoman serve --listen :8000 -- sh -c 'node x.js $HOME'"},
+	{"supergateway --stdio cd·/x·&&·API_KEY=geheim·node·x.js·--token·geheim", "dragoman serve --listen :8000 -- sh -c 'cd /x && API_KEY=… node x.js --token …'"},
+	{"mcp-remote https://a.example/mcp --header Authorization·Bearer·geheim", "! --header: expected 'Name: value'"},
 	{"supergateway --stdio cd·/x·&&·node·x.js", "dragoman serve --listen :8000 -- sh -c 'cd /x && node x.js'"},
 	// The environment counts, and what the line has wins.
 	{"DRAGOMAN_LISTEN=127.0.0.1:1 DRAGOMAN_SESSION_WITHOUT=refuse supergateway --stdio x --outputTransport streamableHttp", "dragoman serve -- x"},
