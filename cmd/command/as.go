@@ -73,8 +73,9 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 		}
 		return err
 	case asks("--version"):
-		fmt.Fprintf(cmd.OutOrStdout(), "with the options of %s %s\n", tool.Title, tool.Version)
-		return printVersion(cmd)
+		err := printVersion(cmd)
+		fmt.Fprintf(cmd.OutOrStdout(), "options of %s %s\n", tool.Title, tool.Version)
+		return err
 	}
 	line, err := tool.Translate(args, os.LookupEnv)
 	if err != nil {

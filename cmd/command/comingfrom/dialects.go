@@ -34,7 +34,8 @@ func readAnywhere(g *given, args []string) error {
 		switch {
 		case used[i]:
 		case strings.HasPrefix(word, "-") && g.Row(word) == nil:
-			g.unknown = append(g.unknown, word)
+			name, _, _ := strings.Cut(word, "=") // what follows may be a secret
+			g.unknown = append(g.unknown, name)
 		case len(g.rest) == 0 || i == 1:
 			g.rest = append(g.rest, word)
 		}

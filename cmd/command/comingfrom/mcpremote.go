@@ -85,7 +85,7 @@ func (g *given) callback(l *Line, registered bool) error {
 	if len(g.rest) > 1 {
 		word := g.rest[1]
 		if port = word[:len(word)-len(strings.TrimLeft(word, "0123456789"))]; port == "" {
-			l.ignore(word, "is no port for the callback")
+			l.ignore("callback-port", "what stands there is no number")
 		}
 	}
 	for _, part := range []string{"--host", "--callback-path"} {

@@ -60,7 +60,8 @@ var lines = []struct{ theirs, ours string }{
 	{"mcp-remote https://a.example/mcp --transport sse-only --transport http-only", "COOKIES dragoman stdio --upstream-transport sse https://a.example/mcp"},
 	{"mcp-remote https://a.example/mcp --debug 3334", "COOKIES dragoman stdio --log-level debug https://a.example/mcp"},
 	{"mcp-remote https://a.example/mcp 3334abc", "COOKIES dragoman stdio --oauth redirect_uri=http://localhost:3334/oauth/callback https://a.example/mcp"},
-	{"mcp-remote https://a.example/mcp abc", "COOKIES dragoman stdio https://a.example/mcp # abc: is no port for the callback"},
+	{"mcp-remote https://a.example/mcp abc", "COOKIES dragoman stdio https://a.example/mcp # callback-port: what stands there is no number"},
+	{"mcp-remote https://a.example/mcp --new-token=geheim", "COOKIES dragoman stdio https://a.example/mcp # --new-token: is no option of mcp-remote 0.15.1, which has no use for it either"},
 	{"mcp-remote https://a.example/mcp --new-flag", "COOKIES dragoman stdio https://a.example/mcp # --new-flag: is no option of mcp-remote 0.15.1, which has no use for it either"},
 
 	// supergateway: published lines.
