@@ -54,9 +54,10 @@ check: ## format, go vet and go.mod, before a review
 golden: ## rewrite the expected results of the golden cases; then read the diff
 	go test ./translate -run TestGolden -update
 
-docs: ## rewrite what is generated: settings and their schema, keys of adapter files, causes of failures, metrics, rules
+docs: ## rewrite what is generated: settings and their schema, keys of adapter files, causes of failures, metrics, rules, what other tools take
 	go test ./adapterrt/file ./proxy/config ./proxy/tests -run 'TestReference|TestSchemaIsUpToDate|TestOperationsPage' -update
 	go test ./translate -run TestReferenceOfRules -update
+	go test ./cmd/command/comingfrom -run TestPage -update
 
 fuzz: ## run every fuzz target; they share FUZZTIME
 	go run ./bench/fuzzall -total $(FUZZTIME) ./...

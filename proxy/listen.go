@@ -152,10 +152,10 @@ func (srv *Server) servePlain(req *downstream.Request, resp *downstream.Response
 	srv.Adapters.ServeHTTP(req, grant, resp)
 }
 
-// warnOfPlain says, when clients begin to be served, in which headers the shell has not replaced a variable.
-func (srv *Server) warnOfPlain() {
-	for _, p := range srv.Now().Config.Upstream.Plain {
-		srv.Host.Log.Warn(p.What(), zap.String("setting", p.Setting()), zap.String("advice", p.Do()))
+// remark says, when clients begin to be served, what is probably not meant.
+func (srv *Server) remark() {
+	for _, r := range srv.Now().Config.Remarks {
+		srv.Host.Log.Warn(r.What, zap.String("setting", r.Setting), zap.String("advice", r.Do))
 	}
 }
 

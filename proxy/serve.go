@@ -44,7 +44,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	srv.tellServing(ln.Addr())
 	srv.Now().Origin.Credential.TellLent(srv.Now().Server, srv.Host.Log)
 	srv.warnOfOpenFiles()
-	srv.warnOfPlain()
+	srv.remark()
 	srv.tellTrust()
 	srv.warnOfOthers(ln.Addr())
 	if len(srv.Now().Config.Upstream.Command) > 0 {
@@ -96,7 +96,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	srv.Personal.Store(true)
 	srv.Host.Report.Near()
 	srv.warnOfOpenFiles()
-	srv.warnOfPlain()
+	srv.remark()
 	srv.tellTrust()
 	srv.lookWhenLost(ctx)
 	srv.Connected()

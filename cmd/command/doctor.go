@@ -62,7 +62,7 @@ func configCheckCommand() *cobra.Command {
 		Example: "  dragoman config check dragoman.yaml",
 		Args:    cobra.MaximumNArgs(1),
 	}
-	s := newSettings(cmd)
+	s := newSettings(cmd, serverFlag)
 	asJSON := cmd.Flags().Bool("json", false, "print the report as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && s.file != "" {

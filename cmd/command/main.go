@@ -76,7 +76,7 @@ func command(args []string) *cobra.Command {
 		}
 		return runDemo(cmd, demo, *quiet)
 	}
-	root.AddCommand(serveCommand(), stdioCommand(), loginCommand(), logoutCommand(), translateCommand(), probeCommand(), doctorCommand(), inspectCommand(), configCommand(), footprintCommand(), tokensCommand(), transformCommand(), adapterCommand(), versionCommand())
+	root.AddCommand(serveCommand(), stdioCommand(), asCommand(), loginCommand(), logoutCommand(), translateCommand(), probeCommand(), doctorCommand(), inspectCommand(), configCommand(), footprintCommand(), tokensCommand(), transformCommand(), adapterCommand(), versionCommand())
 	checkUsage(root, args)
 	checkHelp(root)
 	root.SetArgs(args)

@@ -155,8 +155,8 @@ func notAServer(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%q is not a server; for help: %s --help", arg, cmd.CommandPath())
 	case hasScheme && (scheme == "http" || scheme == "https"):
 		return fmt.Errorf("%q is not a URL; did you mean %s://%s?", config.AsTyped(args[:1]), scheme, config.AsTyped([]string{strings.TrimLeft(rest, "/")}))
-	case isFile(arg) && config.OfClient(arg, cmd.CommandPath()) != nil:
-		return config.OfClient(arg, cmd.CommandPath())
+	case isFile(arg) && config.OfClient(arg):
+		return fmt.Errorf("%s is the configuration of a client; for a server in it: %s --config %s", arg, cmd.CommandPath(), config.AsTyped(args[:1]))
 	case slices.Contains(configurations, ext) && !isFile(arg):
 		return fmt.Errorf("%s is not a server, and there is no such file", config.AsTyped(args[:1]))
 	case slices.Contains(configurations, ext):

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
@@ -150,8 +151,8 @@ var ofOthers = map[string]struct{ flag, value string }{
 	"headers": {"header", "'Name: value'"}, "H": {"header", "'Name: value'"},
 	"token": {"header", "'Authorization: Bearer ${TOKEN}'"}, "bearer": {"header", "'Authorization: Bearer ${TOKEN}'"},
 	"auth-token": {"header", "'Authorization: Bearer ${TOKEN}'"}, "api-key": {"header", "'Authorization: Bearer ${TOKEN}'"},
-	"debug": {"log-level", "debug"}, "verbose": {"log-level", "debug"}, "v": {"log-level", "debug"}, "vv": {"log-level", "debug"},
-	"transport": {"upstream-transport", "http"}, "c": {"config", "FILE"}, "f": {"config", "FILE"}, "conf": {"config", "FILE"},
+	"verbose": {"log-level", "debug"}, "v": {"log-level", "debug"}, "vv": {"log-level", "debug"},
+	"c": {"config", "FILE"}, "f": {"config", "FILE"}, "conf": {"config", "FILE"},
 	"config-file": {"config", "FILE"}, "protocol-version": {"upstream-version", "REVISION"}, "adapter": {"adapters", "DIR"},
 	"allow-origin": {"cors", "ORIGIN"}, "cors-origin": {"cors", "ORIGIN"},
 	"format": {"json", ""}, "output": {"json", ""}, "o": {"json", ""}, "j": {"json", ""},
@@ -161,8 +162,8 @@ var ofOthers = map[string]struct{ flag, value string }{
 
 // instead are flags that other programs have for what dragoman takes as an argument.
 var instead = map[string]string{
-	"url": "URL", "u": "URL", "server": "URL", "server-url": "URL", "endpoint": "URL", "target": "URL", "remote": "URL", "sse": "URL", "streamable-http": "URL", "streamableHttp": "URL",
-	"command": "-- COMMAND [ARG...]", "cmd": "-- COMMAND [ARG...]", "stdio": "-- COMMAND [ARG...]", "exec": "-- COMMAND [ARG...]",
+	"url": "URL", "u": "URL", "server": "URL", "server-url": "URL", "endpoint": "URL", "target": "URL", "remote": "URL",
+	"command": "-- COMMAND [ARG...]", "cmd": "-- COMMAND [ARG...]", "exec": "-- COMMAND [ARG...]",
 }
 
 // meantFlag says what to write in place of an unknown flag; "" if that is not known. given is the flag with its dashes.
@@ -172,6 +173,11 @@ func meantFlag(cmd *cobra.Command, name, given string, args []string) string {
 	plain, _, _ = strings.Cut(plain, "=") // of -listen=x
 	if has(plain) {
 		return "did you mean --" + plain + "?"
+	}
+	if cmd.Name() == "serve" || cmd.Name() == "stdio" {
+		if do := comingfrom.Meant(given, cmd.Name()); do != "" && !has(ofOthers[name].flag) {
+			return do
+		}
 	}
 	if o, ok := ofOthers[name]; ok && has(o.flag) {
 		return strings.TrimSpace("write --" + o.flag + " " + valued(o.value, valueOf(given, args)))

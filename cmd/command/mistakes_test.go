@@ -40,8 +40,7 @@ func TestMistakesOfAStranger(t *testing.T) {
 		two = "write serve if clients connect over HTTP, or stdio if a client starts dragoman:\n  dragoman serve *\n  dragoman stdio *"
 		npx = "write -- before the server's command: dragoman serve -- npx -y x"
 		one = "write -- before the server's command, and no quotes around it: dragoman serve -- npx -y x"
-		ofs = `mcp.json: is the configuration of a client, not dragoman's; for its servers "everything" and "remote" write` +
-			"\n  dragoman serve -- npx -y x --api-key …\n  dragoman serve https://mcp.example.com/mcp?…"
+		ofs = "mcp.json: has 2 servers; choose one: --server NAME, which is one of everything remote"
 	)
 	both := func(server string) string { return strings.ReplaceAll(two, "*", server) }
 	for _, c := range []struct{ args, want string }{ // arguments are apart at |
@@ -84,8 +83,17 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"serve|--cwd|/tmp|" + url, "--cwd: applies only to a server's COMMAND"},
 		{"serve|-e|A=canary|--env=B=canary|-eC=canary\ncanary|npx|-y|x", "write -- before the server's command: dragoman serve -e A=… --env=… -eC=… -- npx -y x"},
 		{"serve|--command|npx -y x", "unknown flag --command; it needs no flag: dragoman serve -- COMMAND [ARG...]"},
-		{"serve|--stdio|npx -y x", "unknown flag --stdio; it needs no flag: dragoman serve -- COMMAND [ARG...]"},
-		{"serve|--transport|sse|" + url, "unknown flag --transport; write --upstream-transport http"},
+		{"serve|--stdio|npx -y x", "unknown flag --stdio; it is supergateway's: write dragoman serve -- COMMAND; or dragoman as supergateway …"},
+		{"stdio|" + url + "|--transport|sse-only", "unknown flag --transport; it is mcp-remote's and mcp-proxy (Python)'s: leave it out, dragoman finds it out; --upstream-transport http or sse for one alone; or dragoman as mcp-remote … or dragoman as mcp-proxy-py …"},
+		{"stdio|" + url + "|--static-oauth-client-info|{\"client_secret\":\"canary\"}", "unknown flag --static-oauth-client-info; it is mcp-remote's: write --oauth client_id=ID and DRAGOMAN_UPSTREAM_AUTH_CLIENT_SECRET='${SECRET}'; or dragoman as mcp-remote …"},
+		{"stdio|" + url + "|--host|127.0.0.1", "unknown flag --host; it is mcp-remote's: write --oauth redirect_uri=http://NAME:PORT/oauth/callback; or dragoman as mcp-remote …"},
+		{"serve|--api-key|canary|" + url, "unknown flag --api-key; write --header 'Authorization: Bearer ${TOKEN}'"},
+		{"serve|--debug|" + url, "unknown flag --debug; it is mcp-remote's and mcp-proxy (npm)'s: write --log-level debug; or dragoman as mcp-remote … or dragoman as mcp-proxy …"},
+		{"serve|--allow-origin|*|" + url, "unknown flag --allow-origin; it is mcp-proxy (Python)'s: write DRAGOMAN_CORS_ORIGINS=ORIGIN,ORIGIN; or dragoman as mcp-proxy-py …"},
+		{"serve|--named-server|a|b|" + url, "unknown flag --named-server; it is mcp-proxy (Python)'s: dragoman is in front of one server; run one for each, or keep this tool, which has several behind one address"},
+		{"stdio|--region|us-east-1|" + url, "unknown flag --region; it is mcp-proxy-for-aws's: requests are signed for it, and dragoman does not sign; keep mcp-proxy-for-aws as the server's command, behind dragoman stdio --"},
+		{"serve|--ssePath|/x|" + url, "unknown flag --ssePath; it is supergateway's: write DRAGOMAN_SSE_PATH=/PATH; or dragoman as supergateway …"},
+		{"serve|--sse-path|/x|" + url, "unknown flag --sse-path; it is supergateway's: write DRAGOMAN_SSE_PATH=/PATH; or dragoman as supergateway …"},
 		{"stdio|--listen|127.0.0.1:1|" + url, "unknown flag --listen; it is a flag of dragoman doctor, dragoman serve"},
 		{"version|--json", "unknown flag --json; it is a flag of dragoman doctor, dragoman footprint, dragoman probe"},
 		{"tokens|--modle|gpt-4", "unknown flag --modle; did you mean --model?"},
@@ -161,11 +169,16 @@ func TestMistakesOfAStranger(t *testing.T) {
 
 		// Files.
 		{"serve|--config|mcp.json", ofs},
-		{"stdio|--config|mcp.json", strings.ReplaceAll(ofs, "dragoman serve", "dragoman stdio")},
-		{"probe|--config|mcp.json", strings.ReplaceAll(ofs, "dragoman serve", "dragoman probe")},
+		{"stdio|--config|mcp.json", ofs},
+		{"probe|--config|mcp.json", ofs},
 		{"config|print|--config|mcp.json", ofs},
-		{"serve|mcp.json", ofs},
-		{"stdio|mcp.json", strings.ReplaceAll(ofs, "dragoman serve", "dragoman stdio")},
+		{"serve|--config|mcp.json|--server|http://ann:canary@x.example/?key=canary", "mcp.json: has no server http://x.example/?…; --server names one of everything remote"},
+		{"serve|--config|mcp.json|--server|remote", "mcp.json: mcpServers.remote: upstream.url: holds a password; use upstream.headers"},
+		{"serve|--config|mcp.json|--server|everything|" + url, "command line: two servers are given, this one and mcp.json: mcpServers.everything: keep one"},
+		{"adapter|list|--config|mcp.json", "mcp.json: is the configuration of a client, not dragoman's; dragoman serve, stdio, probe and doctor take it"},
+		{"serve|--server|" + url, "--server: chooses a server in a client's configuration: --config FILE is missing; a URL needs no flag"},
+		{"serve|mcp.json", "mcp.json is the configuration of a client; for a server in it: dragoman serve --config mcp.json"},
+		{"stdio|mcp.json", "mcp.json is the configuration of a client; for a server in it: dragoman stdio --config mcp.json"},
 		{"serve|--config|tab.yaml", "tab.yaml:3: not YAML: a tab: indent with spaces"},
 		{"serve|--config|at.yaml", "at.yaml:2: not YAML: found character that cannot start any token"},
 		{"serve|--config|top.yaml|" + url, "top.yaml:1: timezzz: unknown setting; the configuration may have adapters, "},

@@ -25,6 +25,7 @@ import (
 type settings struct {
 	cmd       *cobra.Command
 	file      string
+	chosen    string // server of a client's configuration
 	listen    string
 	port      uint16
 	hosts     []string
@@ -68,7 +69,12 @@ func listenFlags(s *settings) {
 	f.StringArrayVar(&s.hosts, "allow-host", nil, "name of this machine in the clients' URLs, if other machines use one; repeatable (allowed_hosts)")
 }
 
+func serverFlag(s *settings) {
+	s.cmd.Flags().StringVar(&s.chosen, "server", "", "name of one of several servers, if the file of --config is the configuration of a client, such as mcp.json")
+}
+
 func upstreamFlags(s *settings) {
+	serverFlag(s)
 	f := s.cmd.Flags()
 	f.StringVar(&s.upstream, "upstream", "", "URL of the server's Streamable HTTP endpoint, or of its HTTP+SSE stream; unix:/run/server.sock:/mcp for a unix socket")
 	f.StringVar(&s.transport, "upstream-transport", "", "of a server at a URL: http, sse, or auto to find out (default auto)")
@@ -108,7 +114,7 @@ func recordFlags(s *settings) {
 func newSettings(cmd *cobra.Command, groups ...flagGroup) *settings {
 	s := &settings{cmd: cmd}
 	f := cmd.Flags()
-	f.Var(&onePath{path: &s.file}, "config", "configuration file (YAML)")
+	f.Var(&onePath{path: &s.file}, "config", "configuration file: dragoman's own (YAML), or that of a client, such as mcp.json")
 	f.StringVar(&s.logLevel, "log-level", "", "debug, info, warn or error (default info)")
 	for _, g := range groups {
 		g(s)
@@ -343,14 +349,14 @@ func adjustableLogger(cfg config.Config) (*zap.Logger, zap.AtomicLevel, error) {
 
 // sources returns the sources of the configuration. args are a URL of the server, or its command behind --.
 func (s *settings) sources(args []string) config.Sources {
-	typed := ""
-	if takesCommand(s.cmd) && s.cmd.Parent() == s.cmd.Root() {
-		typed = s.cmd.CommandPath()
-	}
-	return config.Sources{
-		File: s.configFile(), Environ: os.Environ(), Command: typed, Headers: s.headFile,
+	all := config.Sources{
+		File: s.configFile(), Environ: os.Environ(), Headers: s.headFile,
 		Flags: func(cfg *config.Config, l *setting.Layers) { s.lay(cfg, l, args) },
 	}
+	if s.cmd.Flags().Lookup("server") != nil {
+		all.Server = &s.chosen
+	}
+	return all
 }
 
 // laySignIn writes the values of the flags of a sign-in into cfg.

@@ -70,7 +70,8 @@ func answerUnserved(in io.Reader, out io.Writer, wait time.Duration, err error) 
 // isUnserved reports whether a process with these arguments, which has ended with err, has left a client without an answer.
 func isUnserved(args []string, err error) bool {
 	_, noCommand := errors.AsType[*noCommandError](err)
-	return exitCode(err) == exitUsage && (noCommand || len(args) > 1 && args[1] == "stdio") &&
+	_, as := errors.AsType[*asError](err)
+	return (as || exitCode(err) == exitUsage && (noCommand || len(args) > 1 && args[1] == "stdio")) &&
 		!term.IsTerminal(int(os.Stdin.Fd())) && !slices.ContainsFunc(args, isHelp)
 }
 

@@ -42,7 +42,7 @@ func TestStdioThatCannotStartAnswersItsClient(t *testing.T) {
 		"a command in quotes":   {[]string{"npx -y x"}, "dragoman cannot start: write stdio -- before the server's command: dragoman stdio -- npx -y x"},
 		"a script":              {[]string{"./server.py"}, "dragoman cannot start: write stdio -- before the server's command: dragoman stdio -- python ./server.py"},
 		"a flag before the URL": {[]string{"--log-level", "debug", "http://127.0.0.1:1/mcp"}, "dragoman cannot start: write stdio before the URL: dragoman stdio http://127.0.0.1:1/mcp"},
-		"a client's file":       {[]string{"stdio", "--config", clients}, "dragoman cannot start: " + clients + `: is the configuration of a client, not dragoman's; for its servers "a" and "b" write dragoman stdio http://a/; dragoman stdio -- npx`},
+		"a client's file":       {[]string{"stdio", "--config", clients}, "dragoman cannot start: " + clients + ": has 2 servers; choose one: --server NAME, which is one of a b"},
 		"a broken adapter":      {[]string{"stdio", "--adapters", dir}, "dragoman cannot start: adapters: "},
 	} {
 		t.Run(name, func(t *testing.T) {

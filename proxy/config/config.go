@@ -71,6 +71,9 @@ type Config struct {
 	Telemetry Telemetry         `yaml:"telemetry"`
 	Log       Log               `yaml:"log"`
 	Shutdown  Shutdown          `yaml:"shutdown"`
+
+	// Remarks are for the user. They change nothing.
+	Remarks []Remark `yaml:"-"`
 }
 
 // OAuth sets which OAuth documents and endpoints of the server at Upstream.URL clients can reach
@@ -182,8 +185,6 @@ type Upstream struct {
 	HeaderFile string `yaml:"header_file" file:"reload,secret"`
 	// HeadersFrom says where Headers are from, if it is neither --header nor upstream.headers.
 	HeadersFrom string `yaml:"-"`
-	// Plain are those of Headers in which the shell has not replaced a variable.
-	Plain []Plain `yaml:"-"`
 	// Cookies says which cookies of the server further requests of the same session carry: balancers for those with which load
 	// balancers find the server of a session again (AWSALB*, ARRAffinity*, GCLB, __cf_bm, __cflb, SERVERID, route), all for all,
 	// also those of a login, none for none. Clients never get them.

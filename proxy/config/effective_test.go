@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,23 @@ func TestSecretsInACommandAreMasked(t *testing.T) {
 	if strings.Contains(got, "canary") || !strings.HasPrefix(got, "npx -y server --api-key [set, 13 characters, ") ||
 		!strings.HasSuffix(got, " --token-file /run/token --max-tokens 5 plain") || !strings.Contains(got, "https://host/p?…") {
 		t.Error(got)
+	}
+}
+
+// TestSafeCommandShowsWhatIsNoSecret: references to variables, URLs as values, and lines of a shell but for the secrets in them.
+func TestSafeCommandShowsWhatIsNoSecret(t *testing.T) {
+	for arg, want := range map[string]string{
+		"Authorization: Bearer ${TOKEN}": "Authorization: Bearer ${TOKEN}", "--token=${TOKEN}": "--token=${TOKEN}", "${API_KEY}": "${API_KEY}",
+		"Authorization: Bearer canary${TOKEN}": "Authorization: […]", "--token=${TOKEN}canary": "--token=[…]",
+		"redirect_uri=http://localhost:3334/oauth/callback": "redirect_uri=http://localhost:3334/oauth/callback", "token_endpoint=https://t.example/t": "token_endpoint=https://t.example/t",
+		"params.audience=https://u:canary@a.example/?k=canary": "params.audience=https://a.example/?…", "client_secret=https://canary": "client_secret=[…]",
+	} {
+		if got := regexp.MustCompile(`\[set.*\]`).ReplaceAllString(SafeCommand([]string{"x", arg})[1], "[…]"); got != want {
+			t.Errorf("%s: got %s, want %s", arg, got, want)
+		}
+	}
+	if got, want := AsTyped([]string{"sh", "-c", "cd /x && API_KEY=canary node x --token canary $HOME"}), "sh -c 'cd /x && API_KEY=… node x --token … $HOME'"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

@@ -33,3 +33,13 @@ func (c *Config) atHome(home string) {
 		return nil
 	})
 }
+
+// lookup returns the value of a variable. If a name occurs twice, the last one counts.
+func lookup(environ []string, name string) (value string, ok bool) {
+	for _, entry := range environ {
+		if key, v, found := strings.Cut(entry, "="); found && key == name {
+			value, ok = v, true
+		}
+	}
+	return value, ok
+}

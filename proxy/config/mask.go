@@ -67,10 +67,13 @@ func SafeURL(text string) string {
 }
 
 // assigned matches an argument such as --token=value or API_KEY=value.
-var assigned = pattern.Later(`(?s)^([-\w]+)=(.+)$`)
+var assigned = pattern.Later(`(?s)^([-.\w]+)=(.+)$`)
+
+// inVariable matches an argument whose secret is in a variable, and a header or a setting with one.
+var inVariable = pattern.Later(`^([-.\w]+(=|:\s*))?((?i:bearer|basic) )?\$\{\w+\}$`)
 
 // harmless matches names with the word for a secret whose values are none.
-var harmless = pattern.Later(`(?i)([-_](file|path|dir|store|command)|tokens)$`)
+var harmless = pattern.Later(`(?i)([-_](file|path|dir|store|command|endpoint)|tokens)$`)
 
 // keyShape matches values that are well-known kinds of keys, wherever they are.
 var keyShape = pattern.Later(`^(Bearer |Basic |sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA|AIza|eyJ[\w-]+\.)`)
@@ -85,15 +88,22 @@ func SafeCommand(command []string) []string {
 		before := safe[i-1]
 		name, value, pair := strings.Cut(arg, "=")
 		switch parts := assigned().FindStringSubmatch(arg); {
+		case inVariable().MatchString(arg):
 		case pair && (before == "-e" || before == "--env" || strings.HasPrefix(arg, "-e") || name == "--env"): // of docker, or dragoman's own
 			safe[i] = name + "=" + Masked(value)
+		case before == "-c" || before == "/c": // a line of the shell
+			safe[i] = strings.Join(SafeCommand(append([]string{""}, strings.Fields(arg)...))[1:], " ")
 		case parts != nil && (secretName().MatchString(parts[1]) && !harmless().MatchString(parts[1]) || keyShape().MatchString(parts[2])):
 			safe[i] = parts[1] + "=" + Masked(parts[2])
 		case keyShape().MatchString(arg),
 			strings.HasPrefix(before, "-") && !strings.Contains(before, "=") && secretName().MatchString(before) && !harmless().MatchString(before) && !strings.HasPrefix(arg, "-"):
 			safe[i] = Masked(arg)
 		case strings.Contains(arg, "://"):
-			safe[i] = SafeURL(arg)
+			name, value := "", arg
+			if parts != nil {
+				name, value = parts[1]+"=", parts[2]
+			}
+			safe[i] = name + SafeURL(value)
 		case secretHeader().MatchString(arg):
 			name, value, _ := strings.Cut(arg, ":")
 			safe[i] = name + ": " + Masked(strings.TrimSpace(value))

@@ -40,27 +40,19 @@ func (u *Upstream) validateHeaders(all *setting.Mistakes) {
 	}
 }
 
-// A Plain header has the name of a variable where its value is meant.
-type Plain struct{ Header, Variable string }
-
-// What says what is sent, without the $, with which it would be struck out as the value of a header.
-func (p Plain) What() string { return p.Variable + " has no braces: it is sent as it is" }
-
-// Setting is the path of the header.
-func (p Plain) Setting() string { return "upstream.headers." + p.Header }
-
-// Do says what to write.
-func (p Plain) Do() string { return "write ${" + p.Variable + "}" }
+// A Remark is said when clients begin to be served: what is probably not meant, the setting, and what to do.
+type Remark struct{ What, Setting, Do string }
 
 // unreplaced matches a header's value that is the name of a variable, alone or behind a scheme.
 var unreplaced = pattern.Later(`^(?:[A-Za-z]+ +)?\$([A-Z_][A-Z0-9_]{0,63})$`)
 
 // plainIn returns the headers that have the name of a variable in place of its value. They are read before variables are replaced: what
 // a variable holds is a secret, and may begin with $.
-func plainIn(headers map[string]string) (all []Plain) {
+func plainIn(headers map[string]string) (all []Remark) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		if found := unreplaced().FindStringSubmatch(headers[name]); found != nil {
-			all = append(all, Plain{name, found[1]})
+			// Without the $, with which it would be struck out as the value of a header.
+			all = append(all, Remark{found[1] + " has no braces: it is sent as it is", "upstream.headers." + name, "write ${" + found[1] + "}"})
 		}
 	}
 	return all

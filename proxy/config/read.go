@@ -20,7 +20,7 @@ type Sources struct {
 	Environ []string                       // "NAME=value"; only names that begin with [EnvPrefix] set something
 	Headers string                         // a file for upstream.header_file; "" for that of the configuration
 	Flags   func(*Config, *setting.Layers) // applies the command line; may be nil
-	Command string                         // that errors propose to put a server behind; "" for dragoman serve
+	Server  *string                        // of several in a client's configuration, "" if there is one; nil if File is none of a client
 }
 
 // EnvPrefix begins the names of dragoman's variables: session.max is DRAGOMAN_SESSION_MAX.
@@ -54,6 +54,7 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 	adminPort := c.Admin.Listen
 	layers := setting.Over(&c, removed)
 	layers.MeantList = meantList
+	client := "" // the place of a client's server
 	if s.File != "" {
 		text, err := ReadSmall(s.File)
 		if err != nil && s.File == file.AtHome(s.Getenv(EnvFile), s.Home()) {
@@ -62,11 +63,13 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 		if err != nil {
 			return c, layers, fmt.Errorf("configuration file: %w", err)
 		}
-		if err := ofClient(s.File, text, cmp.Or(s.Command, "dragoman serve")); err != nil {
-			layers.Add(err)
-			return c, layers, layers.Err()
+		if client = s.layClient(text, &c, layers); client == "" {
+			layers.File(s.File, text)
+		} else if err := layers.Err(); err != nil {
+			return c, layers, err
 		}
-		layers.File(s.File, text)
+	} else if s.Server != nil && *s.Server != "" {
+		layers.Add(setting.Mistake{Where: "--server", Text: "chooses a server in a client's configuration: --config FILE is missing; a URL needs no flag"})
 	}
 	layers.Env(EnvPrefix, s.Environ, []string{EnvFile, TokenVariable})
 	if s.Headers != "" {
@@ -83,8 +86,13 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 		s.Flags(&c, layers)
 	}
 	c.Admin.Movable = layers.Origin("admin.listen") == "" && c.Admin.Listen == adminPort
+	for _, path := range []string{"upstream.url", "upstream.command"} {
+		if at := layers.Origin(path); client != "" && at != "" && at != client {
+			layers.Add(setting.Mistake{Where: at, Text: "two servers are given, this one and " + client + ": keep one"})
+		}
+	}
 	c.atHome(s.Home())
-	c.Upstream.Plain = plainIn(c.Upstream.Headers)
+	c.Remarks = append(c.Remarks, plainIn(c.Upstream.Headers)...)
 	if u := &c.Upstream; u.CAFile == "" && u.URL != "" && !u.AtSocket() {
 		u.ExtraCAs = s.Getenv(ExtraCAsVariable)
 	}
@@ -130,16 +138,6 @@ func (s Sources) Home() string {
 		return home
 	}
 	return s.Getenv("USERPROFILE")
-}
-
-// lookup returns the value of a variable. If a name occurs twice, the last one counts.
-func lookup(environ []string, name string) (value string, ok bool) {
-	for _, entry := range environ {
-		if key, v, found := strings.Cut(entry, "="); found && key == name {
-			value, ok = v, true
-		}
-	}
-	return value, ok
 }
 
 // eachText calls do with every text of a setting: its setting's path, its place in the setting, and its value, which it replaces

@@ -32,8 +32,11 @@ const goServerArg = "serve-mcp-on-stdio"
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // saves a third of the processor time of the peers in this process, which never use much memory
-	if len(os.Args) > 3 && os.Args[1] == goServerArg {
-		err := newGoServer(context.Background(), os.Args[2], os.Args[3]).Run(context.Background(), &mcp.StdioTransport{})
+	if stdio := (&mcp.StdioTransport{}); len(os.Args) > 1 && os.Args[1] == lineServerArg {
+		_ = newLineServer().Run(context.Background(), stdio)
+		syscall.Exit(0)
+	} else if len(os.Args) > 3 && os.Args[1] == goServerArg {
+		err := newGoServer(context.Background(), os.Args[2], os.Args[3]).Run(context.Background(), stdio)
 		if err != nil && !errors.Is(err, context.Canceled) {
 			fmt.Fprintln(os.Stderr, err)
 			syscall.Exit(1)

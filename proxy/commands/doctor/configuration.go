@@ -35,8 +35,8 @@ func configuration(_ context.Context, e *exam) {
 	if e.cfg.Auth.Unused {
 		e.warn(config.UnusedToken, config.TokenVariable, config.UseOfToken)
 	}
-	for _, p := range e.cfg.Upstream.Plain {
-		e.warn(p.What(), p.Setting(), p.Do())
+	for _, r := range e.cfg.Remarks {
+		e.warn(r.What, r.Setting, r.Do)
 	}
 	before := len(e.lines)
 	e.secretFiles()

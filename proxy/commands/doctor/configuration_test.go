@@ -80,11 +80,11 @@ func TestCheckOfAConfigurationAlone(t *testing.T) {
 // TestAConfigurationOfAClient is one mistake, whose advice names its servers on one line.
 func TestAConfigurationOfAClient(t *testing.T) {
 	path := file(t, "mcp.json", `{"mcpServers": {"a": {"url": "http://a/"}, "b": {"command": "npx"}, "c": {"url": "http://c/"}}}`, 0o600)
-	r := CheckConfiguration(t.Context(), Options{Sources: config.Sources{File: path, Command: "dragoman doctor"}})
+	r := CheckConfiguration(t.Context(), Options{Sources: config.Sources{File: path, Server: new("")}})
 	if r.Exit != ExitConfiguration || len(r.Lines) != 1 {
 		t.Fatalf("%+v", r)
 	}
-	want(t, []string{textOf(r.Lines[0])}, "FAIL "+path+": is the configuration of a client, not dragoman's → for its servers \"a\", \"b\" and 1 more write dragoman doctor http://a/; dragoman doctor -- npx")
+	want(t, []string{textOf(r.Lines[0])}, "FAIL "+path+": has 3 servers → choose one: --server NAME, which is one of a b c")
 }
 
 // TestFilesOfAConfiguration checks the files that settings name.

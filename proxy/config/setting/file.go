@@ -72,7 +72,7 @@ func (l *Layers) lay(where func(*yaml.Node) string, path string, n *yaml.Node, v
 		l.allocate(v)
 		if n.Kind != yaml.MappingNode {
 			fields, _ := fieldsOf(v.Elem())
-			l.add(where(n), path, "expected %s; %s", form(t), mayHave(path, fields))
+			l.add(where(n), path, "expected %s; %s", Form(t), mayHave(path, fields))
 			return
 		}
 		l.members(where, path, n, v.Elem(), depth)
@@ -104,11 +104,11 @@ func (l *Layers) lay(where func(*yaml.Node) string, path string, n *yaml.Node, v
 		v.Set(all)
 	case t.Kind() == reflect.Struct && path != "":
 		fields, _ := fieldsOf(v)
-		l.add(where(n), path, "expected %s; %s", form(t), mayHave(path, fields))
+		l.add(where(n), path, "expected %s; %s", Form(t), mayHave(path, fields))
 	case t.Kind() == reflect.Slice && n.Kind == yaml.ScalarNode && l.MeantList != nil && l.MeantList(path, n.Value) != "":
 		l.add(where(n), path, "is a list: %s", l.MeantList(path, n.Value))
 	default:
-		l.add(where(n), path, "expected %s", form(t))
+		l.add(where(n), path, "expected %s", Form(t))
 	}
 }
 
@@ -203,10 +203,10 @@ func (l *Layers) leaf(where func(*yaml.Node) string, path string, n *yaml.Node, 
 		v.SetInt(0)
 		return
 	case v.Type() == reflect.TypeFor[time.Duration]() && n.Tag == "!!int":
-		l.add(where(n), path, "expected %s; did you mean %ss?", form(v.Type()), n.Value)
+		l.add(where(n), path, "expected %s; did you mean %ss?", Form(v.Type()), n.Value)
 		return
 	case v.CanInt() && n.Tag == "!!float": // the decoder would truncate it
-		l.add(where(n), path, "expected %s", form(v.Type()))
+		l.add(where(n), path, "expected %s", Form(v.Type()))
 		return
 	}
 	if err := n.Decode(v.Addr().Interface()); err != nil {
@@ -229,7 +229,7 @@ func (l *Layers) decodeError(where func(*yaml.Node) string, path string, n *yaml
 		}
 	}
 	if texts == nil || n.Kind != yaml.ScalarNode && !isComposite(t) {
-		l.add(where(n), path, "expected %s", form(t))
+		l.add(where(n), path, "expected %s", Form(t))
 		return
 	}
 	for _, text := range texts {
@@ -312,8 +312,8 @@ func fieldsOf(v reflect.Value) (fields map[string]reflect.Value, rest reflect.Va
 // former is a type that describes the form of its values.
 type former interface{ Form() string }
 
-// form describes the values of a type, for error messages.
-func form(t reflect.Type) string {
+// Form describes the values of a type, for error messages.
+func Form(t reflect.Type) string {
 	if f, ok := reflect.New(t).Interface().(former); ok {
 		return f.Form()
 	}
@@ -321,7 +321,7 @@ func form(t reflect.Type) string {
 	case t == reflect.TypeFor[time.Duration]():
 		return "a duration such as 10s, 5m or 1h30m"
 	case k == reflect.Pointer:
-		return form(t.Elem())
+		return Form(t.Elem())
 	case k == reflect.Bool:
 		return "true or false"
 	case reflect.Int <= k && k <= reflect.Uint64:

@@ -1,0 +1,121 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+)
+
+func asCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "as TOOL [ARGUMENT...]",
+		Short: "Run the command line of another tool, such as mcp-remote",
+		Long: "Run the command line of another tool, with its options, defaults and variables. A line on stderr says what dragoman's\n" +
+			"own line is. The tools are " + strings.Join(comingfrom.Names(), ", ") + ";\n\"dragoman as TOOL --help\" shows the options of one, and what dragoman has for each.",
+		DisableFlagParsing: true,
+		Example: "  dragoman as mcp-remote https://mcp.example.com/mcp 3334\n" +
+			"  dragoman as supergateway --stdio 'npx -y @modelcontextprotocol/server-everything' --port 8000\n" +
+			"  dragoman as mcp-proxy --port 8080 -- npx -y @modelcontextprotocol/server-everything",
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 || slices.Contains([]string{"help", "--help", "-h"}, args[0]) {
+			return cmd.Help()
+		}
+		tool, err := comingfrom.Load(args[0], slices.Concat(args, os.Environ())...)
+		if err == nil && tool == nil {
+			err = fmt.Errorf("as: %q is not one of %s", args[0], strings.Join(comingfrom.Names(), ", "))
+		}
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		err = runAs(cmd, tool, args[1:])
+		switch exitCode(err) {
+		case exitUsage:
+			return &asError{&exitError{tool.Usage, fmt.Errorf("as %s: %w", tool.Name, err)}}
+		case exitServer:
+			return &exitError{exitOther, err}
+		}
+		return err
+	}
+	return cmd
+}
+
+// An asError says that the line of another tool is wrong.
+type asError struct{ *exitError }
+
+func (e *asError) Unwrap() error { return e.exitError }
+
+// runAs runs the line of dragoman for the arguments of a tool.
+func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
+	own := args
+	if at := slices.Index(args, "--"); at >= 0 {
+		own = args[:at]
+	}
+	asks := func(flag string) bool {
+		return slices.ContainsFunc(own, func(word string) bool { r := tool.Row(word); return r != nil && r.Theirs == flag })
+	}
+	switch {
+	case asks("--help"):
+		tool, err := comingfrom.Load(tool.Name)
+		if err == nil {
+			_, err = fmt.Fprint(cmd.OutOrStdout(), tool.Help())
+		}
+		return err
+	case asks("--version"):
+		err := printVersion(cmd)
+		fmt.Fprintf(cmd.OutOrStdout(), "options of %s %s\n", tool.Title, tool.Version)
+		return err
+	}
+	line, err := tool.Translate(args, os.LookupEnv)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	for _, ignored := range line.Ignored {
+		fmt.Fprintf(stderr, "dragoman: as %s: no effect: %s\n", tool.Name, ignored)
+	}
+	for name, value := range line.Settings {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(stderr, "dragoman: as %s: this is %s\n", tool.Name, line)
+	if line.Program != "" {
+		if _, err := exec.LookPath(line.Program); err != nil {
+			return &exitError{tool.Missing, fmt.Errorf("as %s: the server's command cannot be started: %w", tool.Name, err)}
+		}
+	}
+	cmd.Root().SetArgs(line.Words())
+	err = cmd.Root().ExecuteContext(cmd.Context())
+	if err == nil || inTheirWords(err.Error(), line) == err.Error() {
+		return err
+	}
+	return &exitError{exitCode(err), errors.New(inTheirWords(err.Error(), line))}
+}
+
+// inTheirWords puts the options of a tool's line in the place of what dragoman has for them, where an error begins with it.
+func inTheirWords(text string, line *comingfrom.Line) string {
+	names := line.From
+	c := config.Default()
+	_ = c.EachSetting(func(path string, _ reflect.Value) error {
+		if theirs, ok := names[config.EnvPrefix+strings.ToUpper(strings.ReplaceAll(path, ".", "_"))]; ok {
+			names[path] = theirs
+		}
+		return nil
+	})
+	for ours, theirs := range names {
+		begins := regexp.MustCompile(`(?m)^(\s*)(?:\S+: )?` + regexp.QuoteMeta(ours) + `(?:\[\d+\]|\.[\w-]+)?(?:: [a-z_.]+: |: | )`)
+		text = begins.ReplaceAllString(text, "${1}"+strings.ReplaceAll(theirs, "$", "$$")+": ")
+	}
+	return strings.ReplaceAll(text, "--listen (listen)", cmp.Or(names["--listen"], "--listen"))
+}

@@ -1,0 +1,64 @@
+package command
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
+)
+
+// TestLinesOfOtherToolsThatFail: the error has the option of the tool, no secrets, and the exit code of the tool.
+func TestLinesOfOtherToolsThatFail(t *testing.T) {
+	for _, c := range []struct {
+		args string // apart at |
+		code int
+		want string
+	}{
+		{"npx|x", 2, `as: "npx" is not one of ` + strings.Join(comingfrom.Names(), ", ")},
+		{"mcp-remote", 1, "as mcp-remote: no server is named: write the URL of the server first"},
+		{"mcp-remote|https://a.example/mcp|--authorize-param|state=canary", 1, "as mcp-remote: --authorize-param: state is set by dragoman and cannot be configured"},
+		{"mcp-remote|https://a.example/mcp|--header|canary", 1, "as mcp-remote: --header: expected 'Name: value'"},
+		{"mcp-remote|https://a.example/mcp|--header|A: ${NO_SUCH_VARIABLE}", 1, "as mcp-remote: --header: A: environment variable NO_SUCH_VARIABLE is not set"},
+		{"mcp-remote|https://ann:canary@a.example/mcp|--transport|canary", 1, `as mcp-remote: --transport: "canary" is not one of http-first, sse-first, http-only, sse-only`},
+		{"mcp-remote|https://a.example/mcp|--static-oauth-client-info|{\"client_secret\": canary}", 1, "as mcp-remote: --static-oauth-client-info: expected a JSON object, or @ and the file of one"},
+		{"supergateway|--stdio|no-such-command -y", 127, `as supergateway: the server's command cannot be started: exec: "no-such-command": executable file not found in $PATH`},
+		{"supergateway|--stdio|go version|--port|99999", 1, `as supergateway: --port: ":99999" has a port above 65535`},
+		{"supergateway|--stdio|go version|--baseUrl|x", 1, `as supergateway: --baseUrl: "x/mcp" is not an http or https URL without a query`},
+		{"supergateway|--stdio|go version|--cors|page.example", 1, `as supergateway: --cors: "page.example" is neither an origin such as https://page.example:8443 nor *`},
+		{"mcp-proxy|--port|1|--|no-such-command", 1, `as mcp-proxy: the server's command cannot be started: exec: "no-such-command": executable file not found in $PATH`},
+	} {
+		for _, name := range []string{"DRAGOMAN_CORS_ORIGINS", "DRAGOMAN_OAUTH_PUBLIC_URL"} {
+			t.Setenv(name, "") // which other lines have set
+		}
+		t.Setenv("DRAGOMAN_UPSTREAM_COOKIES", "balancers")
+		args := append([]string{"as"}, strings.Split(c.args, "|")...)
+		err := command(args).ExecuteContext(t.Context())
+		if err == nil || err.Error() != c.want || exitCode(err) != c.code {
+			t.Errorf("%s\n got  %v, %d\n want %s, %d", c.args, err, exitCode(err), c.want, c.code)
+		}
+		if _, ok := errors.AsType[*asError](err); ok != (c.code == 1 && !strings.Contains(c.want, "cannot be started")) {
+			t.Errorf("%s: the client is told: %v", c.args, ok)
+		}
+	}
+}
+
+// TestRowsWriteFlags: the flags that rows write are flags of serve or stdio.
+func TestRowsWriteFlags(t *testing.T) {
+	new := strings.Fields("--header-file --bearer-env --ca --verify --env --cwd --allow-host --port --cors --server") // which come at the same time
+	for _, name := range comingfrom.Names() {
+		tool, err := comingfrom.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range tool.Rows {
+			for _, word := range r.Flags {
+				flag, ok := strings.CutPrefix(word, "--")
+				if ok && serveCommand().Flags().Lookup(flag) == nil && stdioCommand().Flags().Lookup(flag) == nil && !slices.Contains(new, word) {
+					t.Errorf("%s %s: there is no flag %s", name, r.Theirs, word)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package comingfrom
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+)
+
+var update = flag.Bool("update", false, "write docs/coming-from.md")
+
+// page is generated from the rows.
+const page = "../../../docs/coming-from.md"
+
+const pageHead = `# Coming from another tool
+
+A line of another tool runs with ` + "`" + `dragoman as` + "`" + ` before it:
+
+    dragoman as mcp-remote https://mcp.example.com/mcp 3334 --header 'Authorization: Bearer ${TOKEN}'
+    dragoman as supergateway --stdio "npx -y @modelcontextprotocol/server-everything" --port 8000
+    dragoman as mcp-proxy --port 8080 -- npx -y @modelcontextprotocol/server-everything
+    dragoman as mcp-proxy-py --port 8080 -- npx -y @modelcontextprotocol/server-everything
+    dragoman as tbxark -config config.json
+
+So does an entry of a client: ` + "`\"command\": \"dragoman\", \"args\": [\"as\", \"mcp-remote\", …]`" + `. The tool's options, defaults, arguments and variables hold, and
+its exit codes where a script can depend on them. A line on stderr says what dragoman's own line is, without secrets: write that
+one when you have a minute. ` + "`DRAGOMAN_`" + ` variables count as ever; what the tool's line has wins over them, and they win over the tool's defaults.
+An option that has no effect here is named on stderr. One without which you would get something else is refused, with the reason and what to do.
+
+It listens where the tool does: supergateway and npm's mcp-proxy on all addresses. Where other machines can connect without a key, a warning says
+so. Two things are not taken over: no web page of another origin is let in unless ` + "`--cors`" + ` is in the line, and a request that names a host
+in ` + "`Host`" + ` that is neither local nor an IP address needs that name in ` + "`DRAGOMAN_ALLOWED_HOSTS`" + `. A server that ends is started again.
+
+On purpose there is none of these:
+
+- An ID token in place of an access token: its audience is the client, so that a server which takes it takes that of every other client.
+- IPv4 only: the addresses of both families are tried at once.
+- Headers from a command: write them to a file, which is read again when it changes (` + "`--header-file`" + `).
+- WebSocket: no revision of MCP has it.
+- Tunnels: another company would see the messages. Start one of your own to dragoman's port.
+- Headers of dragoman's responses: a reverse proxy in front sets those.
+- Several servers behind one endpoint: dragoman stands in front of one server. TBXark's mcp-proxy and Python's mcp-proxy have
+  one path for each of several servers, and agentgateway joins their tools. Start one dragoman for each server behind them.
+
+How much of each tool works with the same word, with another one, needs no word, has no effect, or is refused:
+
+`
+
+// TestPage compares docs/coming-from.md with the rows. With -update it writes the page.
+func TestPage(t *testing.T) {
+	var counts, tools strings.Builder
+	counts.WriteString("| tool | version | same | another word | no word | no effect | refused |\n|---|---|---|---|---|---|---|\n")
+	for _, name := range Names() {
+		tool, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		by := map[string]int{}
+		takes := "`dragoman as " + name + "` takes what"
+		if tool.Words == "" {
+			takes = "This is what"
+		}
+		fmt.Fprintf(&tools, "\n## %s\n\n%s %s %s %s (%s, %s) takes.\n", tool.Title, tool.About, takes, tool.Package, tool.Version, tool.Title, tool.Registry)
+		tools.WriteString("\n| theirs | default | how | dragoman | note |\n|---|---|---|---|---|\n")
+		for _, r := range tool.Rows {
+			by[r.Answer]++
+			theirs := r.Theirs
+			if (r.Kind == "flag" || r.Kind == "variable") && r.Value != "" {
+				theirs += " " + r.Value
+			}
+			if r.Kind != "flag" {
+				theirs = r.Kind + " " + theirs
+			}
+			fmt.Fprintf(&tools, "| %s | %s | %s | %s | %s |\n", cell(theirs), cell(r.Default), r.Answer, cell(r.Ours), cell(r.Note))
+		}
+		fmt.Fprintf(&counts, "| [%s](#%s) | %s | %d | %d | %d | %d | %d |\n", tool.Title, anchor(tool.Title), tool.Version, by[Same], by[Form], by[Found], by[Ignored], by[Refused])
+	}
+	want := pageHead + counts.String() + tools.String()
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(page); err != nil || string(got) != want {
+		t.Errorf("docs/coming-from.md is not what the rows say (%v): go test ./cmd/command/comingfrom -run TestPage -update", err)
+	}
+}
+
+// cell is a text in a table of Markdown.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`).Replace(text)
+}
+
+// anchor is the place of a heading in a page.
+func anchor(title string) string {
+	return strings.NewReplacer(" ", "-", "(", "", ")", "", "'", "").Replace(strings.ToLower(title))
+}
+
+// TestRows: each row is whole, and sets what dragoman has.
+func TestRows(t *testing.T) {
+	// Settings that come with the commands of this package.
+	known := map[string]bool{}
+	for name := range strings.FieldsSeq("SESSION_WITHOUT UPSTREAM_VERIFY AUTH_HEADER UPSTREAM_HEADER_FILE SSE_PATH HEALTH_PATHS CORS_HEADERS UPSTREAM_KEEPALIVE") {
+		known[config.EnvPrefix+name] = true
+	}
+	c := config.Default()
+	_ = c.EachSetting(func(path string, _ reflect.Value) error {
+		known[config.EnvPrefix+strings.ToUpper(strings.ReplaceAll(path, ".", "_"))] = true
+		return nil
+	})
+	for _, name := range Names() {
+		text, err := files.ReadFile("tools/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var tool Tool
+		from := yaml.NewDecoder(bytes.NewReader(text))
+		from.KnownFields(true)
+		if err := from.Decode(&tool); err != nil {
+			t.Error(err)
+		}
+		for cell, text := range map[string]string{"tool": tool.Name, "title": tool.Title, "package": tool.Package, "registry": tool.Registry, "version": tool.Version, "about": tool.About} {
+			if text == "" {
+				t.Errorf("%s: %s is empty", name, cell)
+			}
+		}
+		if tool.Words != "" && (dialects[tool.Words] == nil || wholes[name] == nil) || tool.Name != name {
+			t.Errorf("%s: has no dialect, or no function of its own", name)
+		}
+		seen := map[string]bool{}
+		for _, r := range tool.Rows {
+			for cell, text := range map[string]string{"theirs": r.Theirs, "kind": r.Kind, "default": r.Default, "ours": r.Ours, "note": r.Note} {
+				if text == "" {
+					t.Errorf("%s %s: %s is empty", name, r.Theirs, cell)
+				}
+			}
+			writes := len(r.Flags)+len(r.Env) > 0
+			switch {
+			case !slices.Contains([]string{Same, Form, Found, Ignored, Refused}, r.Answer):
+				t.Errorf("%s %s: answer %q", name, r.Theirs, r.Answer)
+			case writes && r.Answer != Same && r.Answer != Form:
+				t.Errorf("%s %s: is %s, and writes something", name, r.Theirs, r.Answer)
+			case !slices.Contains([]string{"", "number", "list"}, r.Takes), !slices.Contains([]string{"", "serve", "stdio"}, r.Only):
+				t.Errorf("%s %s: takes %q, only %q", name, r.Theirs, r.Takes, r.Only)
+			case seen[r.Theirs+r.Only]:
+				t.Errorf("%s %s: twice", name, r.Theirs)
+			}
+			seen[r.Theirs+r.Only] = true
+			for setting := range r.Env {
+				if !known[setting] {
+					t.Errorf("%s %s: there is no setting %s", name, r.Theirs, setting)
+				}
+			}
+		}
+	}
+	if tool, err := Load("npx"); tool != nil || err != nil {
+		t.Error("a tool that is none:", tool, err)
+	}
+}

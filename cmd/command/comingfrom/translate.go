@@ -1,0 +1,131 @@
+package comingfrom
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// dialects are the ways in which tools read their words.
+var dialects = map[string]func(g *given, args []string) error{"anywhere": readAnywhere, "yargs": readYargs, "argparse": readArgparse}
+
+// wholes decide what the lines of tools mean as a whole: the command of dragoman, the server, and what is not one to one.
+var wholes = map[string]func(g *given, l *Line) error{
+	"mcp-remote": mcpRemote, "supergateway": supergateway, "mcp-proxy": mcpProxy, "mcp-proxy-py": mcpProxyPy, "tbxark": tbxark,
+}
+
+// Translate returns the line of dragoman for the arguments of a tool. getenv looks up a variable.
+func (t *Tool) Translate(args []string, getenv func(string) (string, bool)) (*Line, error) {
+	if t.Words == "" {
+		return nil, errors.New(t.Rows[0].Note)
+	}
+	g := &given{Tool: t, values: map[string][]string{}, getenv: getenv}
+	l := &Line{Settings: map[string]string{}, From: map[string]string{}}
+	if err := dialects[t.Words](g, slices.Clone(args)); err != nil {
+		return nil, err
+	}
+	for _, word := range g.unknown {
+		l.ignore(word, "is no option of "+t.Title+" "+t.Version+", which has no use for it either")
+	}
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		if value, ok := getenv(r.Theirs); r.Kind == "variable" && ok && value != "" && (r.Choices == nil || slices.Contains(r.Choices, value)) {
+			g.values[r.Theirs] = []string{value}
+		}
+	}
+	if err := wholes[t.Name](g, l); err != nil {
+		return nil, err
+	}
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		if values := g.values[r.Theirs]; len(values) > 0 && (r.Only == "" || r.Only == l.Command) {
+			if err := r.write(l, values); err != nil {
+				return nil, fmt.Errorf("%s: %w", r.Theirs, err)
+			}
+		}
+	}
+	return l, nil
+}
+
+// write checks the values of a row, and adds to l what it stands for.
+func (r *Row) write(l *Line, values []string) error {
+	if r.Value == "" && values[len(values)-1] == "false" {
+		return nil
+	}
+	if r.Takes != "list" {
+		values = values[len(values)-1:]
+	}
+	var all []string
+	for _, v := range values {
+		v, err := r.read(v)
+		if err != nil {
+			return err
+		}
+		if v != "" {
+			all = append(all, v)
+		}
+	}
+	switch {
+	case r.Answer == Refused:
+		return errors.New(r.Note)
+	case r.Answer == Ignored:
+		l.ignore(r.Theirs, r.Note)
+		return nil
+	}
+	for _, v := range all {
+		if len(r.Flags) > 0 {
+			var words []string
+			for _, w := range r.Flags {
+				words = append(words, filled(w, v))
+			}
+			l.flag(r.Theirs, words...)
+		}
+	}
+	for name, form := range r.Env {
+		if len(all) > 0 {
+			l.set(r.Theirs, name, filled(form, strings.Join(all, ",")))
+		}
+	}
+	return nil
+}
+
+// read returns what dragoman has for a value; "" if a list has none.
+func (r *Row) read(v string) (string, error) {
+	n, err := strconv.ParseFloat(v, 64)
+	if v == "" || err == nil && n == 0 && r.Takes == "number" {
+		v = cmp.Or(r.Zero, v)
+		n, err = strconv.ParseFloat(v, 64)
+	}
+	switch {
+	case v == "" && r.Takes != "list":
+		return "", errors.New("a value is missing")
+	case !strings.Contains(v, r.Holds):
+		return "", errors.New("expected " + r.Value) // v may be a secret
+	case r.Takes == "number" && (err != nil || math.IsNaN(n) || math.IsInf(n, 0)):
+		return "", fmt.Errorf("%q is not a number", v)
+	case r.Takes == "number" && n < r.Least:
+		return "", fmt.Errorf("%q is less than %v", v, r.Least)
+	case r.Takes == "number":
+		return strconv.FormatFloat(n, 'f', -1, 64), nil
+	case r.Choices == nil:
+		return v, nil
+	}
+	var names []string
+	for _, c := range r.Choices {
+		theirs, ours, _ := strings.Cut(c, "=")
+		if theirs == v {
+			return cmp.Or(ours, theirs), nil
+		}
+		names = append(names, theirs)
+	}
+	return "", fmt.Errorf("%q is not one of %s", v, strings.Join(names, ", "))
+}
+
+// filled returns a word with a value in the place for it.
+func filled(word, value string) string {
+	return strings.NewReplacer("{}", value, "{ms}", value+"ms", "{s}", value+"s").Replace(word)
+}
