@@ -366,6 +366,7 @@ func TestValidateNamesThePath(t *testing.T) {
 		"upstream.version: 2026-07-28 is": func(c *Config) {
 			c.Upstream.URL, c.Upstream.Transport, c.Upstream.Version = "http://a/", "sse", "2026-07-28"
 		},
+		"session.without:":                        func(c *Config) { c.Session.Without = "x" },
 		"contract.tasks:":                         func(c *Config) { c.Contract.Tasks = "x" },
 		"bridge.peers: set session.key_file":      func(c *Config) { c.Bridge.Peers = []string{"a:1"} },
 		"bridge.peers[1]: \"b\" is not":           func(c *Config) { c.Session.KeyFile, c.Bridge.Peers = "k", []string{"a:1", "b"} },

@@ -77,6 +77,9 @@ func (c *Config) Validate() error {
 			all.Add(fmt.Errorf("gates[%d].%w", i, err))
 		}
 	}
+	if w := c.Session.Without; w != WithoutRefuse && w != WithoutOpen {
+		fault("session.without", "%q is neither %s nor %s", w, WithoutRefuse, WithoutOpen)
+	}
 	if err := c.Contract.Validate(); err != nil {
 		all.Add(fmt.Errorf("contract.%w", err))
 	}

@@ -50,8 +50,10 @@ type Session struct {
 	Transport      upstream.Transport    // of Conn, to a server at a URL; "" for others
 	Serverless     bool                  // there is no server, only dragoman's own tools
 	Unheld         bool                  // the server knows no session of this client: Conn is a share of one process, or there is no server
+	Pooled         bool                  // it is for requests without a session, of several clients
+	Renamed        *pipes.Renamed        // the ids of the requests of a pooled session over HTTP; else nil
 	Piped          bool                  // all messages of the server come on one stream
-	Principal      string                // what Who returns for a modern client's session; "" for others
+	Principal      string                // what Who returns for a session of clients that have none; "" for others
 	ClientName     string                // name and version, as the client has introduced itself; "" if it has not
 	ServerName     string                // that of the server
 	RunsFor        string                // the client that its process is counted for

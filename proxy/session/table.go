@@ -173,6 +173,17 @@ func (t *Table) Held(id string) *Session {
 	return t.byID[id]
 }
 
+// Use marks s as in use, and reports false if this process no longer holds it.
+func (t *Table) Use(s *Session) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[s.ID] != s {
+		return false
+	}
+	s.Enter()
+	return true
+}
+
 // OwnerReplica returns the owner replica of a session that this process does not hold: the process with
 // the state that an id cannot hold. ok is false if this process holds the session, if the session has no
 // owner replica, or if it belongs to another owner.
