@@ -199,12 +199,14 @@ func (s *Session) stopWaits(why error) {
 }
 
 // end ends every open request with the error why, and closes the connection to the
-// server. It may be called more than once.
-func (s *Session) end(ctx context.Context, why error, log *zap.Logger) {
+// server within limit. It may be called more than once.
+func (s *Session) end(ctx context.Context, limit time.Duration, why error, log *zap.Logger) {
 	s.closing.Do(func() {
 		s.stopWaits(why)
 		s.counted(why)
 		s.notices.wait(ctx) // a cancellation is of no use to a server whose pipe or session has ended
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
 		if err := s.Conn.Close(ctx); err != nil {
 			log.Debug("cannot close the upstream session", zap.Error(err))
 		}

@@ -18,6 +18,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/principal"
@@ -81,40 +83,31 @@ func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
 		return
 	}
 	defer s.Leave()
-	if !s.Local {
-		told, err := f.endUpstream(s, req)
-		if err != nil {
-			f.Refuse(req, resp, err)
-			return
-		}
-		resp.Header = exchange.AppendHeaders(resp.Header, told)
+	if !s.Local && s.Bridge == nil && s.Renewing == nil {
+		refused := mcp.Fail(mcp.NotDeleted, "")
+		refused.Header = []mcp.Header{{Name: "Allow", Value: "GET, POST"}}
+		f.Refuse(req, resp, refused)
+		return
 	}
 	f.Table.DropForGood(s)
-	f.End(s, mcp.Fail(mcp.SessionUnknown, endedByClient))
+	why := mcp.Fail(mcp.SessionUnknown, "its client has ended it")
+	if s.Renewing == nil || s.Local {
+		f.End(s, why)
+		return
+	}
+	s.ReleaseEnded(why) // so that no user is asked again
+	header := f.AppendPassed(nil, req.Header)
+	f.Host.Spawn(func() { f.endAtServer(s, header) })
 }
 
-// endedByClient is why a session has ended for which a client has sent DELETE.
-const endedByClient = "its client has ended it"
-
-// endUpstream sends DELETE to a server that has given the session an id. told are the headers of its response that the client gets.
-func (face *Face) endUpstream(s *session.Session, req *downstream.Request) (told []upstream.Header, err error) {
-	if s.Bridge != nil {
-		return nil, nil // the server does not know the session
+// endAtServer sends the server DELETE for a session that its client has ended. The client does not wait for the answer, which only the log
+// has if it is an error.
+func (f *Face) endAtServer(s *session.Session, header []upstream.Header) {
+	ctx, cancel := context.WithTimeout(context.Background(), pipes.EndTimeout)
+	defer cancel()
+	if err := s.Renewing.Delete(ctx, header, nil); err != nil {
+		f.Host.Report.FailedAs("server did not end a session that its client has ended", err, report.At{Client: s.ClientRevision, Server: s.ServerRevision, Session: s.Named, Header: header})
 	}
-	if s.Renewing == nil {
-		f := mcp.Fail(mcp.NotDeleted, "")
-		f.Header = []mcp.Header{{Name: "Allow", Value: "GET, POST"}}
-		return nil, f
-	}
-	err = s.Renewing.Delete(req.Ctx, face.AppendPassed(nil, req.Header), &told)
-	switch status, _ := errors.AsType[*upstream.StatusError](err); {
-	case status != nil && status.Code == fasthttp.StatusNotFound:
-		face.Table.DropForGood(s)
-		face.Retire(s, err)
-	case err == nil:
-		s.ReleaseEnded(mcp.Fail(mcp.SessionUnknown, endedByClient)) // so that no user is asked again
-	}
-	return told, err
 }
 
 // Rescue writes the error response for a request whose handler panicked.

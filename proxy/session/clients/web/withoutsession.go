@@ -151,7 +151,7 @@ func (f *Face) pooledFor(key poolKey, x *exchange.Exchange) *pooledSession {
 	f.pooled.mu.Lock()
 	defer f.pooled.mu.Unlock()
 	p := f.pooled.byKey[key]
-	if p != nil && !f.ownToolsOnly(p) {
+	if p != nil {
 		return p
 	}
 	p = &pooledSession{opened: make(chan struct{})}
@@ -179,25 +179,8 @@ func (f *Face) pooledFor(key poolKey, x *exchange.Exchange) *pooledSession {
 	return p
 }
 
-// ownToolsOnly reports whether p began without the server, which could not be reached, and the server is to be tried again. It then
-// ends p, if that is not in use.
-func (f *Face) ownToolsOnly(p *pooledSession) bool {
-	select {
-	case <-p.opened:
-	default:
-		return false
-	}
-	if p.s == nil || !p.s.Serverless || time.Since(p.s.Made) < retryServer {
-		return false
-	}
-	if p.s.Busy.Load() == 0 {
-		f.Forget(p.s, clienterror.ErrIdle)
-	}
-	return true
-}
-
-// retryServer is how long a pooled session without the server is used before the server is tried again.
-const retryServer = 5 * time.Second
+// retryServer is how long a pooled session that began without the server, which could not be reached, is that of new requests.
+const retryServer = time.Minute
 
 // openPooled begins the session of p.
 func (f *Face) openPooled(x *exchange.Exchange, key poolKey, p *pooledSession) error {
@@ -232,7 +215,9 @@ func (f *Face) openPooled(x *exchange.Exchange, key poolKey, p *pooledSession) e
 			ended()
 		}
 	}
-	p.s = s
+	if p.s = s; s.Serverless {
+		time.AfterFunc(retryServer, func() { f.pooled.drop(key, p) })
+	}
 	f.add(x, s)
 	f.Host.Log.Debug("a session for requests without one begins", zap.String("client", key.revision.Name))
 	s.Enter()
