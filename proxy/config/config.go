@@ -189,6 +189,9 @@ type Upstream struct {
 	// SilenceTimeout bounds the wait for the first byte of an answer, and for each next one. limits.time
 	// overrides it by method.
 	SilenceTimeout time.Duration `yaml:"silence_timeout"`
+	// KeepAlive is how long nothing is sent to a server before dragoman sends it a ping, for servers and balancers that end idle
+	// sessions; 0 for never. A session still ends after session.idle_timeout. Servers of 2026-07-28 have no ping.
+	KeepAlive time.Duration `yaml:"keepalive"`
 	// UnreadTimeout is how long Command may read nothing of what waits on its stdin before it is ended. It is never ended
 	// while a call is in flight that it may be busy with. 0 for never.
 	UnreadTimeout time.Duration `yaml:"unread_timeout"`

@@ -386,6 +386,7 @@ func TestValidateNamesThePath(t *testing.T) {
 		"limits.replay:":                          func(c *Config) { c.Limits.Replay = -1 },
 		"upstream.connect_timeout:":               func(c *Config) { c.Upstream.ConnectTimeout = 0 },
 		"upstream.silence_timeout:":               func(c *Config) { c.Upstream.SilenceTimeout = -1 },
+		"upstream.keepalive:":                     func(c *Config) { c.Upstream.KeepAlive = -1 },
 		"upstream.unread_timeout:":                func(c *Config) { c.Upstream.UnreadTimeout = -1 },
 		"shutdown.drain:":                         func(c *Config) { c.Shutdown.Drain = -1 },
 		"upstream.headers.Authorization: ":        func(c *Config) { c.Upstream.Headers = map[string]string{"Authorization": "s\n"} },

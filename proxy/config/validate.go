@@ -112,6 +112,7 @@ func (c *Config) Validate() error {
 		{"upstream.connect_timeout", int64(c.Upstream.ConnectTimeout), 1},
 		{"upstream.handshake_timeout", int64(c.Upstream.HandshakeTimeout), 1},
 		{"upstream.silence_timeout", int64(c.Upstream.SilenceTimeout), 1},
+		{"upstream.keepalive", int64(c.Upstream.KeepAlive), 0},
 		{"upstream.unread_timeout", int64(c.Upstream.UnreadTimeout), 0},
 		{"upstream.restart.max", int64(c.Upstream.Restart.Max), 0},
 		{"heartbeat", int64(c.Heartbeat), 0},

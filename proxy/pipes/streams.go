@@ -165,7 +165,11 @@ func (l *Streams) open(ctx context.Context, out *upstream.Outgoing, m *wire.Mess
 	if l.err != nil {
 		return nil, l.err
 	}
-	l.noteHeader(out.Header)
+	if out.Ours && out.Header == nil {
+		out.Header = l.header
+	} else {
+		l.noteHeader(out.Header)
+	}
 	s.asked = l.table.Enter(m, s)
 	if m.Method != wire.SubscriptionsListen && !out.Ours { // messages about a subscription name it
 		l.order = append(l.order, s)

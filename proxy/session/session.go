@@ -76,6 +76,8 @@ type Session struct {
 	Unknown atomic.Bool // a response to an unknown request was received, and logged
 	Used    atomic.Int64
 	Busy    atomic.Int32 // exchanges and streams under way
+	keep    keepAlive
+	over    atomic.Bool // the session has ended in this process
 	closing sync.Once
 	notices notices                          // that the end of the session waits for
 	counted func(why error)                  // counts the session when it ends, in this process or elsewhere
@@ -193,6 +195,9 @@ func (s *Session) stopWaits(why error) {
 		}
 	}
 	s.Asked.Drain()
+	if s.over.Store(true); s.keep.timer != nil {
+		s.keep.timer.Stop()
+	}
 	if s.Ended != nil {
 		s.Ended()
 	}

@@ -121,6 +121,7 @@ func (t *Table) Add(s *Session) {
 	}
 	t.release(s.Owner)
 	t.byID[s.ID] = s
+	s.KeepAlive()
 }
 
 // Find returns the session of an id, marked as in use, for a request of this sender. It returns nil if there is none, or
@@ -160,6 +161,9 @@ func (t *Table) Find(id string, owner sealed.Owner, from *downstream.Sender) (*S
 	}
 	if s.Bridge != nil && t.byID[id] != s {
 		s.Bridge.Resumed(&s.Session)
+	}
+	if t.byID[id] != s {
+		s.KeepAlive()
 	}
 	t.byID[id] = s
 	s.Enter()
@@ -242,6 +246,7 @@ func (t *Table) AddPipe(s *Session) {
 		t.piped = make(map[*Session]struct{})
 	}
 	t.piped[s] = struct{}{}
+	s.KeepAlive()
 }
 
 func (t *Table) dropPipe(s *Session) {
