@@ -76,8 +76,9 @@ type Session struct {
 	Unknown atomic.Bool // a response to an unknown request was received, and logged
 	Used    atomic.Int64
 	Busy    atomic.Int32 // exchanges and streams under way
-	keep    keepAlive
-	over    atomic.Bool // the session has ended in this process
+	pinger  *time.Timer  // pings the server when it is idle; nil if nothing does
+	pinged  time.Time    // when pinger has done so last
+	over    atomic.Bool  // this process does not hold the session any more
 	closing sync.Once
 	notices notices                          // that the end of the session waits for
 	counted func(why error)                  // counts the session when it ends, in this process or elsewhere
@@ -195,8 +196,8 @@ func (s *Session) stopWaits(why error) {
 		}
 	}
 	s.Asked.Drain()
-	if s.over.Store(true); s.keep.timer != nil {
-		s.keep.timer.Stop()
+	if s.over.Store(true); s.pinger != nil {
+		s.pinger.Stop()
 	}
 	if s.Ended != nil {
 		s.Ended()

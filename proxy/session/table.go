@@ -36,6 +36,7 @@ func (t *Table) Renew(max int, by *sealed.Sealer, afresh bool) {
 	for id, s := range t.byID {
 		if afresh && !s.Local {
 			delete(t.byID, id)
+			s.over.Store(true)
 			if s.Bridge != nil {
 				s.Bridge.Unwatch()
 			}
@@ -100,6 +101,7 @@ func (t *Table) room(owner sealed.Owner) bool {
 		return own < t.max+t.max/4-taken
 	}
 	delete(t.byID, oldest.ID)
+	oldest.over.Store(true)
 	if oldest.Bridge != nil {
 		oldest.Bridge.End()
 	}

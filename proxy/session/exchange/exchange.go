@@ -83,7 +83,7 @@ func (x *Exchange) Done() {
 		if gone && !parked { // what dragoman itself has sent is not sent again, also if the client resumes the server's stream
 			x.Call.More.Leaving.Left()
 		}
-		if parked || gone && len(x.ResumeAt) > 0 {
+		if parked || gone && len(x.ResumeAt) > 0 && !x.Session.Pooled {
 			x.Session.Open.Abandon(x.Call) // the client may resume the stream
 		} else {
 			x.Session.Open.End(x.Call)
