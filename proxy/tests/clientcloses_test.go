@@ -34,7 +34,9 @@ func TestDeleteDoesNotWaitForTheServer(t *testing.T) {
 	srv := newOf(t, cfg, zap.New(core))
 	base, stop := startServing(t, srv)
 	c := peertest.NewClient(t, peertest.Endpoint{URL: base + "/mcp"})
-	c.Initialize("2025-06-18", "{}")
+	begun := c.Say(initialize("2025-06-18", "{}"))
+	begun.HasStatus(200)
+	c.Session = begun.Header.Get("Mcp-Session-Id")
 	c.Do("DELETE", "", map[string][]string{"Mcp-Session-Id": {c.Session}, "Authorization": {"Bearer mine"}}).HasStatus(200)
 	c.Say(asksWhere).HasStatus(404)
 	<-asked

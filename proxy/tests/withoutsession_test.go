@@ -317,3 +317,56 @@ func TestWithoutASessionAtAServerWithoutAHandshake(t *testing.T) {
 		})
 	}
 }
+
+// TestReloadBeginsAnotherPooledSession if the server is reached in another way by then: no client of it could begin one.
+func TestReloadBeginsAnotherPooledSession(t *testing.T) {
+	t.Parallel()
+	p := through(t, newStateful(t, peertest.HTTP).At(), answersAll)
+	c := p.client(t, false)
+	first := saidIn(t, c.Say(asksWhere))
+	cfg := p.Now().Config
+	if err := p.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if saidIn(t, c.Say(asksWhere)) != first {
+		t.Error("a reload that changes nothing ends the session")
+	}
+	cfg.Upstream.Headers = map[string]string{"X-New": "1"}
+	if err := p.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if saidIn(t, c.Say(asksWhere)) == first {
+		t.Error("the session of before is still used")
+	}
+	cfg.Session.Without = config.WithoutRefuse
+	if err := p.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	c.Say(asksWhere).HasStatus(400)
+}
+
+// TestServerRefusesAPooledSession: each request gets the refusal, with its own id, and the next one asks the server again.
+func TestServerRefusesAPooledSession(t *testing.T) {
+	t.Parallel()
+	s := newStateful(t, peertest.HTTP)
+	others := s.Script
+	s.Script = func(u *peertest.Turn) {
+		if u.Method == "initialize" && u.Header.Get("Authorization") == "" {
+			u.Web.Header().Set("WWW-Authenticate", "Bearer")
+			u.Refuse(401)
+			return
+		}
+		others(u)
+	}
+	c := through(t, s.At(), answersAll).client(t, false)
+	for range 2 {
+		r := c.Say(asksWhere)
+		r.HasStatus(401)
+		if answer := r.Next(); gjson.Get(answer, "id").Raw != "1" || r.Header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%s %v", answer, r.Header)
+		}
+	}
+	if saidIn(t, c.Say(asksWhere, "Authorization", "Bearer mine")) == "" || calls(s, "initialize") < 3 {
+		t.Errorf("%v", s.Heard())
+	}
+}
