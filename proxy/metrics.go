@@ -42,6 +42,7 @@ func (srv *Server) gauges() []prometheus.Collector {
 		}),
 		gauge("dragoman_upstream_processes", "Running processes of the server.", srv.running.Running),
 		gauge("dragoman_bridge_sessions", "Open sessions with the server for clients without sessions.", func() int { return srv.Modern.Counts().Sessions }),
+		gauge("dragoman_pooled_sessions", "Open sessions with the server for requests without a session (session.without), of those in dragoman_sessions.", srv.web.Pooled),
 		gauge("dragoman_bridge_parked_calls", "Parked calls: calls of clients without a session that wait for the client's answer to a question of the server.", func() int { return srv.Modern.Counts().Parked }),
 	}
 }

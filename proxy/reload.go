@@ -144,6 +144,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 		srv.face.Renew(next.Renewable())
 	}
 	if renewed {
+		srv.web.RetirePooled()
 		srv.Eras.Forget()
 		o.Credential.TellLent(next.Server, srv.Host.Log)
 		if !reflect.DeepEqual(cfg.Upstream, was.Config.Upstream) {

@@ -64,6 +64,7 @@ func (srv *Server) forgetAnswers() {
 func (srv *Server) loginChanged() {
 	srv.forgetAnswers()
 	srv.Modern.Retire()
+	srv.web.RetirePooled()
 }
 
 // reachability holds the result of the last check of the server.

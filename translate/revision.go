@@ -115,6 +115,10 @@ func WithHandshake(name string) *Revision {
 	return nil
 }
 
+// WithoutHeader returns the revision of a request over HTTP that names no session and has no MCP-Protocol-Version. See
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header.
+func WithoutHeader() *Revision { return rev20250326 }
+
 // SameEra reports whether both revisions have a handshake, or neither has.
 func (r *Revision) SameEra(other *Revision) bool { return r.Modern == other.Modern }
 

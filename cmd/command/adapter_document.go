@@ -146,7 +146,6 @@ func (r *documents) get(ctx context.Context, where string, publicOnly bool) ([]b
 			return nil, err
 		}
 		req.Header.Set("Accept", "application/json, application/yaml, */*;q=0.5")
-		req.Header.Set("User-Agent", "dragoman")
 		res, err := client.Do(req)
 		if err != nil {
 			return nil, fmt.Errorf("%w; is the URL right, and can this machine reach it?", err)

@@ -221,6 +221,9 @@ type Upstream struct {
 	// SilenceTimeout bounds the wait for the first byte of an answer, and for each next one. limits.time
 	// overrides it by method.
 	SilenceTimeout time.Duration `yaml:"silence_timeout"`
+	// KeepAlive is how long nothing is sent to a server before dragoman sends it a ping, for servers and balancers that end idle
+	// sessions; 0 for never. A session still ends after session.idle_timeout. Servers of 2026-07-28 have no ping.
+	KeepAlive time.Duration `yaml:"keepalive"`
 	// UnreadTimeout is how long Command may read nothing of what waits on its stdin before it is ended. It is never ended
 	// while a call is in flight that it may be busy with. 0 for never.
 	UnreadTimeout time.Duration `yaml:"unread_timeout"`
@@ -257,7 +260,17 @@ type Session struct {
 	// KeyFile is a file with the key that seals session ids: 32 bytes in base64 or hex. A second line may
 	// have a second key: the first seals, both open. "" makes a key that ends with the process.
 	KeyFile string `yaml:"key_file" file:"reload,secret"`
+	// Without is refuse, or open: then requests over Streamable HTTP that name no session, of clients that send no initialize, are
+	// answered. They share one session with the server for each principal and revision, as bridge.principal tells principals apart,
+	// and for each address without one: its callers share the server's state. The server cannot ask them anything.
+	Without string `yaml:"without"`
 }
+
+// What session.without may be.
+const (
+	WithoutRefuse = "refuse"
+	WithoutOpen   = "open"
+)
 
 // Bridge sets how clients without sessions use a server with sessions, and the other way round.
 type Bridge struct {
@@ -489,7 +502,7 @@ func Default() Config {
 			SchemaDialect:        "auto",
 		},
 		Footprint: Footprint{MaxBytes: footprint.DefaultBudget, Hoist: "off"},
-		Session:   Session{IdleTimeout: 30 * time.Minute, Max: 10_000, MaxProcesses: 64, MaxAge: 24 * time.Hour},
+		Session:   Session{IdleTimeout: 30 * time.Minute, Max: 10_000, MaxProcesses: 64, MaxAge: 24 * time.Hour, Without: WithoutRefuse},
 		Bridge: Bridge{
 			Principal: "authorization", MaxSessions: 10_000, IdleTimeout: 5 * time.Minute,
 			MaxParked: 1000, ParkTimeout: 10 * time.Minute, Coalesce: 30 * time.Millisecond, OpenedTimeout: 2 * time.Second,

@@ -399,6 +399,8 @@ func TestValidateNamesThePath(t *testing.T) {
 		"shutdown.drain:":                                      func(c *Config) { c.Shutdown.Drain = -1 },
 		"upstream.headers.Authorization: ":                     func(c *Config) { c.Upstream.Headers = map[string]string{"Authorization": "s\n"} },
 		"log.format:":                                          func(c *Config) { c.Log.Format = "xml" },
+		"session.without:":                                     func(c *Config) { c.Session.Without = "x" },
+		"upstream.keepalive:":                                  func(c *Config) { c.Upstream.KeepAlive = -1 },
 	} {
 		cfg := Default()
 		change(&cfg)

@@ -89,6 +89,7 @@ func limits() map[string]schema {
 		"adapters.trust.enforce":           oneOf("declared", "strict", "off"),
 		"contract.resource_contents_name":  oneOf("", "on", "off", "strict"),
 		"contract.elicitation_fallback":    oneOf("", "error", "cancel", "decline"),
+		"session.without":                  oneOf(WithoutRefuse, WithoutOpen),
 		"contract.tasks":                   oneOf("", "bridge", "strip"),
 		"contract.schema_dialect":          oneOf("", "auto", "off"),
 		"footprint.hoist":                  oneOf("off", "report", "apply"),

@@ -71,6 +71,9 @@ func (c *Config) Validate() error {
 			all.Add(fmt.Errorf("gates[%d].%w", i, err))
 		}
 	}
+	if w := c.Session.Without; w != WithoutRefuse && w != WithoutOpen {
+		fault("session.without", "%q is neither %s nor %s", w, WithoutRefuse, WithoutOpen)
+	}
 	if err := c.Contract.Validate(); err != nil {
 		all.Add(fmt.Errorf("contract.%w", err))
 	}
@@ -103,6 +106,7 @@ func (c *Config) Validate() error {
 		{"upstream.connect_timeout", int64(c.Upstream.ConnectTimeout), 1},
 		{"upstream.handshake_timeout", int64(c.Upstream.HandshakeTimeout), 1},
 		{"upstream.silence_timeout", int64(c.Upstream.SilenceTimeout), 1},
+		{"upstream.keepalive", int64(c.Upstream.KeepAlive), 0},
 		{"upstream.unread_timeout", int64(c.Upstream.UnreadTimeout), 0},
 		{"upstream.restart.max", int64(c.Upstream.Restart.Max), 0},
 		{"heartbeat", int64(c.Heartbeat), 0},

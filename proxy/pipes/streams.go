@@ -59,6 +59,7 @@ type Streams struct {
 	unreached []unreached   // requests of the server that are in waiting, or were, oldest first
 	late      *time.Timer   // for the oldest; nil before the first one
 	replies   Replies
+	alone     bool              // no client ever opens a standing stream
 	headed    bool              // responses of dragoman's own need the headers of the client
 	header    []upstream.Header // those of its last message
 }
@@ -164,7 +165,11 @@ func (l *Streams) open(ctx context.Context, out *upstream.Outgoing, m *wire.Mess
 	if l.err != nil {
 		return nil, l.err
 	}
-	l.noteHeader(out.Header)
+	if out.Ours && out.Header == nil {
+		out.Header = l.header
+	} else {
+		l.noteHeader(out.Header)
+	}
 	s.asked = l.table.Enter(m, s)
 	if m.Method != wire.SubscriptionsListen && !out.Ours { // messages about a subscription name it
 		l.order = append(l.order, s)
@@ -419,11 +424,20 @@ func (l *Streams) sort(m *wire.Message) {
 		l.ask(m, raw)
 	case l.standing != nil:
 		l.drops(l.standing.Put(raw, false))
+	case l.alone: // the request in flight is of any of its clients
+		l.owner.Dropped("unattributed")
 	case len(l.order) == 1:
 		l.drops(l.order[0].Put(raw, false))
 	default:
 		l.drops(l.waiting.Put(raw, false))
 	}
+}
+
+// WithoutStanding says that no client ever opens a standing stream: nothing waits for one.
+func (l *Streams) WithoutStanding() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.alone = true
 }
 
 // written returns m with the ids and tokens of its client, in memory of its own.

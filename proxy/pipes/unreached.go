@@ -36,7 +36,7 @@ func (l *Streams) ask(m *wire.Message, raw []byte) {
 	case here:
 		l.reply(refusal(m.ID(), "the client does not read what it is asked"))
 	case to != nil && l.give(to, raw): // its client may resume the stream
-	case l.keepsWaiting(raw):
+	case !l.alone && l.keepsWaiting(raw):
 		l.wait(raw, m.ID())
 	default:
 		l.reply(refusal(m.ID(), unreachedText))

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -8,7 +9,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/requests"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -52,6 +55,31 @@ func NewCallAt(id []byte, m wire.Method, began time.Time) *Call {
 
 // NewCalls returns an empty table of at most max open requests.
 func NewCalls(max int) *Calls { return requests.NewTable[More](max) }
+
+// Ask sends the server one of dragoman's own requests, out, as the call c. ctx must have a deadline. reply is as in [pipes.Answer].
+func (s *Session) Ask(ctx context.Context, c *Call, out *upstream.Outgoing, reply func(response []byte)) (result []byte, err error) {
+	c.More.Here, c.More.Answers = true, make(chan []byte, 1)
+	if err := s.Open.Add(c); err != nil {
+		return nil, err
+	}
+	defer s.Open.End(c)
+	end, _ := ctx.Deadline()
+	out.FirstByte = time.Until(end)
+	out.Silence, out.Ours = out.FirstByte, true
+	st, err := s.Conn.Send(ctx, out)
+	switch {
+	case err != nil:
+		return nil, err
+	case st != nil:
+		return pipes.Answer(ctx, st, []byte(c.ID), reply)
+	}
+	select { // a server on a pipe sends the response with all its other messages
+	case answer := <-c.More.Answers:
+		return pipes.ResultIn(answer)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
 
 // Operation returns what metrics count of the request c of s's client.
 func (s *Session) Operation(c *Call, how metrics.Outcome, why metrics.Fault) metrics.Operation {

@@ -36,10 +36,13 @@ func (t *Table) Retire(s *Session, why error) {
 
 // End ends every open request of s with the error why, and closes its connection. It waits for the server, at most
 // [pipes.EndTimeout].
-func (t *Table) End(s *Session, why error) {
+func (t *Table) End(s *Session, why error) { t.EndWithin(pipes.EndTimeout, s, why) }
+
+// EndWithin is End that waits at most for this time until the server has ended the session.
+func (t *Table) EndWithin(limit time.Duration, s *Session, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), pipes.EndTimeout)
 	defer cancel()
-	s.end(ctx, why, t.Host.Log)
+	s.end(ctx, limit, why, t.Host.Log)
 }
 
 // EndConn closes a connection that no session came of. It waits like End.

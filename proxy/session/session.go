@@ -50,8 +50,10 @@ type Session struct {
 	Transport      upstream.Transport    // of Conn, to a server at a URL; "" for others
 	Serverless     bool                  // there is no server, only dragoman's own tools
 	Unheld         bool                  // the server knows no session of this client: Conn is a share of one process, or there is no server
+	Pooled         bool                  // it is for requests without a session, of several clients
+	Renamed        *pipes.Renamed        // the ids of the requests of a pooled session over HTTP; else nil
 	Piped          bool                  // all messages of the server come on one stream
-	Principal      string                // what Who returns for a modern client's session; "" for others
+	Principal      string                // what Who returns for a session of clients that have none; "" for others
 	ClientName     string                // name and version, as the client has introduced itself; "" if it has not
 	ServerName     string                // that of the server
 	RunsFor        string                // the client that its process is counted for
@@ -74,6 +76,9 @@ type Session struct {
 	Unknown atomic.Bool // a response to an unknown request was received, and logged
 	Used    atomic.Int64
 	Busy    atomic.Int32 // exchanges and streams under way
+	pinger  *time.Timer  // pings the server when it is idle; nil if nothing does
+	pinged  time.Time    // when pinger has done so last
+	over    atomic.Bool  // this process does not hold the session any more
 	closing sync.Once
 	notices notices                          // that the end of the session waits for
 	counted func(why error)                  // counts the session when it ends, in this process or elsewhere
@@ -191,18 +196,23 @@ func (s *Session) stopWaits(why error) {
 		}
 	}
 	s.Asked.Drain()
+	if s.over.Store(true); s.pinger != nil {
+		s.pinger.Stop()
+	}
 	if s.Ended != nil {
 		s.Ended()
 	}
 }
 
 // end ends every open request with the error why, and closes the connection to the
-// server. It may be called more than once.
-func (s *Session) end(ctx context.Context, why error, log *zap.Logger) {
+// server within limit. It may be called more than once.
+func (s *Session) end(ctx context.Context, limit time.Duration, why error, log *zap.Logger) {
 	s.closing.Do(func() {
 		s.stopWaits(why)
 		s.counted(why)
 		s.notices.wait(ctx) // a cancellation is of no use to a server whose pipe or session has ended
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
 		if err := s.Conn.Close(ctx); err != nil {
 			log.Debug("cannot close the upstream session", zap.Error(err))
 		}

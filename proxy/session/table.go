@@ -36,6 +36,7 @@ func (t *Table) Renew(max int, by *sealed.Sealer, afresh bool) {
 	for id, s := range t.byID {
 		if afresh && !s.Local {
 			delete(t.byID, id)
+			s.over.Store(true)
 			if s.Bridge != nil {
 				s.Bridge.Unwatch()
 			}
@@ -100,6 +101,7 @@ func (t *Table) room(owner sealed.Owner) bool {
 		return own < t.max+t.max/4-taken
 	}
 	delete(t.byID, oldest.ID)
+	oldest.over.Store(true)
 	if oldest.Bridge != nil {
 		oldest.Bridge.End()
 	}
@@ -121,6 +123,7 @@ func (t *Table) Add(s *Session) {
 	}
 	t.release(s.Owner)
 	t.byID[s.ID] = s
+	s.KeepAlive()
 }
 
 // Find returns the session of an id, marked as in use, for a request of this sender. It returns nil if there is none, or
@@ -161,6 +164,9 @@ func (t *Table) Find(id string, owner sealed.Owner, from *downstream.Sender) (*S
 	if s.Bridge != nil && t.byID[id] != s {
 		s.Bridge.Resumed(&s.Session)
 	}
+	if t.byID[id] != s {
+		s.KeepAlive()
+	}
 	t.byID[id] = s
 	s.Enter()
 	return s, nil
@@ -171,6 +177,17 @@ func (t *Table) Held(id string) *Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byID[id]
+}
+
+// Use marks s as in use, and reports false if this process no longer holds it.
+func (t *Table) Use(s *Session) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[s.ID] != s {
+		return false
+	}
+	s.Enter()
+	return true
 }
 
 // OwnerReplica returns the owner replica of a session that this process does not hold: the process with
@@ -231,6 +248,7 @@ func (t *Table) AddPipe(s *Session) {
 		t.piped = make(map[*Session]struct{})
 	}
 	t.piped[s] = struct{}{}
+	s.KeepAlive()
 }
 
 func (t *Table) dropPipe(s *Session) {

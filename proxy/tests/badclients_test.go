@@ -219,7 +219,7 @@ func TestBadRequests(t *testing.T) {
 	twice := func(name string) string {
 		return refusal("null", -32600, "the "+name+" header occurs more than once")
 	}
-	notInitialized := "Not initialized: send initialize first; supported: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"
+	notInitialized := "Not initialized: send initialize first; supported: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05; session.without: open answers requests without a session"
 	for _, c := range []struct {
 		name, request string
 		status        int

@@ -86,6 +86,12 @@ func (b *balancer) servers() []string {
 	return slices.Compact(all)
 }
 
+func (b *balancer) gotDelete() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.asked, func(a string) bool { return strings.HasPrefix(a, http.MethodDelete) })
+}
+
 func (b *balancer) remove(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,6 +148,9 @@ func TestSessionStaysAtItsServerBehindABalancer(t *testing.T) {
 					srv.read(req, resp)
 					if r := srv.exchange(t.Context(), "DELETE", session, ""); r.status != 200 {
 						t.Errorf("%+v", r)
+					}
+					if over == peertest.HTTP {
+						eventually(t, "the server gets DELETE", b.gotDelete)
 					}
 					if at := b.servers(); len(at) != 1 {
 						t.Errorf("one session at the servers %v", at)

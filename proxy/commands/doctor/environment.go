@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/openfiles"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // environment looks at what the machine gives to this process.
@@ -125,6 +126,7 @@ func dateOf(ctx context.Context, method, at string, by *http.Transport) (ahead t
 	if err != nil {
 		return 0, false, err
 	}
+	req.Header.Set("User-Agent", mcp.UserAgent())
 	begun := time.Now()
 	resp, err := by.RoundTrip(req)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 const anotherProcess = "another process"
@@ -149,6 +150,7 @@ func (e *exam) handshake(ctx context.Context, at, via *url.URL) (*tls.Connection
 	if err != nil {
 		return nil, nil, err
 	}
+	req.Header.Set("User-Agent", mcp.UserAgent())
 	resp, err := by.RoundTrip(req)
 	if err == nil {
 		resp.Body.Close()

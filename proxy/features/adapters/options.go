@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
@@ -19,7 +18,7 @@ func Options(a *config.Adapters, getenv func(string) (string, bool)) (adapterrt.
 	if err != nil {
 		return o, err
 	}
-	o.Getenv, o.UserAgent = getenv, "dragoman/"+strings.Trim(mcp.Version(), "()") // a token in User-Agent must not contain parentheses
+	o.Getenv, o.UserAgent = getenv, mcp.UserAgent()
 	if a.Network.WebProxy {
 		o.Proxy = webProxyOf
 	}

@@ -53,7 +53,7 @@ type Metrics struct {
 func New(version string, openSessions, openStreams func() float64) *Metrics {
 	r := prometheus.NewRegistry()
 	f := on(r)
-	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_sessions", Help: "Open sessions of HTTP clients."}, openSessions)
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_sessions", Help: "Open sessions of HTTP clients, and for requests without a session."}, openSessions)
 	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_streams", Help: "Open event streams of HTTP clients over Streamable HTTP."}, openStreams)
 	r.MustRegister(buildInfo(version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return &Metrics{

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/dial"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // exporter sends spans to a collector. See https://opentelemetry.io/docs/specs/otlp/#otlphttp. Only one goroutine at a
@@ -144,6 +145,7 @@ func (x *exporter) post(ctx context.Context, body []byte) (after time.Duration, 
 	if err != nil {
 		return never, err
 	}
+	req.Header.Set("User-Agent", mcp.UserAgent())
 	maps.Copy(req.Header, x.header)
 	req.Header.Set("Content-Type", "application/x-protobuf")
 	if x.zip != nil {

@@ -1,6 +1,10 @@
 package mcp
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"strings"
+	"sync"
+)
 
 // Version returns the version of this program from its build information.
 func Version() string {
@@ -9,3 +13,8 @@ func Version() string {
 	}
 	return "unknown"
 }
+
+// UserAgent returns the User-Agent of dragoman's own requests.
+var UserAgent = sync.OnceValue(func() string {
+	return "dragoman/" + strings.Trim(Version(), "()") // which a token must not contain
+})

@@ -59,6 +59,9 @@ func (p *Proxy) Split(s *session.Session, body []byte) (items []Item, slots int,
 				it.Refusal = mcp.Fail(mcp.BatchDuplicate, "").About(m.ID())
 			}
 			seen[key] = true
+			if f := NeedsSession(&m); s != nil && s.Pooled && f != nil {
+				it.Refusal = f
+			}
 		}
 		if it.Refusal != nil || m.Kind == wire.Request {
 			it.Slot = slots
@@ -69,7 +72,7 @@ func (p *Proxy) Split(s *session.Session, body []byte) (items []Item, slots int,
 	case s == nil && modern != "":
 		return nil, 0, NoBatches(modern)
 	case s == nil:
-		return nil, 0, mcp.Uninitialized(mcp.NotInitialized)
+		return nil, 0, NotInitialized()
 	case !takesBatches(s.ClientRevision):
 		return nil, 0, NoBatches(s.ClientRevision.Name)
 	}

@@ -81,6 +81,7 @@ func (v *View) Open(ctx context.Context, o modernclient.Opening) (_ modernclient
 	}
 	if o.Kind == modernclient.WithHandshake {
 		proxy.Shape.Store(s.Up.Shape())
+		s.KeepAlive()
 	}
 	return &opened{proxy: proxy, s: s}, answer, nil
 }

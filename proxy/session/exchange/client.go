@@ -28,7 +28,7 @@ func (c *httpClient) Send(e sse.Event) error {
 	if !x.Streamed {
 		x.StartStream()
 		c.resp.Header = x.Clock.AppendTo(x.appendTold(c.resp.Header))
-		if x.lane != nil {
+		if x.lane != nil && !x.Session.Pooled {
 			x.buffer = x.Session.Lanes.Trails.Begin(&session.ResumableCall{Call: x.Call, Open: x.Session.Open, Stream: x.lane}, x.Stop)
 		}
 	}

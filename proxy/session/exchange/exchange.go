@@ -83,7 +83,7 @@ func (x *Exchange) Done() {
 		if gone && !parked { // what dragoman itself has sent is not sent again, also if the client resumes the server's stream
 			x.Call.More.Leaving.Left()
 		}
-		if parked || gone && len(x.ResumeAt) > 0 {
+		if parked || gone && len(x.ResumeAt) > 0 && !x.Session.Pooled {
 			x.Session.Open.Abandon(x.Call) // the client may resume the stream
 		} else {
 			x.Session.Open.End(x.Call)
@@ -101,6 +101,7 @@ func (x *Exchange) Done() {
 	}
 	x.Tally.Release()
 	if x.Session != nil {
+		x.Session.Renamed.Leave(x.renamed)
 		x.Session.Leave()
 	}
 	if x.Streamed {
@@ -202,6 +203,12 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 		return nil, requests.ErrCancelled
 	}
 	marked, header := x.Span.Sent(body, x.From)
+	if r := x.Session.Renamed; r != nil && x.Call != nil {
+		var err error
+		if x.renamed, marked, err = r.Request(x.Ctx, marked); err != nil {
+			return nil, err
+		}
+	}
 	x.observeForward(marked)
 	x.Outgoing = upstream.Outgoing{Body: marked, Request: x.Call != nil, Header: header, Stale: x.isStale, Waits: x.Waiting, Logs: x.Crossing.WantsLogs(), Told: x.tells}
 	if x.Call != nil {
@@ -399,6 +406,11 @@ func (x *Exchange) messages(e sse.Event) bool {
 
 // message translates one message of the server. The response is for Answer, all others go to the client.
 func (x *Exchange) message(raw []byte) bool {
+	if x.renamed != nil {
+		if raw = x.Session.Renamed.Restored(x.Ctx, raw); raw == nil {
+			return true
+		}
+	}
 	out, ok := x.FromServer(raw)
 	e := sse.Event{Name: x.came.Name, Data: out}
 	if x.at == len(x.rest) { // the id goes with the last message of the event

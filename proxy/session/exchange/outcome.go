@@ -82,7 +82,11 @@ func (x *Exchange) giveUp(reason string) {
 		}
 		return
 	}
-	x.Common.GiveUpAs(x.Session, x.Call.ID, x.From, reason)
+	id := x.Call.ID
+	if x.renamed != nil {
+		id = x.renamed.Given
+	}
+	x.Common.GiveUpAs(x.Session, id, x.From, reason)
 }
 
 // ending returns the outcome of x's request.

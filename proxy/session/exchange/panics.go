@@ -68,3 +68,8 @@ func IDOf(body []byte) []byte {
 func ClientGone(id []byte) []byte {
 	return mcp.AppendError(nil, id, mcp.Untranslatable.Code(), "the client has closed its side of the pipe", nil)
 }
+
+// unasked returns the error response to a question in a pooled session.
+func unasked(id []byte) []byte {
+	return mcp.AppendError(nil, id, mcp.Untranslatable.Code(), "the client has no session in which it could be asked", nil)
+}

@@ -240,8 +240,11 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 			x.reply(pipes.Unasked(m))
 		}
 		return nil, false
-	case m.Kind == wire.Request && s.Deaf.Load():
+	case m.Kind == wire.Request && (s.Pooled || s.Deaf.Load()):
 		answer := ClientGone(m.ID())
+		if s.Pooled {
+			answer = unasked(m.ID())
+		}
 		if m.Method == wire.Ping {
 			answer = mcp.AppendResult(nil, m.ID(), "{}")
 		}

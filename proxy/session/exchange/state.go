@@ -80,7 +80,8 @@ type state struct {
 	emptyCursor bool
 	Batch       *session.Batch
 	Slot        int
-	Cancels     bool // the message is notifications/cancelled for the request in key
+	renamed     *pipes.RenamedCall // x's request, if the server knows it by another id in a pooled session; else nil
+	Cancels     bool               // the message is notifications/cancelled for the request in key
 	Outgoing    upstream.Outgoing
 	Waiting     *upstream.Waiting  // as in Outgoing; of a client on a pipe
 	Handed      *upstream.Handed   // the message, if it waits for a busy server; else nil

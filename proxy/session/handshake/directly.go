@@ -75,13 +75,13 @@ func (h *Handshake) discover(ctx context.Context, d *session.Direct) (result []b
 		return nil, err
 	case m.Kind != wire.Result:
 		span.Answered(m)
-		return nil, refusedHandshake(m.Raw)
+		return nil, RefusedHandshake(m.Raw)
 	}
 	return slices.Clone(m.Result()), nil
 }
 
-// refusedHandshake returns the error for the server's refusal of an initialize that dragoman made.
-func refusedHandshake(answer []byte) error {
+// RefusedHandshake returns the error for the server's refusal of an initialize that dragoman made.
+func RefusedHandshake(answer []byte) error {
 	e := gjson.GetBytes(answer, "error")
 	f := mcp.Fail(mcp.UpstreamRefused, "")
 	f.Err = clienterror.ErrHandshakeRefused

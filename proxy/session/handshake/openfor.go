@@ -129,7 +129,7 @@ func (h *Handshake) shakeHands(ctx context.Context, o modernclient.Opening, know
 			h.Opener.Host.Spawn(func() { h.Opener.EndConn(h.Conn) })
 		}
 		if err == nil {
-			err = refusedHandshake(answer)
+			err = RefusedHandshake(answer)
 		}
 		return nil, nil, err
 	}

@@ -6,14 +6,20 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
-// Transport decodes the responses that a RoundTripper has left compressed, which no request has asked for. It is for small
-// documents: what all decoders take at one time is bounded.
+// Transport decodes the responses that a RoundTripper has left compressed, which no request has asked for, and says in requests that
+// dragoman sends them, unless they say otherwise. It is for small documents: what all decoders take at one time is bounded.
 type Transport struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper]. A response in several codings, or in one that is not known, stays as it is.
 func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, said := r.Header["User-Agent"]; !said {
+		r = r.Clone(r.Context()) // a RoundTripper must not change the request
+		r.Header.Set("User-Agent", mcp.UserAgent())
+	}
 	res, err := t.RoundTripper.RoundTrip(r)
 	if err != nil || r.Method == http.MethodHead || res.Body == http.NoBody {
 		return res, err

@@ -5,8 +5,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // TestTransport decodes what a server has compressed unasked, and leaves all else as it is.
@@ -52,5 +55,32 @@ func TestTransport(t *testing.T) {
 	(documents{}).Drop(60 << 20)
 	if n := inDocuments.Load(); n != 0 {
 		t.Errorf("%d bytes are held at the end", n)
+	}
+}
+
+// TestTransportNamesDragoman: requests say which program has sent them, unless they say something else, or nothing on purpose.
+func TestTransportNamesDragoman(t *testing.T) {
+	var got []string
+	at := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = append(got, r.UserAgent()) }))
+	defer at.Close()
+	by := new(http.Transport)
+	defer by.CloseIdleConnections()
+	for _, said := range []http.Header{{}, {"User-Agent": {"client/1"}}, {"User-Agent": nil}} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = said
+		res, err := (Transport{RoundTripper: by}).RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if len(said) == 0 && r.UserAgent() != "" {
+			t.Error("the request was changed")
+		}
+	}
+	if want := []string{mcp.UserAgent(), "client/1", ""}; !slices.Equal(got, want) || !strings.HasPrefix(want[0], "dragoman/") {
+		t.Errorf("%q", got)
 	}
 }

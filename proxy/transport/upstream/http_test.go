@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -264,10 +265,10 @@ func TestRequestOnTheWire(t *testing.T) {
 	}
 	both := "application/json, text/event-stream"
 	want := []string{
-		ping + "|" + both + "|identity|application/json|||||mine|dragoman",
-		"{}|" + both + "|identity|application/json|abc|2025-06-18||" + bearer + "|mine|dragoman",
-		"GET|text/event-stream|identity||abc|2025-06-18|e1|" + bearer + "|mine|dragoman",
-		"DELETE||identity||abc|2025-06-18||" + bearer + "|mine|dragoman", // the last one seen
+		ping + "|" + both + "|identity|application/json|||||mine|" + mcp.UserAgent(),
+		"{}|" + both + "|identity|application/json|abc|2025-06-18||" + bearer + "|mine|" + mcp.UserAgent(),
+		"GET|text/event-stream|identity||abc|2025-06-18|e1|" + bearer + "|mine|" + mcp.UserAgent(),
+		"DELETE||identity||abc|2025-06-18||" + bearer + "|mine|" + mcp.UserAgent(), // the last one seen
 	}
 	var got []string
 	for _, m := range server.Heard() {

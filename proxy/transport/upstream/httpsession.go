@@ -109,19 +109,23 @@ func (s *HTTPSession) note(header []Header) {
 	}
 }
 
+// Authorization returns the header with the last Authorization of a message of the session; nil for none.
+func (s *HTTPSession) Authorization() []Header {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.authorization == "" {
+		return nil
+	}
+	return []Header{{"Authorization", s.authorization}}
+}
+
 // Close ends the session by a DELETE, with the last Authorization of a message of the
 // session. It is no error if the server does not know the session, or does not let
 // clients end one. Streams of the session stay open until they are closed.
 func (s *HTTPSession) Close(ctx context.Context) error {
-	s.mu.RLock()
-	var header []Header
-	if s.authorization != "" {
-		header = []Header{{"Authorization", s.authorization}}
-	}
-	s.mu.RUnlock()
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	err := s.Delete(ctx, header, nil)
+	err := s.Delete(ctx, s.Authorization(), nil)
 	if status, ok := errors.AsType[*StatusError](err); ok && (status.Code == 404 || status.Code == 405) {
 		return nil
 	}

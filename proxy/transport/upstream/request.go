@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // kind is the purpose of an exchange.
@@ -62,7 +64,7 @@ func newHeads(u *url.URL, header []Header, via *webProxy) (heads, error) {
 		h.origin = u.Scheme + "://" + u.Host
 		own.WriteString(via.authorization())
 	}
-	agent := "User-Agent: dragoman\r\n"
+	agent := "User-Agent: " + mcp.UserAgent() + "\r\n"
 	for _, f := range header {
 		if err := checkHeader(f); err != nil {
 			return heads{}, err

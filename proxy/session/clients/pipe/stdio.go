@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/session/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/session/exchange"
@@ -77,7 +78,11 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 	}
 	p.fail(clienterror.ErrShutdown)
 	if p.s != nil {
-		proxy.End(p.s, why)
+		limit := pipes.EndTimeout
+		if !p.s.Piped {
+			limit = leaveTime
+		}
+		proxy.EndWithin(limit, p.s, why)
 	}
 	if half := m.straight; half != nil {
 		proxy.End(half.s, why)
@@ -92,6 +97,9 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 	}
 	return fmt.Errorf("client: %w", err)
 }
+
+// leaveTime is how long the end of the process, which its client awaits, waits for a server over HTTP to answer DELETE.
+const leaveTime = 500 * time.Millisecond
 
 // finish waits, within the drain time, until open calls are answered after the client's last
 // message.

@@ -56,6 +56,7 @@ func (face *Face) postBatch(x *exchange.Exchange, req *downstream.Request, resp 
 		case it.Refusal != nil:
 			face.ObserveRefused(x.Session, it.Raw, it.Refusal)
 			b.end(it.Slot, it.Refusal.Body(), nil)
+		case it.Slot < 0 && x.Session.Pooled: // it would be about a session
 		case it.Slot < 0:
 			b.pass(it.Raw)
 		default:

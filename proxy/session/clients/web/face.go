@@ -1,6 +1,7 @@
 // Package web serves clients over Streamable HTTP: [Face] handles POST, GET and DELETE.
 //
-//   - face.go has the requests of clients with a session, and initialize;
+//   - face.go has the requests of clients with a session, and initialize, with which begin.go begins one;
+//   - withoutsession.go has those of clients that begin none, which share pooled sessions;
 //   - modern.go has those of clients of 2026-07-28, which have no session;
 //   - standing.go has the streams of GETs;
 //   - batch.go answers the batches of 2025-03-26; owner.go forwards a request to the process that holds its session.
@@ -16,7 +17,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/mcpheader"
@@ -25,7 +25,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/session/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/session/exchange"
-	"github.com/dragoman-proxy/dragoman/proxy/session/handshake"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -37,6 +36,7 @@ type Face struct {
 	*clients.Proxy
 
 	standing standingStreams
+	pooled   pooledSessions
 }
 
 // Post handles one message, or a batch.
@@ -72,6 +72,8 @@ func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
 	case err != nil || s != nil:
 	case stateless.NamesModern(req.Version):
 		err = clients.OnlyPost()
+	case f.answersWithoutSession():
+		err = f.noneNamed()
 	default:
 		err = mcp.Fail(mcp.NotInitialized, "no session to end")
 	}
@@ -80,40 +82,31 @@ func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
 		return
 	}
 	defer s.Leave()
-	if !s.Local {
-		told, err := f.endUpstream(s, req)
-		if err != nil {
-			f.Refuse(req, resp, err)
-			return
-		}
-		resp.Header = exchange.AppendHeaders(resp.Header, told)
+	if !s.Local && s.Bridge == nil && s.Renewing == nil {
+		refused := mcp.Fail(mcp.NotDeleted, "")
+		refused.Header = []mcp.Header{{Name: "Allow", Value: "GET, POST"}}
+		f.Refuse(req, resp, refused)
+		return
 	}
 	f.Table.DropForGood(s)
-	f.End(s, mcp.Fail(mcp.SessionUnknown, endedByClient))
+	why := mcp.Fail(mcp.SessionUnknown, "its client has ended it")
+	if s.Renewing == nil || s.Local {
+		f.End(s, why)
+		return
+	}
+	s.ReleaseEnded(why) // so that no user is asked again
+	header := f.AppendPassed(nil, req.Header)
+	f.Host.Spawn(func() { f.endAtServer(s, header) })
 }
 
-// endedByClient is why a session has ended for which a client has sent DELETE.
-const endedByClient = "its client has ended it"
-
-// endUpstream sends DELETE to a server that has given the session an id. told are the headers of its response that the client gets.
-func (face *Face) endUpstream(s *session.Session, req *downstream.Request) (told []upstream.Header, err error) {
-	if s.Bridge != nil {
-		return nil, nil // the server does not know the session
+// endAtServer sends the server DELETE for a session that its client has ended. The client does not wait for the answer, which only the log
+// has if it is an error.
+func (f *Face) endAtServer(s *session.Session, header []upstream.Header) {
+	ctx, cancel := context.WithTimeout(context.Background(), pipes.EndTimeout)
+	defer cancel()
+	if err := s.Renewing.Delete(ctx, header, nil); err != nil {
+		f.Host.Report.FailedAs("server did not end a session that its client has ended", err, report.At{Client: s.ClientRevision, Server: s.ServerRevision, Session: s.Named, Header: header})
 	}
-	if s.Renewing == nil {
-		f := mcp.Fail(mcp.NotDeleted, "")
-		f.Header = []mcp.Header{{Name: "Allow", Value: "GET, POST"}}
-		return nil, f
-	}
-	err = s.Renewing.Delete(req.Ctx, face.AppendPassed(nil, req.Header), &told)
-	switch status, _ := errors.AsType[*upstream.StatusError](err); {
-	case status != nil && status.Code == fasthttp.StatusNotFound:
-		face.Table.DropForGood(s)
-		face.Retire(s, err)
-	case err == nil:
-		s.ReleaseEnded(mcp.Fail(mcp.SessionUnknown, endedByClient)) // so that no user is asked again
-	}
-	return told, err
 }
 
 // Rescue writes the error response for a request whose handler panicked.
@@ -182,6 +175,12 @@ func (f *Face) post(req *downstream.Request, resp *downstream.Response) error {
 	if s == nil {
 		x.Principal, x.Owner, x.RunsFor = "http "+principal.Of(req, f.Now().Config.Bridge.Principal), f.OwnerOf(req), f.RunsFor(req)
 	}
+	if s == nil && f.answersWithoutSession() && f.namesNoSession(x, req) {
+		if done, err := f.postWithoutSession(x, req, resp); done {
+			return err
+		}
+		s = x.Session
+	}
 	switch {
 	case wire.IsArray(req.Body) && s == nil && stateless.NamesModern(req.Version):
 		err = clients.NoBatches(translate.Modern())
@@ -193,6 +192,9 @@ func (f *Face) post(req *downstream.Request, resp *downstream.Response) error {
 		if err = x.Post(req.Body, resp); err != nil && !x.IsInitialized() {
 			err = f.Host.Report.Failed(err, x.At()).WithinSession()
 		}
+	}
+	if s != nil && s.Pooled && err != nil {
+		err = lostPooled(err)
 	}
 	if !x.Streamed {
 		resp.Header = x.Clock.AppendTo(resp.Header)
@@ -218,13 +220,12 @@ func (f *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, res
 	case m.Kind == wire.Request && stateless.IsModern(m):
 		return mcp.Uninitialized(mcp.ModernRefused).About(m.ID())
 	case m.Kind != wire.Request:
-		return mcp.Uninitialized(mcp.NotInitialized)
+		return clients.NotInitialized()
 	case m.Method != wire.Initialize:
-		return mcp.Uninitialized(mcp.NotInitialized).About(m.ID())
-	case f.Host.Draining.Err() != nil: // the session would end with the process
-		return mcp.Fail(mcp.ShuttingDown, "").About(m.ID())
-	case !f.Table.Reserve(x.Owner):
-		return mcp.Fail(mcp.TooManySessions, "").About(m.ID())
+		return clients.NotInitialized().About(m.ID())
+	}
+	if err := f.reserve(x); err != nil {
+		return err.About(m.ID())
 	}
 	s, answer, early, told, err := f.begin(x, raw)
 	resp.Header = exchange.AppendHeaders(resp.Header, told)
@@ -233,15 +234,7 @@ func (f *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, res
 		resp.Body = answer
 		return err
 	}
-	f.Table.Add(s)
-	x.Span.InSession(session.Fingerprint(s.ID))
-	s.ObserveSession(x.Seen)
-	if l := s.Lanes; l != nil {
-		l.WhenLost(func() {
-			f.Host.Report.ServerFailed("session lost", report.CauseOfLoss(&f.Now().Config, clienterror.Of(l.Reason())), l.Reason(), nil)
-			f.Forget(s, l.Reason())
-		})
-	}
+	f.add(x, s)
 	resp.Header = append(resp.Header, mcp.Header{Name: "Mcp-Session-Id", Value: s.ID})
 	if len(early) == 0 {
 		resp.Body = answer
@@ -259,30 +252,6 @@ func (f *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, res
 	return nil
 }
 
-// begin sends initialize on a new connection. If no session begins, s is nil and answer is the
-// server's response. told are its headers that the client gets.
-func (f *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, told []upstream.Header, err error) {
-	id := x.Msg.ID()
-	h := &handshake.Handshake{Opener: f.Opener, Sender: x.Sender, Principal: x.Principal, Owner: x.Owner, RunsFor: x.RunsFor, Peer: x.Peer, Heard: x.Heard, Bridges: true, Opening: pipes.Opening{Of: f.Host, Header: x.From}}
-	s, answer, err = h.Negotiate(x.Ctx, raw)
-	switch {
-	case s == nil && h.Conn != nil:
-		f.Host.Spawn(func() { f.EndConn(h.Conn) })
-	case s != nil && s.Piped:
-		s.OverLanes(f.OpenLanes(h.Conn, h.Standing))
-	}
-	err = h.Conclude(s, answer, err)
-	h.End(s, err)
-	x.Seen, x.Span = h.Seen, h.Span
-	switch {
-	case err != nil:
-		err = clienterror.Of(err).About(id)
-	case s == nil || s.Bridge == nil: // else the answer is dragoman's
-		told = h.Told
-	}
-	return s, answer, h.Early, told, err
-}
-
 func (face *Face) get(req *downstream.Request, resp *downstream.Response) error {
 	s, err := face.SessionOf(req)
 	if err != nil {
@@ -291,8 +260,11 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 	if s == nil && stateless.NamesModern(req.Version) {
 		return clients.OnlyPost()
 	}
+	if s == nil && face.answersWithoutSession() {
+		return face.noneNamed()
+	}
 	if s == nil {
-		f := mcp.Uninitialized(mcp.NotInitialized)
+		f := clients.NotInitialized()
 		f.Text += "; HTTP+SSE clients use " + face.Now().Config.SSEPath
 		return f
 	}

@@ -1,0 +1,77 @@
+package tests
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
+)
+
+// TestDeleteDoesNotWaitForTheServer: the client's session has ended before the server has answered DELETE, which it gets nevertheless.
+// What it answers is in the log.
+func TestDeleteDoesNotWaitForTheServer(t *testing.T) {
+	s := newStateful(t, peertest.HTTP)
+	others, asked, answer := s.Script, make(chan struct{}), make(chan struct{})
+	s.Every = true
+	s.Script = func(u *peertest.Turn) {
+		if u.Text == "DELETE" {
+			close(asked)
+			u.Until(answer)
+			u.Refuse(405)
+			return
+		}
+		others(u)
+	}
+	leavesNothing(t)
+	core, logs := observer.New(zap.InfoLevel)
+	cfg := config.Default()
+	behind(s.At(), &cfg)
+	srv := newOf(t, cfg, zap.New(core))
+	base, stop := startServing(t, srv)
+	c := peertest.NewClient(t, peertest.Endpoint{URL: base + "/mcp"})
+	begun := c.Say(initialize("2025-06-18", "{}"))
+	begun.HasStatus(200)
+	c.Session = begun.Header.Get("Mcp-Session-Id")
+	c.Do("DELETE", "", map[string][]string{"Mcp-Session-Id": {c.Session}, "Authorization": {"Bearer mine"}}).HasStatus(200)
+	c.Say(asksWhere).HasStatus(404)
+	<-asked
+	if m := s.Awaits(1, "DELETE", func(m string) bool { return m == "DELETE" }); m.Header.Get("Authorization") != "Bearer mine" {
+		t.Errorf("%v", m.Header)
+	}
+	ended := make(chan error)
+	go func() { ended <- stop() }()
+	select {
+	case <-ended:
+		t.Error("the process has ended before the server has answered DELETE")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(answer)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if logs.FilterMessage("server did not end a session that its client has ended").Len() != 1 {
+		t.Errorf("%v", logs.All())
+	}
+}
+
+// TestUserAgent: every request of dragoman's to a server says which program it is of.
+func TestUserAgent(t *testing.T) {
+	t.Parallel()
+	s := newStateful(t, peertest.HTTP)
+	s.Every = true
+	c := through(t, s.At()).client(t, false)
+	c.Initialize("2025-06-18", "{}")
+	c.Listen().Leave()
+	c.Do("DELETE", "", map[string][]string{"Mcp-Session-Id": {c.Session}, "User-Agent": {"client/1"}}).HasStatus(200)
+	s.Awaits(1, "DELETE", func(m string) bool { return m == "DELETE" })
+	for _, m := range s.Heard() {
+		if agent := m.Header.Get("User-Agent"); !strings.HasPrefix(agent, "dragoman/") {
+			t.Errorf("%s: %q", m.Text, agent)
+		}
+	}
+}
