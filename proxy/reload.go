@@ -147,9 +147,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 		srv.web.RetirePooled()
 		srv.Eras.Forget()
 		o.Credential.TellLent(next.Server, srv.Host.Log)
-		if !reflect.DeepEqual(cfg.Upstream, was.Config.Upstream) {
-			srv.tellTrust()
-		}
+		srv.tellTrust(&was.Config.Upstream)
 		select {
 		case srv.changed <- struct{}{}:
 		default: // the look that is due will see it
@@ -172,7 +170,7 @@ func reachedAnew(cfg, was config.Config) bool {
 	u := cfg.Upstream
 	return !reflect.DeepEqual(u, was.Upstream) || cfg.Limits.UpstreamMessage != was.Limits.UpstreamMessage ||
 		cfg.OAuth.Rewrite != was.OAuth.Rewrite || cfg.OAuth.PublicURL != was.OAuth.PublicURL ||
-		u.CAFile+u.ExtraCAs != "" || u.ClientCert != "" || u.Auth.ClientSecretFile != "" || u.Auth.KeyFile != "" // the content of these files may have changed
+		u.CAFile != "" || u.ClientCert != "" || u.Auth.ClientSecretFile != "" || u.Auth.KeyFile != "" // the content of these files may have changed
 }
 
 // keep copies the lasting settings of was into cfg, and returns the paths of those

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/rawio"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/session/clients/pipe"
@@ -45,7 +46,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	srv.Now().Origin.Credential.TellLent(srv.Now().Server, srv.Host.Log)
 	srv.warnOfOpenFiles()
 	srv.remark()
-	srv.tellTrust()
+	srv.tellTrust(new(config.Upstream))
 	srv.warnOfOthers(ln.Addr())
 	if len(srv.Now().Config.Upstream.Command) > 0 {
 		if err := srv.Ready(); err != nil { // warn now, as the process starts only when a client comes
@@ -97,7 +98,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	srv.Host.Report.Near()
 	srv.warnOfOpenFiles()
 	srv.remark()
-	srv.tellTrust()
+	srv.tellTrust(new(config.Upstream))
 	srv.lookWhenLost(ctx)
 	srv.Connected()
 	endAdmin := srv.serveAdmin()

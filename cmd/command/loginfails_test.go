@@ -36,7 +36,7 @@ func TestLoginWhereNoServerAsksForIt(t *testing.T) {
 		"dead":         {dead, nil, "cannot log in: " + dead + " refuses connections; start it, or correct the URL\n"},
 		"no such name": {"http://no..host:1/mcp", nil, "upstream request failed: server name not found (at http://no..host:1/mcp); check the host"},
 		"plain":        {strings.Replace(plain.URL, "http:", "https:", 1), nil, "upstream request failed: the server speaks no TLS (at https://"},
-		"untrusted":    {secure.URL, nil, "upstream request failed: server certificate not trusted: its authority is not known (at " + secure.URL + "); put the certificate"},
+		"untrusted":    {secure.URL, nil, "upstream request failed: server certificate not trusted: its authority is not known (at " + secure.URL + "); name the file with the certificate"},
 		"wrong path":   {plain.URL + "/x?key=c4n4ry", nil, "upstream endpoint not found (at " + plain.URL + "/x?…); no MCP endpoint at this path"},
 		"redirect":     {plain.URL + "/redirects", nil, "upstream answered 302 Found (at " + plain.URL + "/redirects, which redirects to https://login.example/start); dragoman follows no redirects"},
 		"gateway":      {plain.URL + "/fails", nil, "upstream answered 502 Bad Gateway (at " + plain.URL + "/fails); the server, or a gateway before it, fails"},

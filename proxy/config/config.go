@@ -200,9 +200,9 @@ type Upstream struct {
 	// Verify is full; or none, which accepts any certificate of the server at URL, but not of its authorization server. none is refused
 	// with a login or another Auth, on a listener that other machines reach, and in the variable DRAGOMAN_UPSTREAM_VERIFY.
 	Verify string `yaml:"verify"`
-	// ExtraCAs is the file that NODE_EXTRA_CA_CERTS names, if its authorities are added to the system's; else "". It is none of Files:
-	// whole environments have the variable, and a process that names no file ends on SIGHUP.
-	ExtraCAs string `yaml:"-"`
+	// Extra are the authorities that NODE_EXTRA_CA_CERTS adds to the system's. Its file is none of Files: whole environments have the
+	// variable, and a process that names no file ends on SIGHUP.
+	Extra ExtraCAs `yaml:"-"`
 	// ClientCert and ClientKey are PEM files of the certificate that dragoman presents to the server; ""
 	// for none.
 	ClientCert string `yaml:"client_cert" file:"reload"`

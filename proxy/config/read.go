@@ -94,7 +94,7 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 	c.atHome(s.Home())
 	c.Remarks = append(c.Remarks, plainIn(c.Upstream.Headers)...)
 	if u := &c.Upstream; u.CAFile == "" && u.URL != "" && !u.AtSocket() {
-		u.ExtraCAs = s.Getenv(ExtraCAsVariable)
+		u.Extra = ReadExtraCAs(s.Getenv(ExtraCAsVariable))
 	}
 	used := false
 	layers.Add(c.Expand(func(name string) (string, bool) {

@@ -20,26 +20,24 @@ const (
 // ExtraCAsVariable is the variable of Node.js that names a file of authorities to trust beside the system's.
 const ExtraCAsVariable = "NODE_EXTRA_CA_CERTS"
 
-// Authorities returns the certificates that those of the server and of its authorization server are verified with; nil for the
-// system's. A file of ExtraCAs that cannot be read is no error, but left out: [Upstream.Extra] says why.
-func (u *Upstream) Authorities() (*x509.CertPool, error) {
-	if u.CAFile != "" {
-		return Certificates(u.CAFile)
-	}
-	pool, _ := u.Extra()
-	return pool, nil
+// ExtraCAs are authorities that are trusted beside the system's. They are read once, as that takes milliseconds.
+type ExtraCAs struct {
+	File string         // "" for none
+	All  *x509.CertPool // with the system's; nil for none, or after an error
+	Err  error          // why File cannot be used
 }
 
-// Extra returns the system's authorities and those of ExtraCAs; nil if there is no such file, or an error.
-func (u *Upstream) Extra() (*x509.CertPool, error) {
-	if u.ExtraCAs == "" {
-		return nil, nil
+// ReadExtraCAs reads a file of authorities; "" for none.
+func ReadExtraCAs(file string) ExtraCAs {
+	if file == "" {
+		return ExtraCAs{}
 	}
-	pool, err := x509.SystemCertPool()
+	all, err := x509.SystemCertPool()
 	if err != nil {
-		pool = x509.NewCertPool() // a machine without authorities
+		all = x509.NewCertPool() // a machine without authorities
 	}
-	return withCertificates(pool, u.ExtraCAs)
+	all, err = withCertificates(all, file)
+	return ExtraCAs{file, all, err}
 }
 
 // Unverified reports whether any certificate of the server is accepted.

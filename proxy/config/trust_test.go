@@ -56,8 +56,8 @@ func TestExtraAuthoritiesOfTheEnvironment(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg, err := Sources{File: file, Environ: []string{"NODE_EXTRA_CA_CERTS=/extra.pem"}}.Read()
-		if err != nil || cfg.Upstream.ExtraCAs != want || slices.Contains(cfg.Files(), "/extra.pem") {
-			t.Errorf("%s: %q %v", text, cfg.Upstream.ExtraCAs, err)
+		if err != nil || cfg.Upstream.Extra.File != want || (want == "") != (cfg.Upstream.Extra.Err == nil) || slices.Contains(cfg.Files(), "/extra.pem") {
+			t.Errorf("%s: %v %v", text, cfg.Upstream.Extra, err)
 		}
 	}
 }

@@ -22,9 +22,12 @@ import (
 // TLS returns the TLS settings for connections to the server and its authorization server, or nil for the defaults. Certificates are
 // verified.
 func TLS(u config.Upstream) (*tls.Config, error) {
-	roots, err := u.Authorities()
-	if err != nil {
-		return nil, fmt.Errorf("upstream.ca_file: %w", err)
+	roots := u.Extra.All
+	if u.CAFile != "" {
+		var err error
+		if roots, err = config.Certificates(u.CAFile); err != nil {
+			return nil, fmt.Errorf("upstream.ca_file: %w", err)
+		}
 	}
 	if roots == nil && u.ClientCert == "" {
 		return nil, nil

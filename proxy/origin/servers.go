@@ -56,7 +56,6 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 	shown := new(Certificates)
 	c.TLS = shown.watch(c.TLS)
 	c.TLS.InsecureSkipVerify = u.Unverified() //nolint:gosec // it was asked for, and the start warns of it
-	_, unread := u.Extra()
 	for name, value := range u.Headers {
 		c.Header = append(c.Header, upstream.Header{Name: name, Value: value})
 	}
@@ -91,7 +90,7 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 		Ready:  ready(u.URL, at),
 		Memory: memory,
 		Renew: func(cfg config.Config, log *zap.Logger) (Origin, error) {
-			if _, err := cfg.Upstream.Extra(); err != nil && unread == nil { // it is half written, or gone
+			if err := cfg.Upstream.Extra.Err; err != nil && u.Extra.Err == nil { // it is half written, or gone
 				return Origin{}, fmt.Errorf("%s: %w", config.ExtraCAsVariable, err)
 			}
 			return httpOrigin(cfg, log, memory, in)

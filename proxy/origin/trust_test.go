@@ -17,10 +17,11 @@ func TestSignInAlwaysVerifies(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	t.Cleanup(server.Close)
 	u := config.Default().Upstream
-	u.URL, u.Verify, u.ExtraCAs = server.URL, config.VerifyNone, filepath.Join(t.TempDir(), "extra.pem")
-	if err := os.WriteFile(u.ExtraCAs, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+	file := filepath.Join(t.TempDir(), "extra.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	u.URL, u.Verify, u.Extra = server.URL, config.VerifyNone, config.ReadExtraCAs(file)
 	c, err := oauthConfig(u)
 	if err != nil {
 		t.Fatal(err)

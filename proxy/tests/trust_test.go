@@ -72,6 +72,12 @@ func (s *secured) begins(t *testing.T, want int) {
 	}
 }
 
+// reload reads the file of NODE_EXTRA_CA_CERTS again, as a new configuration does.
+func (s *secured) reload() error {
+	s.cfg.Upstream.Extra = config.ReadExtraCAs(s.cfg.Upstream.Extra.File)
+	return s.srv.Reload(s.cfg)
+}
+
 func (s *secured) said(t *testing.T, snippet string, times int) {
 	t.Helper()
 	if n := s.logs.FilterMessageSnippet(snippet).Len(); n != times {
@@ -96,7 +102,7 @@ func TestExtraAuthorities(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "extra.pem")
 	s := beforeTLS(t, func(cfg *config.Config, c *x509.Certificate) {
 		write(t, file, c.Raw)
-		cfg.Upstream.ExtraCAs = file
+		cfg.Upstream.Extra = config.ReadExtraCAs(file)
 	})
 	s.begins(t, 200)
 	if status, body := s.get("GET", metadata); status != 404 {
@@ -106,7 +112,7 @@ func TestExtraAuthorities(t *testing.T) {
 	if err := os.WriteFile(file, []byte("-----BEGIN CERTIFICATE-----\nMIIB"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.srv.Reload(s.cfg); err == nil || !strings.Contains(err.Error(), "NODE_EXTRA_CA_CERTS: no certificate in "+file) {
+	if err := s.reload(); err == nil || !strings.Contains(err.Error(), "NODE_EXTRA_CA_CERTS: no certificate in "+file) {
 		t.Errorf("half written: %v", err)
 	}
 	s.begins(t, 200)
@@ -116,14 +122,14 @@ func TestExtraAuthorities(t *testing.T) {
 		err = os.WriteFile(file, pair, 0o600)
 	}
 	if err == nil {
-		err = s.srv.Reload(s.cfg)
+		err = s.reload()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.begins(t, 502)
 	write(t, file, s.server.Certificate().Raw)
-	if err := s.srv.Reload(s.cfg); err != nil {
+	if err := s.reload(); err != nil {
 		t.Fatal(err)
 	}
 	s.begins(t, 200)
@@ -133,13 +139,14 @@ func TestExtraAuthorities(t *testing.T) {
 // TestExtraAuthoritiesThatAreMissing: the start warns, and uses the file once it is there.
 func TestExtraAuthoritiesThatAreMissing(t *testing.T) {
 	t.Parallel()
+	file := filepath.Join(t.TempDir(), "none.pem")
 	s := beforeTLS(t, func(cfg *config.Config, _ *x509.Certificate) {
-		cfg.Upstream.ExtraCAs = filepath.Join(t.TempDir(), "none.pem")
+		cfg.Upstream.Extra = config.ReadExtraCAs(file)
 	})
 	s.begins(t, 502)
 	s.said(t, "NODE_EXTRA_CA_CERTS cannot be used", 1)
-	write(t, s.cfg.Upstream.ExtraCAs, s.server.Certificate().Raw)
-	if err := s.srv.Reload(s.cfg); err != nil {
+	write(t, file, s.server.Certificate().Raw)
+	if err := s.reload(); err != nil {
 		t.Fatal(err)
 	}
 	s.begins(t, 200)
@@ -160,7 +167,7 @@ func TestUnverifiedServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.begins(t, 502)
-	if err := s.srv.Reload(s.cfg); err != nil {
+	if err := s.reload(); err != nil {
 		t.Fatal(err)
 	}
 	s.said(t, "certificate is not verified", 2)

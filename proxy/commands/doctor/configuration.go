@@ -139,12 +139,11 @@ func (e *exam) otherFiles() {
 
 // trusted checks the file of NODE_EXTRA_CA_CERTS.
 func (e *exam) trusted() {
-	file := e.cfg.Upstream.ExtraCAs
-	switch _, err := e.cfg.Upstream.Extra(); {
-	case err != nil:
-		e.warn(config.ExtraCAsVariable+" cannot be used, and only the system's authorities are trusted: "+err.Error(), file, "correct the file, or name another with --ca FILE (upstream.ca_file)")
-	case file != "":
-		e.info("the authorities of "+config.ExtraCAsVariable+" are trusted, beside the system's", file, "")
+	switch x := &e.cfg.Upstream.Extra; {
+	case x.Err != nil:
+		e.warn(config.ExtraCAsVariable+" cannot be used, and only the system's authorities are trusted: "+x.Err.Error(), x.File, "correct the file, or name another with --ca FILE (upstream.ca_file)")
+	case x.File != "":
+		e.info("the authorities of "+config.ExtraCAsVariable+" are trusted, beside the system's", x.File, "")
 	}
 }
 
