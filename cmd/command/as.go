@@ -42,7 +42,7 @@ func asCommand() *cobra.Command {
 		err = runAs(cmd, tool, args[1:])
 		switch exitCode(err) {
 		case exitUsage:
-			return &asError{&exitError{tool.Usage, fmt.Errorf("as %s: %w", tool.Name, err)}}
+			return &exitError{tool.Usage, fmt.Errorf("as %s: %w", tool.Name, err)}
 		case exitServer:
 			return &exitError{exitOther, err}
 		}
@@ -50,11 +50,6 @@ func asCommand() *cobra.Command {
 	}
 	return cmd
 }
-
-// An asError says that the line of another tool is wrong.
-type asError struct{ *exitError }
-
-func (e *asError) Unwrap() error { return e.exitError }
 
 // runAs runs the line of dragoman for the arguments of a tool.
 func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
