@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
@@ -84,7 +85,7 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 			return err
 		}
 	}
-	fmt.Fprintf(stderr, "dragoman: as %s: this is %s\n", tool.Name, line)
+	fmt.Fprintf(stderr, "dragoman: as %s: this is %s%s\n", tool.Name, line, reach(line))
 	if line.Program != "" {
 		if _, err := exec.LookPath(line.Program); err != nil {
 			return &exitError{tool.Missing, fmt.Errorf("as %s: the server's command cannot be started: %w", tool.Name, err)}
@@ -96,6 +97,16 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 		return err
 	}
 	return &exitError{exitCode(err), errors.New(inTheirWords(err.Error(), line))}
+}
+
+// reach says that other machines can use the server of a line and need no key; "" if they cannot, or a file of settings may say more.
+func reach(line *comingfrom.Line) string {
+	at := slices.Index(line.Flags, "--listen")
+	keys := os.Getenv("DRAGOMAN_AUTH_TOKENS") + os.Getenv("DRAGOMAN_AUTH_NAMED_TOKENS") + os.Getenv("DRAGOMAN_AUTH_TOKEN_FILE") + os.Getenv(config.EnvFile)
+	if at < 0 || oauth.IsLoopback(line.Flags[at+1]) || keys != "" {
+		return ""
+	}
+	return "; other machines can use the server without a key: DRAGOMAN_AUTH_TOKENS sets one"
 }
 
 // inTheirWords puts the options of a tool's line in the place of what dragoman has for them, where an error begins with it.

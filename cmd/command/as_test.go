@@ -64,3 +64,20 @@ func TestRowsWriteFlags(t *testing.T) {
 		}
 	}
 }
+
+// TestLineSaysThatNoKeyIsNeeded: where other machines can use the server without a key, the line on stderr says so.
+func TestLineSaysThatNoKeyIsNeeded(t *testing.T) {
+	for _, name := range []string{"DRAGOMAN_AUTH_TOKENS", "DRAGOMAN_AUTH_NAMED_TOKENS", "DRAGOMAN_AUTH_TOKEN_FILE", "DRAGOMAN_CONFIG"} {
+		t.Setenv(name, "")
+	}
+	says := func(flags ...string) bool { return reach(&comingfrom.Line{Command: "serve", Flags: flags}) != "" }
+	if !says("--listen", ":8000") || !says("--listen", "0.0.0.0:8000") || !says("--listen", "10.1.2.3:8000") {
+		t.Error("other machines can connect, and it says nothing")
+	}
+	if says("--listen", "127.0.0.1:8000") || says("--listen", "[::1]:8000") || says("--log-level", "debug") {
+		t.Error("other machines cannot connect, and it says that they can")
+	}
+	if t.Setenv("DRAGOMAN_AUTH_TOKENS", "a"); says("--listen", ":8000") {
+		t.Error("they need a key, and it says that they do not")
+	}
+}
