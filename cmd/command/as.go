@@ -33,7 +33,8 @@ func asCommand() *cobra.Command {
 		if len(args) == 0 || slices.Contains([]string{"help", "--help", "-h"}, args[0]) {
 			return cmd.Help()
 		}
-		tool, err := comingfrom.Load(args[0], slices.Concat(args, os.Environ())...)
+		name, _, _ := strings.Cut(args[0], "@") // of mcp-remote@latest
+		tool, err := comingfrom.Load(name, slices.Concat(args, os.Environ())...)
 		if err == nil && tool == nil {
 			err = fmt.Errorf("as: %q is not one of %s", args[0], strings.Join(comingfrom.Names(), ", "))
 		}

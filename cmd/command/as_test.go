@@ -20,6 +20,7 @@ func TestLinesOfOtherToolsThatFail(t *testing.T) {
 	}{
 		{"npx|x", 2, `as: "npx" is not one of ` + strings.Join(comingfrom.Names(), ", ")},
 		{"mcp-remote", 1, "as mcp-remote: no server is named: write the URL of the server first"},
+		{"mcp-remote@latest", 1, "as mcp-remote: no server is named: write the URL of the server first"},
 		{"mcp-remote|https://a.example/mcp|--authorize-param|state=canary", 1, "as mcp-remote: --authorize-param: state is set by dragoman and cannot be configured"},
 		{"mcp-remote|https://a.example/mcp|--header|canary", 1, "as mcp-remote: --header: expected 'Name: value'"},
 		{"mcp-remote|https://a.example/mcp|--header|A: ${NO_SUCH_VARIABLE}", 1, "as mcp-remote: --header: A: environment variable NO_SUCH_VARIABLE is not set"},

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +24,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
 	proxyconfig "github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
@@ -264,6 +267,42 @@ func TestEndsOfOtherTools(t *testing.T) {
 				t.Errorf("ends with %d, the tool with %d", ours, theirs)
 			}
 		})
+	}
+}
+
+// TestRowsHaveEveryOption: the rows have each option that the tools name in their help, or compare words with.
+func TestRowsHaveEveryOption(t *testing.T) {
+	nodePeers(t)
+	others, err := installOthers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		tool, err := comingfrom.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program := filepath.Join(string(others), programs[name])
+		text, _ := exec.CommandContext(t.Context(), "node", program, "--help").CombinedOutput()
+		if name == "mcp-remote" { // whose help does not list them
+			files, _ := filepath.Glob(filepath.Join(filepath.Dir(program), "*.js"))
+			for _, file := range files {
+				source, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text = append(text, source...)
+			}
+		}
+		found := 0
+		for _, option := range regexp.MustCompile(`(?m)(?:^ +|")(--[a-z][A-Za-z0-9-]*)`).FindAllSubmatch(text, -1) {
+			if found++; tool.Row(string(option[1])) == nil {
+				t.Errorf("%s: no row for %s", name, option[1])
+			}
+		}
+		if found < 15 {
+			t.Errorf("%s: found %d options", name, found)
+		}
 	}
 }
 
