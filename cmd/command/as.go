@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
+	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
@@ -32,7 +33,8 @@ func asCommand() *cobra.Command {
 		if len(args) == 0 || slices.Contains([]string{"help", "--help", "-h"}, args[0]) {
 			return cmd.Help()
 		}
-		tool, err := comingfrom.Load(args[0], slices.Concat(args, os.Environ())...)
+		name, _, _ := strings.Cut(args[0], "@") // of mcp-remote@latest
+		tool, err := comingfrom.Load(name, slices.Concat(args, os.Environ())...)
 		if err == nil && tool == nil {
 			err = fmt.Errorf("as: %q is not one of %s", args[0], strings.Join(comingfrom.Names(), ", "))
 		}
@@ -42,7 +44,7 @@ func asCommand() *cobra.Command {
 		err = runAs(cmd, tool, args[1:])
 		switch exitCode(err) {
 		case exitUsage:
-			return &asError{&exitError{tool.Usage, fmt.Errorf("as %s: %w", tool.Name, err)}}
+			return &exitError{tool.Usage, fmt.Errorf("as %s: %w", tool.Name, err)}
 		case exitServer:
 			return &exitError{exitOther, err}
 		}
@@ -50,11 +52,6 @@ func asCommand() *cobra.Command {
 	}
 	return cmd
 }
-
-// An asError says that the line of another tool is wrong.
-type asError struct{ *exitError }
-
-func (e *asError) Unwrap() error { return e.exitError }
 
 // runAs runs the line of dragoman for the arguments of a tool.
 func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
@@ -89,7 +86,7 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 			return err
 		}
 	}
-	fmt.Fprintf(stderr, "dragoman: as %s: this is %s\n", tool.Name, line)
+	fmt.Fprintf(stderr, "dragoman: as %s: this is %s%s\n", tool.Name, line, reach(line))
 	if line.Program != "" {
 		if _, err := exec.LookPath(line.Program); err != nil {
 			return &exitError{tool.Missing, fmt.Errorf("as %s: the server's command cannot be started: %w", tool.Name, err)}
@@ -101,6 +98,16 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 		return err
 	}
 	return &exitError{exitCode(err), errors.New(inTheirWords(err.Error(), line))}
+}
+
+// reach says that other machines can use the server of a line and need no key; "" if they cannot, or a file of settings may say more.
+func reach(line *comingfrom.Line) string {
+	at := slices.Index(line.Flags, "--listen")
+	keys := os.Getenv("DRAGOMAN_AUTH_TOKENS") + os.Getenv("DRAGOMAN_AUTH_NAMED_TOKENS") + os.Getenv("DRAGOMAN_AUTH_TOKEN_FILE") + os.Getenv(config.EnvFile)
+	if at < 0 || oauth.IsLoopback(line.Flags[at+1]) || keys != "" {
+		return ""
+	}
+	return "; other machines can use the server without a key: DRAGOMAN_AUTH_TOKENS sets one"
 }
 
 // inTheirWords puts the options of a tool's line in the place of what dragoman has for them, where an error begins with it.

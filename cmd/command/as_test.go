@@ -1,10 +1,12 @@
 package command
 
 import (
-	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/term"
 
 	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
 )
@@ -18,6 +20,7 @@ func TestLinesOfOtherToolsThatFail(t *testing.T) {
 	}{
 		{"npx|x", 2, `as: "npx" is not one of ` + strings.Join(comingfrom.Names(), ", ")},
 		{"mcp-remote", 1, "as mcp-remote: no server is named: write the URL of the server first"},
+		{"mcp-remote@latest", 1, "as mcp-remote: no server is named: write the URL of the server first"},
 		{"mcp-remote|https://a.example/mcp|--authorize-param|state=canary", 1, "as mcp-remote: --authorize-param: state is set by dragoman and cannot be configured"},
 		{"mcp-remote|https://a.example/mcp|--header|canary", 1, "as mcp-remote: --header: expected 'Name: value'"},
 		{"mcp-remote|https://a.example/mcp|--header|A: ${NO_SUCH_VARIABLE}", 1, "as mcp-remote: --header: A: environment variable NO_SUCH_VARIABLE is not set"},
@@ -38,8 +41,8 @@ func TestLinesOfOtherToolsThatFail(t *testing.T) {
 		if err == nil || err.Error() != c.want || exitCode(err) != c.code {
 			t.Errorf("%s\n got  %v, %d\n want %s, %d", c.args, err, exitCode(err), c.want, c.code)
 		}
-		if _, ok := errors.AsType[*asError](err); ok != (c.code == 1 && !strings.Contains(c.want, "cannot be started")) {
-			t.Errorf("%s: the client is told: %v", c.args, ok)
+		if !isUnserved(append([]string{"dragoman"}, args...), err) && !term.IsTerminal(int(os.Stdin.Fd())) {
+			t.Errorf("%s: the client gets no answer", c.args)
 		}
 	}
 }
@@ -60,5 +63,22 @@ func TestRowsWriteFlags(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestLineSaysThatNoKeyIsNeeded: where other machines can use the server without a key, the line on stderr says so.
+func TestLineSaysThatNoKeyIsNeeded(t *testing.T) {
+	for _, name := range []string{"DRAGOMAN_AUTH_TOKENS", "DRAGOMAN_AUTH_NAMED_TOKENS", "DRAGOMAN_AUTH_TOKEN_FILE", "DRAGOMAN_CONFIG"} {
+		t.Setenv(name, "")
+	}
+	says := func(flags ...string) bool { return reach(&comingfrom.Line{Command: "serve", Flags: flags}) != "" }
+	if !says("--listen", ":8000") || !says("--listen", "0.0.0.0:8000") || !says("--listen", "10.1.2.3:8000") {
+		t.Error("other machines can connect, and it says nothing")
+	}
+	if says("--listen", "127.0.0.1:8000") || says("--listen", "[::1]:8000") || says("--log-level", "debug") {
+		t.Error("other machines cannot connect, and it says that they can")
+	}
+	if t.Setenv("DRAGOMAN_AUTH_TOKENS", "a"); says("--listen", ":8000") {
+		t.Error("they need a key, and it says that they do not")
 	}
 }

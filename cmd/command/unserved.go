@@ -67,11 +67,12 @@ func answerUnserved(in io.Reader, out io.Writer, wait time.Duration, err error) 
 	}
 }
 
-// isUnserved reports whether a process with these arguments, which has ended with err, has left a client without an answer.
+// isUnserved reports whether a process with these arguments, which has ended with err, has left a client without an answer. The lines of
+// other tools have their exit codes.
 func isUnserved(args []string, err error) bool {
 	_, noCommand := errors.AsType[*noCommandError](err)
-	_, as := errors.AsType[*asError](err)
-	return (as || exitCode(err) == exitUsage && (noCommand || len(args) > 1 && args[1] == "stdio")) &&
+	given := func(command string) bool { return len(args) > 1 && args[1] == command }
+	return (err != nil && given("as") || exitCode(err) == exitUsage && (noCommand || given("stdio"))) &&
 		!term.IsTerminal(int(os.Stdin.Fd())) && !slices.ContainsFunc(args, isHelp)
 }
 

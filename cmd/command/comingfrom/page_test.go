@@ -35,14 +35,14 @@ its exit codes where a script can depend on them. A line on stderr says what dra
 one when you have a minute. ` + "`DRAGOMAN_`" + ` variables count as ever; what the tool's line has wins over them, and they win over the tool's defaults.
 An option that has no effect here is named on stderr. One without which you would get something else is refused, with the reason and what to do.
 
-It listens where the tool does: supergateway and npm's mcp-proxy on all addresses. Where other machines can connect without a key, a warning says
-so. Two things are not taken over: no web page of another origin is let in unless ` + "`--cors`" + ` is in the line, and a request that names a host
+It listens where the tool does: supergateway and npm's mcp-proxy on all addresses. Where other machines need no key, that line
+says so. Two things are not taken over: no web page of another origin is let in unless ` + "`--cors`" + ` is in the line, and a request that names a host
 in ` + "`Host`" + ` that is neither local nor an IP address needs that name in ` + "`DRAGOMAN_ALLOWED_HOSTS`" + `. A server that ends is started again.
 
 On purpose there is none of these:
 
 - An ID token in place of an access token: its audience is the client, so that a server which takes it takes that of every other client.
-- IPv4 only: the addresses of both families are tried at once.
+- IPv4 only: the addresses of both families are tried, and one that does not answer delays the other little.
 - Headers from a command: write them to a file, which is read again when it changes (` + "`--header-file`" + `).
 - WebSocket: no revision of MCP has it.
 - Tunnels: another company would see the messages. Start one of your own to dragoman's port.
@@ -73,6 +73,9 @@ func TestPage(t *testing.T) {
 		for _, r := range tool.Rows {
 			by[r.Answer]++
 			theirs := r.Theirs
+			if r.Kind == "flag" {
+				theirs = "`" + theirs + "`"
+			}
 			if (r.Kind == "flag" || r.Kind == "variable") && r.Value != "" {
 				theirs += " " + r.Value
 			}

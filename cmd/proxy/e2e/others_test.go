@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +24,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
 	proxyconfig "github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
@@ -86,7 +89,45 @@ var publishedLines = []struct {
 	{line: "mcp-proxy --port PORT --apiKey a-key-of-32-characters-or-even-more --server stream -- COMMAND", at: "/mcp", over: streamable, needs: "auth.header",
 		headers: map[string]string{"X-API-Key": "a-key-of-32-characters-or-even-more"}},
 	{line: "mcp-proxy --port PORT --stateless -- COMMAND", at: "/mcp", over: streamable, needs: "session.without"},
+	{line: "tbxark -config FILE", at: "/lines/sse", over: withSSE, needs: "sse_path"},
+	{line: "tbxark --config FILE", at: "/lines/mcp", over: streamable, needs: "sse_path"},
+	{line: "tbxark -config FILE -expand-env", at: "/lines/mcp", over: streamable, needs: "sse_path", headers: map[string]string{"Authorization": "a-key-of-32-characters-or-even-more"}},
 }
+
+// fileOf is the configuration of TBXark's tool for a line.
+func fileOf(t *testing.T, port string, over transport, key string) string {
+	kind := "sse"
+	if over == streamable {
+		kind = "streamable-http"
+	}
+	options := map[string]any{}
+	if key != "" {
+		options["authTokens"] = []string{key}
+	}
+	text, err := json.Marshal(map[string]any{
+		"mcpProxy":   map[string]any{"baseURL": "http://localhost:" + port, "addr": ":" + port, "name": "lines", "version": "1", "type": kind, "options": options},
+		"mcpServers": map[string]any{"lines": map[string]any{"command": os.Args[0], "args": []string{lineServerArg}, "env": map[string]string{"GITHUB_TOKEN": "for-the-server"}}},
+	})
+	file := filepath.Join(t.TempDir(), "config.json")
+	if err := errors.Join(err, os.WriteFile(file, text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// installTBXark returns the command of TBXark's tool: E2E_TBXARK, or one that Go installs.
+var installTBXark = sync.OnceValues(func() (string, error) {
+	if built := os.Getenv("E2E_TBXARK"); built != "" {
+		return built, nil
+	}
+	install := exec.Command("go", "install", "github.com/TBXark/mcp-proxy@v0.43.2")
+	install.Env = append(os.Environ(), "GOBIN="+binaries)
+	out, err := install.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	return filepath.Join(binaries, "mcp-proxy"), err
+})
 
 // TestLinesOfOtherTools: a published client gets the same through a tool and through "dragoman as" with the same line.
 func TestLinesOfOtherTools(t *testing.T) {
@@ -121,12 +162,24 @@ func TestLinesOfOtherTools(t *testing.T) {
 				t.Skip("dragoman has no " + l.needs)
 			}
 			name, _, _ := strings.Cut(l.line, " ")
+			original := []string{"node", filepath.Join(string(others), programs[name])}
+			if name == "tbxark" {
+				tbxark, err := installTBXark()
+				if err != nil {
+					t.Skip(err)
+				}
+				original = []string{tbxark}
+			}
 			run := func(program ...string) map[string]any {
 				port := freePort(t)
 				var args []string
 				for _, word := range strings.Fields(l.line)[1:] {
 					if word == "COMMAND" && name != "supergateway" {
 						args = append(args, os.Args[0], lineServerArg)
+						continue
+					}
+					if word == "FILE" {
+						args = append(args, fileOf(t, port, l.over, l.headers["Authorization"]))
 						continue
 					}
 					args = append(args, strings.NewReplacer("HTTP", server.URL+"/mcp", "SSE", server.URL+"/sse", "PORT", port, "COMMAND", os.Args[0]+" "+lineServerArg, "_", " ").Replace(word))
@@ -174,7 +227,7 @@ func TestLinesOfOtherTools(t *testing.T) {
 				}
 				return got
 			}
-			theirs := run("node", filepath.Join(string(others), programs[name]))
+			theirs := run(original...)
 			if ours := run(bin, "as", name); !reflect.DeepEqual(ours, theirs) {
 				t.Errorf("%s\n got  %v\n want %v", l.line, ours, theirs)
 			}
@@ -214,6 +267,42 @@ func TestEndsOfOtherTools(t *testing.T) {
 				t.Errorf("ends with %d, the tool with %d", ours, theirs)
 			}
 		})
+	}
+}
+
+// TestRowsHaveEveryOption: the rows have each option that the tools name in their help, or compare words with.
+func TestRowsHaveEveryOption(t *testing.T) {
+	nodePeers(t)
+	others, err := installOthers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		tool, err := comingfrom.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program := filepath.Join(string(others), programs[name])
+		text, _ := exec.CommandContext(t.Context(), "node", program, "--help").CombinedOutput()
+		if name == "mcp-remote" { // whose help does not list them
+			files, _ := filepath.Glob(filepath.Join(filepath.Dir(program), "*.js"))
+			for _, file := range files {
+				source, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text = append(text, source...)
+			}
+		}
+		found := 0
+		for _, option := range regexp.MustCompile(`(?m)(?:^ +|")(--[a-z][A-Za-z0-9-]*)`).FindAllSubmatch(text, -1) {
+			if found++; tool.Row(string(option[1])) == nil {
+				t.Errorf("%s: no row for %s", name, option[1])
+			}
+		}
+		if found < 15 {
+			t.Errorf("%s: found %d options", name, found)
+		}
 	}
 }
 
