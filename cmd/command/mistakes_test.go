@@ -89,7 +89,7 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"stdio|" + url + "|--host|127.0.0.1", "unknown flag --host; it is mcp-remote's: write --oauth redirect_uri=http://NAME:PORT/oauth/callback; or dragoman as mcp-remote …"},
 		{"serve|--api-key|canary|" + url, "unknown flag --api-key; write --header 'Authorization: Bearer ${TOKEN}'"},
 		{"serve|--debug|" + url, "unknown flag --debug; it is mcp-remote's and mcp-proxy (npm)'s: write --log-level debug; or dragoman as mcp-remote … or dragoman as mcp-proxy …"},
-		{"serve|--allow-origin|*|" + url, "unknown flag --allow-origin; it is mcp-proxy (Python)'s: write DRAGOMAN_CORS_ORIGINS=ORIGIN,ORIGIN; or dragoman as mcp-proxy-py …"},
+		{"serve|--allow-origin|*|" + url, "unknown flag --allow-origin; write --cors ORIGIN"},
 		{"serve|--named-server|a|b|" + url, "unknown flag --named-server; it is mcp-proxy (Python)'s: dragoman is in front of one server; run one for each, or keep this tool, which has several behind one address"},
 		{"stdio|--region|us-east-1|" + url, "unknown flag --region; it is mcp-proxy-for-aws's: requests are signed for it, and dragoman does not sign; keep mcp-proxy-for-aws as the server's command, behind dragoman stdio --"},
 		{"serve|--ssePath|/x|" + url, "unknown flag --ssePath; it is supergateway's: write DRAGOMAN_SSE_PATH=/PATH; or dragoman as supergateway …"},

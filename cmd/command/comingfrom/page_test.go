@@ -109,11 +109,7 @@ func anchor(title string) string {
 
 // TestRows: each row is whole, and sets what dragoman has.
 func TestRows(t *testing.T) {
-	// Settings that come with the commands of this package.
 	known := map[string]bool{}
-	for name := range strings.FieldsSeq("SESSION_WITHOUT UPSTREAM_VERIFY AUTH_HEADER UPSTREAM_HEADER_FILE SSE_PATH HEALTH_PATHS CORS_HEADERS UPSTREAM_KEEPALIVE") {
-		known[config.EnvPrefix+name] = true
-	}
 	c := config.Default()
 	_ = c.EachSetting(func(path string, _ reflect.Value) error {
 		known[config.EnvPrefix+strings.ToUpper(strings.ReplaceAll(path, ".", "_"))] = true

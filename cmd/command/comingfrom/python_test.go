@@ -33,7 +33,7 @@ var linesOfPython = []struct{ theirs, ours string }{
 	{"mcp-proxy-py --host 1.2.3.4 --port 1 --sse-host 0.0.0.0 --sse-port 8080 x", "ENV dragoman serve --listen 1.2.3.4:1 -- x"},
 	{"mcp-proxy-py --port=8080 -- uvx mcp-server-fetch --user-agent=Me --port 9", "ENV dragoman serve --listen 127.0.0.1:8080 -- uvx mcp-server-fetch --user-agent=Me --port 9"},
 	{"mcp-proxy-py --pass-environment --port=8096 --sse-host 0.0.0.0 uvx mcp-server-fetch", "DRAGOMAN_HEALTH_PATHS=/status dragoman serve --listen 0.0.0.0:8096 -- uvx mcp-server-fetch"},
-	{"mcp-proxy-py cmd --port 8080 -e KEY VALUE -e TOKEN geheim --cwd /tmp", "ENV dragoman serve --listen 127.0.0.1:8080 -e KEY=VALUE -e TOKEN=… --cwd /tmp -- cmd"},
+	{"mcp-proxy-py cmd --port 8080 -e KEY VALUE -e TOKEN geheim --cwd /tmp", "ENV dragoman serve --listen 127.0.0.1:8080 -e KEY=… -e TOKEN=… --cwd /tmp -- cmd"},
 	{"mcp-proxy-py cmd --port 8080 --allow-origin=*", "CORS='*' ENV dragoman serve --listen 127.0.0.1:8080 -- cmd"},
 	{"mcp-proxy-py --port 8080 --allow-origin https://a.example https://b.example --stateless -- cmd -1 -v", "CORS=https://a.example,https://b.example STATELESS dragoman serve --listen 127.0.0.1:8080 -- cmd -1 -v"},
 	{"mcp-proxy-py --allow-origin x --allow-origin y --expose-header X-A --no-stateless -- cmd", "CORS=y ENV dragoman serve --listen 127.0.0.1:0 -- cmd # --expose-header: pages can read all headers of MCP, and dragoman sends no others"},

@@ -25,7 +25,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
-	proxyconfig "github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // lineServerArg as the first argument makes the test binary the server of newLineServer on stdio.
@@ -70,7 +70,6 @@ var publishedLines = []struct {
 	over     transport
 	env      string // NAME=value
 	headers  map[string]string
-	needs    string // a setting of dragoman
 }{
 	{line: "mcp-remote HTTP"},
 	{line: "mcp-remote HTTP --header Authorization:${AUTH}", env: "AUTH=Bearer lines"},
@@ -78,20 +77,20 @@ var publishedLines = []struct {
 	{line: "mcp-remote SSE --debug"},
 	{line: "mcp-remote HTTP --transport http-only --header Authorization:Basic_bGluZXM= --silent"},
 	{line: "supergateway --stdio COMMAND --port PORT", at: "/sse", over: withSSE},
-	{line: "supergateway --stdio COMMAND --port PORT --baseUrl http://localhost:PORT --ssePath /events --messagePath /message", at: "/events", over: withSSE, needs: "sse_path"},
+	{line: "supergateway --stdio COMMAND --port PORT --baseUrl http://localhost:PORT --ssePath /events --messagePath /message", at: "/events", over: withSSE},
 	{line: "supergateway --stdio COMMAND --outputTransport streamableHttp --stateful --port PORT", at: "/mcp", over: streamable},
-	{line: "supergateway --stdio COMMAND --outputTransport streamableHttp --port PORT", at: "/mcp", over: streamable, needs: "session.without"},
+	{line: "supergateway --stdio COMMAND --outputTransport streamableHttp --port PORT", at: "/mcp", over: streamable},
 	{line: "supergateway --sse SSE --oauth2Bearer lines"},
 	{line: "supergateway --streamableHttp HTTP --header Authorization:_Bearer_lines"},
 	{line: "mcp-proxy --port PORT --shell -- COMMAND", at: "/mcp", over: streamable},
 	{line: "mcp-proxy --port PORT -- COMMAND", at: "/sse", over: withSSE},
 	{line: "mcp-proxy COMMAND", env: "MCP_PROXY_PORT=PORT", at: "/mcp", over: streamable},
-	{line: "mcp-proxy --port PORT --apiKey a-key-of-32-characters-or-even-more --server stream -- COMMAND", at: "/mcp", over: streamable, needs: "auth.header",
+	{line: "mcp-proxy --port PORT --apiKey a-key-of-32-characters-or-even-more --server stream -- COMMAND", at: "/mcp", over: streamable,
 		headers: map[string]string{"X-API-Key": "a-key-of-32-characters-or-even-more"}},
-	{line: "mcp-proxy --port PORT --stateless -- COMMAND", at: "/mcp", over: streamable, needs: "session.without"},
-	{line: "tbxark -config FILE", at: "/lines/sse", over: withSSE, needs: "sse_path"},
-	{line: "tbxark --config FILE", at: "/lines/mcp", over: streamable, needs: "sse_path"},
-	{line: "tbxark -config FILE -expand-env", at: "/lines/mcp", over: streamable, needs: "sse_path", headers: map[string]string{"Authorization": "a-key-of-32-characters-or-even-more"}},
+	{line: "mcp-proxy --port PORT --stateless -- COMMAND", at: "/mcp", over: streamable},
+	{line: "tbxark -config FILE", at: "/lines/sse", over: withSSE},
+	{line: "tbxark --config FILE", at: "/lines/mcp", over: streamable},
+	{line: "tbxark -config FILE -expand-env", at: "/lines/mcp", over: streamable, headers: map[string]string{"Authorization": "a-key-of-32-characters-or-even-more"}},
 }
 
 // fileOf is the configuration of TBXark's tool for a line.
@@ -131,14 +130,13 @@ var installTBXark = sync.OnceValues(func() (string, error) {
 
 // TestLinesOfOtherTools: a published client gets the same through a tool and through "dragoman as" with the same line.
 func TestLinesOfOtherTools(t *testing.T) {
+	testset.Need(t, testset.Peers, "node", "npm")
+	t.Parallel()
 	sdk := filepath.Join(string(nodePeers(t)), "sdk-1.32.2")
 	others, err := installOthers()
 	if err != nil {
 		t.Fatal(err)
 	}
-	has := map[string]bool{"": true}
-	c := proxyconfig.Default()
-	_ = c.EachSetting(func(path string, _ reflect.Value) error { has[path] = true; return nil })
 	fresh := func(*http.Request) *mcp.Server { return newLineServer() }
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", mcp.NewStreamableHTTPHandler(fresh, nil))
@@ -158,9 +156,9 @@ func TestLinesOfOtherTools(t *testing.T) {
 	bin := string(build(t))
 	for _, l := range publishedLines {
 		t.Run(l.line, func(t *testing.T) {
-			if !has[l.needs] {
-				t.Skip("dragoman has no " + l.needs)
-			}
+			t.Parallel()
+			turns <- struct{}{}
+			defer func() { <-turns }()
 			name, _, _ := strings.Cut(l.line, " ")
 			original := []string{"node", filepath.Join(string(others), programs[name])}
 			if name == "tbxark" {
@@ -184,7 +182,7 @@ func TestLinesOfOtherTools(t *testing.T) {
 					}
 					args = append(args, strings.NewReplacer("HTTP", server.URL+"/mcp", "SSE", server.URL+"/sse", "PORT", port, "COMMAND", os.Args[0]+" "+lineServerArg, "_", " ").Replace(word))
 				}
-				env := append(os.Environ(), "GITHUB_TOKEN=for-the-server", "DRAGOMAN_ADMIN_LISTEN=127.0.0.1:0", "DRAGOMAN_ALLOWED_HOSTS=localhost", strings.ReplaceAll(cmp.Or(l.env, "X="), "=PORT", "="+port))
+				env := append(os.Environ(), "GITHUB_TOKEN=for-the-server", "DRAGOMAN_ADMIN_LISTEN=127.0.0.1:0", strings.ReplaceAll(cmp.Or(l.env, "X="), "=PORT", "="+port))
 				asked := map[string]any{"sdk": sdk, "transport": l.over, "url": "http://localhost:" + port + l.at, "headers": l.headers}
 				if l.at == "" {
 					name, value, _ := strings.Cut(l.env, "=")
@@ -215,7 +213,7 @@ func TestLinesOfOtherTools(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
 				client := exec.CommandContext(ctx, "node", "peers/line.mjs", string(text))
 				var said bytes.Buffer
@@ -237,7 +235,8 @@ func TestLinesOfOtherTools(t *testing.T) {
 
 // TestEndsOfOtherTools: a wrong line, and one whose server's command does not exist, end with the same exit code.
 func TestEndsOfOtherTools(t *testing.T) {
-	nodePeers(t)
+	testset.Need(t, testset.Peers, "node", "npm")
+	t.Parallel()
 	others, err := installOthers()
 	if err != nil {
 		t.Fatal(err)
@@ -251,6 +250,8 @@ func TestEndsOfOtherTools(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
+			turns <- struct{}{}
+			defer func() { <-turns }()
 			words := strings.Fields(line)
 			code := func(program ...string) int {
 				args := slices.Concat(program[1:], words[1:])
