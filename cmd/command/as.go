@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
 	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
 func asCommand() *cobra.Command {
@@ -30,13 +31,16 @@ func asCommand() *cobra.Command {
 			"  dragoman as mcp-proxy --port 8080 -- npx -y @modelcontextprotocol/server-everything",
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 || slices.Contains([]string{"help", "--help", "-h"}, args[0]) {
+		if len(args) > 0 && slices.Contains([]string{"help", "--help", "-h"}, args[0]) {
 			return cmd.Help()
 		}
-		name, _, _ := strings.Cut(args[0], "@") // of mcp-remote@latest
+		name := ""
+		if len(args) > 0 {
+			name = withoutVersion(args[0])
+		}
 		tool, err := comingfrom.Load(name, slices.Concat(args, os.Environ())...)
 		if err == nil && tool == nil {
-			err = fmt.Errorf("as: %q is not one of %s", args[0], strings.Join(comingfrom.Names(), ", "))
+			err = notATool(cmd, args)
 		}
 		if err != nil {
 			return &exitError{exitUsage, err}
@@ -51,6 +55,51 @@ func asCommand() *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// notATool says what is wrong with the first of args, which is no tool, and what to write.
+func notATool(cmd *cobra.Command, args []string) error {
+	names := strings.Join(comingfrom.Names(), ", ")
+	if len(args) == 0 {
+		return fmt.Errorf("as: no tool is named: write %s TOOL and its arguments; the tools are %s", cmd.CommandPath(), names)
+	}
+	text := fmt.Sprintf("as: %q is not one of %s", args[0], names)
+	switch tool, near := toolIn(args), setting.Nearest(strings.ToLower(args[0]), comingfrom.Names()); {
+	case tool != "":
+		text += "; write " + cmd.CommandPath() + " " + tool + " …"
+	case near != "":
+		text += "; did you mean " + near + "?"
+	}
+	return errors.New(text)
+}
+
+// runners are programs that run tools, with the words that may stand before a tool.
+var runners = map[string][]string{"npx": nil, "bunx": nil, "pnpx": nil, "uvx": nil, "pnpm": {"dlx"}, "bun": {"x"}, "uv": {"tool", "run"}, "pipx": {"run"}}
+
+// toolIn returns the tool that a line begins with or runs, as npx -y mcp-remote URL does; "" if there is none, or dragoman does not run
+// its lines.
+func toolIn(args []string) string {
+	before, runs := runners[args[0]]
+	for i, word := range args {
+		name := withoutVersion(word)
+		if name == "mcp-proxy" && strings.Contains("uvx pipx", args[0]) {
+			name = "mcp-proxy-py"
+		}
+		tool, _ := comingfrom.Load(name, name)
+		switch {
+		case tool != nil && tool.Words != "":
+			return name
+		case !runs, i > 0 && !strings.HasPrefix(word, "-") && !slices.Contains(before, word):
+			return ""
+		}
+	}
+	return ""
+}
+
+// withoutVersion returns mcp-remote for mcp-remote@latest.
+func withoutVersion(tool string) string {
+	name, _, _ := strings.Cut(tool, "@")
+	return name
 }
 
 // runAs runs the line of dragoman for the arguments of a tool.
@@ -86,12 +135,12 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 			return err
 		}
 	}
-	fmt.Fprintf(stderr, "dragoman: as %s: this is %s%s\n", tool.Name, line, reach(line))
 	if line.Program != "" {
 		if _, err := exec.LookPath(line.Program); err != nil {
 			return &exitError{tool.Missing, fmt.Errorf("as %s: the server's command cannot be started: %w", tool.Name, err)}
 		}
 	}
+	fmt.Fprintf(stderr, "dragoman: as %s: this is %s%s\n", tool.Name, line, reach(line))
 	cmd.Root().SetArgs(line.Words())
 	err = cmd.Root().ExecuteContext(cmd.Context())
 	if err == nil || inTheirWords(err.Error(), line) == err.Error() {
@@ -121,7 +170,7 @@ func inTheirWords(text string, line *comingfrom.Line) string {
 		return nil
 	})
 	for ours, theirs := range names {
-		begins := regexp.MustCompile(`(?m)^(\s*)(?:\S+: )?` + regexp.QuoteMeta(ours) + `(?:\[\d+\]|\.[\w-]+)?(?:: [a-z_.]+: |: | )`)
+		begins := regexp.MustCompile(`(?m)^(\s*)(?:\S+: |command line: )?` + regexp.QuoteMeta(ours) + `(?:\[\d+\]|\.[\w-]+)?(?:: [a-z_.]+: |: | )`)
 		text = begins.ReplaceAllString(text, "${1}"+strings.ReplaceAll(theirs, "$", "$$")+": ")
 	}
 	return strings.ReplaceAll(text, "--listen (listen)", cmp.Or(names["--listen"], "--listen"))

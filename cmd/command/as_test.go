@@ -12,12 +12,19 @@ import (
 
 // TestLinesOfOtherToolsThatFail: the error has the option of the tool, no secrets, and the exit code of the tool.
 func TestLinesOfOtherToolsThatFail(t *testing.T) {
+	names := strings.Join(comingfrom.Names(), ", ")
 	for _, c := range []struct {
 		args string // apart at |
 		code int
 		want string
 	}{
-		{"npx|x", 2, `as: "npx" is not one of ` + strings.Join(comingfrom.Names(), ", ")},
+		{"npx|x", 2, `as: "npx" is not one of ` + names},
+		{"npx|-y|mcp-remote@latest|https://a.example/mcp?key=canary", 2, `as: "npx" is not one of ` + names + "; write dragoman as mcp-remote …"},
+		{"uv|tool|run|mcp-proxy|--port|1|x", 2, `as: "uv" is not one of ` + names + "; write dragoman as mcp-proxy-py …"},
+		{"mcp-remot|https://a.example/mcp", 2, `as: "mcp-remot" is not one of ` + names + "; did you mean mcp-remote?"},
+		{"TBXark|-config|x", 2, `as: "TBXark" is not one of ` + names + "; did you mean tbxark?"},
+		{"", 2, "as: no tool is named: write dragoman as TOOL and its arguments; the tools are " + names},
+		{"mcp-remote|https://ann:canary@a.example/mcp", 1, "as mcp-remote: URL: holds a password; use upstream.headers (--header)"},
 		{"mcp-remote", 1, "as mcp-remote: no server is named: write the URL of the server first"},
 		{"mcp-remote@latest", 1, "as mcp-remote: no server is named: write the URL of the server first"},
 		{"mcp-remote|https://a.example/mcp|--authorize-param|state=canary", 1, "as mcp-remote: --authorize-param: state is set by dragoman and cannot be configured"},
@@ -35,7 +42,7 @@ func TestLinesOfOtherToolsThatFail(t *testing.T) {
 			t.Setenv(name, "") // which other lines have set
 		}
 		t.Setenv("DRAGOMAN_UPSTREAM_COOKIES", "balancers")
-		args := append([]string{"as"}, strings.Split(c.args, "|")...)
+		args := append([]string{"as"}, strings.FieldsFunc(c.args, func(r rune) bool { return r == '|' })...)
 		err := command(args).ExecuteContext(t.Context())
 		if err == nil || err.Error() != c.want || exitCode(err) != c.code {
 			t.Errorf("%s\n got  %v, %d\n want %s, %d", c.args, err, exitCode(err), c.want, c.code)

@@ -89,7 +89,7 @@ func flagMistake(cmd *cobra.Command, args []string, err error) error {
 		switch {
 		case takesCommand(cmd) && cmd.Flags().ArgsLenAtDash() < 0:
 			return missingDash(cmd, args[:at], args[at:])
-		case cmd == cmd.Root() && isProgram(before[0]):
+		case cmd == cmd.Root() && (isProgram(before[0]) || toolIn(before) != ""):
 			return twoWays(cmd, args[at:])
 		}
 	}

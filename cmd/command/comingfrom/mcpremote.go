@@ -87,6 +87,9 @@ func (g *given) callback(l *Line, registered bool) error {
 		if port = word[:len(word)-len(strings.TrimLeft(word, "0123456789"))]; port == "" {
 			l.ignore("callback-port", "what stands there is no number")
 		}
+		if n, err := strconv.Atoi(cmp.Or(port, "0")); err != nil || n > 65535 {
+			return fmt.Errorf("callback-port: %s is not a port from 0 to 65535", port)
+		}
 	}
 	for _, part := range []string{"--host", "--callback-path"} {
 		if g.values[part] != nil && port == "" {

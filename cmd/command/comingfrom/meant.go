@@ -1,9 +1,53 @@
 package comingfrom
 
 import (
+	"path"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
+
+// joined is the end of an option with its value in the same word, where the tool does not read it.
+const joined = "=…"
+
+// unknown says that a word is no option of the tool.
+func (t *Tool) unknown(word string) string {
+	if strings.HasSuffix(word, joined) {
+		return t.Title + " does not read a value behind = either"
+	}
+	return "is no option of " + t.Title + " " + t.Version
+}
+
+// meant says what to write in the place of a word that is no option of the tool: one that is like it, or the tool of the same name
+// that has it; "" if that is not known.
+func (t *Tool) meant(word string) string {
+	switch {
+	case strings.HasSuffix(word, joined):
+		return "; write a space in the place of ="
+	case t.Words == "yargs":
+		word = camel(word)
+	}
+	var own []string
+	for _, name := range Names() {
+		other, err := Load(name)
+		switch {
+		case err != nil || path.Base(other.Package) != path.Base(t.Package):
+		case name != t.Name && other.Row(word) != nil:
+			return "; " + other.Title + " has it: dragoman as " + name + " …"
+		case name == t.Name:
+			for _, r := range other.Rows {
+				if r.Kind == "flag" {
+					own = append(own, r.Theirs)
+				}
+			}
+		}
+	}
+	if near := setting.Nearest(word, own); near != "" && len(strings.TrimLeft(word, "-")) > 2 {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
 
 // Meant says whose flag an unknown one of a command of dragoman is, and what to write in its place; "" if no tool has it.
 func Meant(flag, command string) string {
