@@ -164,14 +164,17 @@ func inTheirWords(text string, line *comingfrom.Line) string {
 	names := line.From
 	c := config.Default()
 	_ = c.EachSetting(func(path string, _ reflect.Value) error {
-		if theirs, ok := names[config.EnvPrefix+strings.ToUpper(strings.ReplaceAll(path, ".", "_"))]; ok {
+		variable := config.EnvPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+		if theirs, ok := names[variable]; ok {
 			names[path] = theirs
 		}
+		text = strings.ReplaceAll(text, "set "+path+": true", "set "+variable+"=true") // the line has no file
 		return nil
 	})
 	for ours, theirs := range names {
 		begins := regexp.MustCompile(`(?m)^(\s*)(?:\S+: |command line: )?` + regexp.QuoteMeta(ours) + `(?:\[\d+\]|\.[\w-]+)?(?:: [a-z_.]+: |: | )`)
 		text = begins.ReplaceAllString(text, "${1}"+strings.ReplaceAll(theirs, "$", "$$")+": ")
 	}
+	text = strings.Replace(text, "choose one: --server NAME", "choose one: "+line.String()+" --server NAME", 1)
 	return strings.ReplaceAll(text, "--listen (listen)", cmp.Or(names["--listen"], "--listen"))
 }

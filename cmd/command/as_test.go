@@ -2,6 +2,7 @@ package command
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,6 +14,13 @@ import (
 // TestLinesOfOtherToolsThatFail: the error has the option of the tool, no secrets, and the exit code of the tool.
 func TestLinesOfOtherToolsThatFail(t *testing.T) {
 	names := strings.Join(comingfrom.Names(), ", ")
+	dir := t.TempDir()
+	for name, text := range map[string]string{"two.json": `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}`, "torn.json": `{"mcpProxy":`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
 	for _, c := range []struct {
 		args string // apart at |
 		code int
@@ -36,9 +44,12 @@ func TestLinesOfOtherToolsThatFail(t *testing.T) {
 		{"supergateway|--stdio|go version|--port|99999", 1, `as supergateway: --port: ":99999" has a port above 65535`},
 		{"supergateway|--stdio|go version|--baseUrl|x", 1, `as supergateway: --baseUrl: "x/mcp" is not an http or https URL without a query`},
 		{"supergateway|--stdio|go version|--cors|page.example", 1, `as supergateway: --cors: "page.example" is neither an origin such as https://page.example:8443 nor *`},
+		{"mcp-proxy|--apiKey|canary|--|go|version", 1, "as mcp-proxy: --apiKey: is shorter than 16 characters, and other machines can reach the address in listen: use a random one (openssl rand -base64 32), or set DRAGOMAN_AUTH_TRUST_NETWORK=true where the network keeps others out"},
+		{"tbxark|-config|two.json", 2, "as tbxark: two.json: has 2 servers; choose one: DRAGOMAN_UPSTREAM_PASS_ENV='*' dragoman serve --config two.json --server NAME, which is one of a b"},
+		{"tbxark|-config|torn.json", 2, "as tbxark: torn.json:1: not JSON: did not find expected node content"},
 		{"mcp-proxy|--port|1|--|no-such-command", 1, `as mcp-proxy: the server's command cannot be started: exec: "no-such-command": executable file not found in $PATH`},
 	} {
-		for _, name := range []string{"DRAGOMAN_CORS_ORIGINS", "DRAGOMAN_OAUTH_PUBLIC_URL"} {
+		for _, name := range []string{"DRAGOMAN_CORS_ORIGINS", "DRAGOMAN_OAUTH_PUBLIC_URL", "DRAGOMAN_AUTH_HEADER", "DRAGOMAN_AUTH_TOKENS", "DRAGOMAN_UPSTREAM_PASS_ENV"} {
 			t.Setenv(name, "") // which other lines have set
 		}
 		t.Setenv("DRAGOMAN_UPSTREAM_COOKIES", "balancers")
