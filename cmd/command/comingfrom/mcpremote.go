@@ -30,6 +30,9 @@ func mcpRemote(g *given, l *Line) error {
 	if err := g.callback(l, info != nil); err != nil {
 		return err
 	}
+	if g.values["--client-credentials"] != nil && info == nil {
+		return errors.New("--client-credentials: needs the client's client_id and client_secret in " + client)
+	}
 	if info != nil {
 		id := os.Expand(info["client_id"], func(name string) string { v, _ := g.getenv(name); return v })
 		if id == "" {

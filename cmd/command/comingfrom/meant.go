@@ -22,10 +22,11 @@ func (t *Tool) unknown(word string) string {
 // meant says what to write in the place of a word that is no option of the tool: one that is like it, or the tool of the same name
 // that has it; "" if that is not known.
 func (t *Tool) meant(word string) string {
-	switch {
-	case strings.HasSuffix(word, joined):
+	if strings.HasSuffix(word, joined) {
 		return "; write a space in the place of ="
-	case t.Words == "yargs":
+	}
+	given := word
+	if t.Words == "yargs" {
 		word = camel(word)
 	}
 	var own []string
@@ -33,7 +34,7 @@ func (t *Tool) meant(word string) string {
 		other, err := Load(name)
 		switch {
 		case err != nil || path.Base(other.Package) != path.Base(t.Package):
-		case name != t.Name && other.Row(word) != nil:
+		case name != t.Name && (other.Row(given) != nil || other.Row(word) != nil):
 			return "; " + other.Title + " has it: dragoman as " + name + " …"
 		case name == t.Name:
 			for _, r := range other.Rows {

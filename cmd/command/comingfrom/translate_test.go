@@ -54,6 +54,8 @@ var lines = []struct{ theirs, ours string }{
 	{"mcp-remote https://a.example/mcp --ping-interval -1", `! --ping-interval: "-1" is less than 0.001`},
 	{"mcp-remote https://a.example/mcp --callback-path cb", `! --callback-path: "cb" does not begin with /`},
 	{"mcp-remote https://a.example/mcp --host", "! --host: a value is missing"},
+	{"mcp-remote https://a.example/mcp --header apikey:·geheim --header DD-API-KEY:·geheim --header PRIVATE-TOKEN:·geheim", "COOKIES dragoman stdio --header 'apikey: …' --header 'DD-API-KEY: …' --header 'PRIVATE-TOKEN: …' https://a.example/mcp"},
+	{"mcp-remote https://a.example/mcp --client-credentials", "! --client-credentials: needs the client's client_id and client_secret in --static-oauth-client-info"},
 	{"mcp-remote https://", "! URL: expected the address of the server, such as https://mcp.example.com/mcp"},
 	{"mcp-remote https://a.example/mcp 99999", "! callback-port: 99999 is not a port from 0 to 65535"},
 	{"mcp-remote https://a.example/mcp --transport=sse-only --header=Authorization:geheim", "COOKIES dragoman stdio https://a.example/mcp # --transport=…: mcp-remote does not read a value behind = either; write a space in the place of = # --header=…: mcp-remote does not read a value behind = either; write a space in the place of ="},
@@ -143,6 +145,8 @@ var lines = []struct{ theirs, ours string }{
 	// The line of another tool of that name.
 	{"mcp-proxy https://a.example/mcp", "! mcp-proxy of npm takes a command; with a URL the line is of Python's: dragoman as mcp-proxy-py …"},
 	{"mcp-proxy --transport sse", "! no server is named: write -- and the server's command; --transport is no option of mcp-proxy (npm) 6.7.19; mcp-proxy (Python) has it: dragoman as mcp-proxy-py …"},
+	{"mcp-proxy --named-server fetch x", "dragoman serve --listen :8080 -- x # --named-server: is no option of mcp-proxy (npm) 6.7.19, which has no use for it either; mcp-proxy (Python) has it: dragoman as mcp-proxy-py …"},
+	{"mcp-proxy -- a --connection Server=h;Password=geheim;Port=1", "dragoman serve --listen :8080 -- a --connection 'Server=h;Password=…;Port=1'"},
 	{"mcp-proxy --config config.json", "! no server is named: write -- and the server's command; --config is no option of mcp-proxy (npm) 6.7.19; TBXark's mcp-proxy has it: dragoman as tbxark …"},
 	{"mcp-proxy --server http -- a", `! --server: "http" is not one of sse, stream`},
 	{"mcp-proxy --requestTimeout 5m -- a", `! --requestTimeout: "5m" is not a number`},
