@@ -25,7 +25,8 @@ func asCommand() *cobra.Command {
 		Short: "Run the command line of another tool, such as mcp-remote",
 		Long: "Run the command line of another tool, with its options, defaults and variables. A line on stderr says what dragoman's\n" +
 			"own line is. The tools are " + strings.Join(comingfrom.Names(), ", ") + ";\n\"dragoman as TOOL --help\" shows the options of one, and what dragoman has for each.",
-		DisableFlagParsing: true,
+		DisableFlagParsing:    true,
+		DisableFlagsInUseLine: true,
 		Example: "  dragoman as mcp-remote https://mcp.example.com/mcp 3334\n" +
 			"  dragoman as supergateway --stdio 'npx -y @modelcontextprotocol/server-everything' --port 8000\n" +
 			"  dragoman as mcp-proxy --port 8080 -- npx -y @modelcontextprotocol/server-everything",

@@ -87,6 +87,8 @@ func TestMistakesOfAStranger(t *testing.T) {
 		{"stdio|" + url + "|--transport|sse-only", "unknown flag --transport; it is mcp-remote's and mcp-proxy (Python)'s: leave it out, dragoman finds it out; --upstream-transport http or sse for one alone; or dragoman as mcp-remote … or dragoman as mcp-proxy-py …"},
 		{"stdio|" + url + "|--static-oauth-client-info|{\"client_secret\":\"canary\"}", "unknown flag --static-oauth-client-info; it is mcp-remote's: write --oauth client_id=ID and DRAGOMAN_UPSTREAM_AUTH_CLIENT_SECRET='${SECRET}'; or dragoman as mcp-remote …"},
 		{"stdio|" + url + "|--host|127.0.0.1", "unknown flag --host; it is mcp-remote's: write --oauth redirect_uri=http://NAME:PORT/oauth/callback; or dragoman as mcp-remote …"},
+		{"stdio|" + url + "|3334", "3334 follows the server's URL, as in a line of mcp-remote: leave it out; for a client that is registered with this port: --oauth redirect_uri=http://localhost:3334/oauth/callback; or dragoman as mcp-remote …"},
+		{"serve|--host|0.0.0.0|--port|9000|" + url, "unknown flag --host; write --listen 0.0.0.0:9000 in the place of --port"},
 		{"mcp-remote|" + url + "|--header|A: canary", "this is the line of another tool; write dragoman as mcp-remote …"},
 		{"supergateway|--stdio|npx -y x", "this is the line of another tool; write dragoman as supergateway …"},
 		{"tbxark|-config|x", "this is the line of another tool; write dragoman as tbxark …"},
