@@ -96,6 +96,15 @@ func folded(text string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(text))
 }
 
+// camel returns --some-name as --someName.
+func camel(flag string) string {
+	parts := strings.Split(strings.TrimLeft(flag, "-"), "-")
+	for i, p := range parts[1:] {
+		parts[i+1] = strings.ToUpper(p[:min(1, len(p))]) + p[min(1, len(p)):]
+	}
+	return "--" + strings.Join(parts, "")
+}
+
 // Row returns the row of a flag by one of its spellings; nil if there is none.
 func (t *Tool) Row(theirs string) *Row {
 	at := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Theirs == theirs || slices.Contains(r.Also, theirs) })
@@ -134,7 +143,13 @@ func (t *Tool) shown() (line, around []Row) {
 func (r *Row) spelt(quote string) string {
 	switch r.Kind {
 	case "flag":
-		return strings.TrimSpace(quote + strings.Join(append([]string{r.Theirs}, r.Also...), quote+", "+quote) + quote + " " + r.Value)
+		all := strings.Split(r.Theirs, ", ")
+		for _, other := range r.Also {
+			if !slices.Contains(all, other) {
+				all = append(all, other)
+			}
+		}
+		return strings.TrimSpace(quote + strings.Join(all, quote+", "+quote) + quote + " " + r.Value)
 	case "variable":
 		return strings.TrimSpace("variable " + r.Theirs + " " + r.Value)
 	case "argument":
@@ -155,7 +170,11 @@ func (t *Tool) Help() string {
 			if r.Answer == Ignored || r.Answer == Refused {
 				ours = cmp.Or(answers[r.Answer], r.Answer) + ": " + r.Note
 			}
-			fmt.Fprintf(b, "  %-40s %s\n", r.spelt(""), ours)
+			theirs := r.spelt("")
+			if len(theirs) > 40 { // the other column stays where it is
+				theirs += fmt.Sprintf("\n  %40s", "")
+			}
+			fmt.Fprintf(b, "  %-40s %s\n", theirs, ours)
 		}
 	}
 	return b.String()

@@ -115,15 +115,6 @@ func isTrue(value, empty string) string {
 	return "false"
 }
 
-// camel returns --some-name as --someName.
-func camel(flag string) string {
-	parts := strings.Split(strings.TrimLeft(flag, "-"), "-")
-	for i, p := range parts[1:] {
-		parts[i+1] = strings.ToUpper(p[:min(1, len(p))]) + p[min(1, len(p)):]
-	}
-	return "--" + strings.Join(parts, "")
-}
-
 // snake returns --someName as SOME_NAME.
 func snake(flag string) (name string) {
 	for _, c := range strings.TrimLeft(flag, "-") {
