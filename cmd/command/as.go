@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -136,10 +137,8 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 			return err
 		}
 	}
-	if line.Program != "" {
-		if _, err := exec.LookPath(line.Program); err != nil {
-			return &exitError{tool.Missing, fmt.Errorf("as %s: the server's command cannot be started: %w", tool.Name, err)}
-		}
+	if err := startable(line); err != nil {
+		return &exitError{tool.Missing, fmt.Errorf("as %s: the server's command cannot be started: %w", tool.Name, err)}
 	}
 	fmt.Fprintf(stderr, "dragoman: as %s: this is %s%s\n", tool.Name, line, reach(line))
 	cmd.Root().SetArgs(line.Words())
@@ -148,6 +147,25 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 		return err
 	}
 	return &exitError{exitCode(err), errors.New(inTheirWords(err.Error(), line))}
+}
+
+// startable returns why the server's command of a line cannot be started: there is no such program, seen from its folder, or no such folder.
+func startable(line *comingfrom.Line) error {
+	program := line.Program
+	if program == "" {
+		return nil
+	}
+	if at := slices.Index(line.Flags, "--cwd"); at >= 0 {
+		dir := line.Flags[at+1]
+		if _, err := os.Stat(dir); err != nil {
+			return err
+		}
+		if filepath.Base(program) != program && !filepath.IsAbs(program) {
+			program = dir + string(filepath.Separator) + program
+		}
+	}
+	_, err := exec.LookPath(program)
+	return err
 }
 
 // reach says that other machines can use the server of a line and need no key; "" if they cannot, or a file of settings may say more.
@@ -177,5 +195,9 @@ func inTheirWords(text string, line *comingfrom.Line) string {
 		text = begins.ReplaceAllString(text, "${1}"+strings.ReplaceAll(theirs, "$", "$$")+": ")
 	}
 	text = strings.Replace(text, "choose one: --server NAME", "choose one: "+line.String()+" --server NAME", 1)
-	return strings.ReplaceAll(text, "--listen (listen)", cmp.Or(names["--listen"], "--listen"))
+	listen := cmp.Or(names["--listen"], "--listen")
+	if strings.Contains(text, "no such host") || strings.Contains(text, "cannot assign requested address") {
+		listen = "--host" // these have another only if it is given
+	}
+	return strings.ReplaceAll(text, "--listen (listen)", listen)
 }

@@ -45,6 +45,8 @@ func TestLinesOfOtherToolsThatFail(t *testing.T) {
 		{"supergateway|--stdio|go version|--baseUrl|x", 1, `as supergateway: --baseUrl: "x/mcp" is not an http or https URL without a query`},
 		{"supergateway|--stdio|go version|--cors|page.example", 1, `as supergateway: --cors: "page.example" is neither an origin such as https://page.example:8443 nor *`},
 		{"mcp-proxy|--apiKey|canary|--|go|version", 1, "as mcp-proxy: --apiKey: is shorter than 16 characters, and other machines can reach the address in listen: use a random one (openssl rand -base64 32), or set DRAGOMAN_AUTH_TRUST_NETWORK=true where the network keeps others out"},
+		{"mcp-proxy-py|--cwd|nowhere|go|version", 1, "as mcp-proxy-py: the server's command cannot be started: stat nowhere: no such file or directory"},
+		{"mcp-proxy|--host|192.0.2.1|--port|0|--|go|version", 1, "listen tcp 192.0.2.1:0: bind: cannot assign requested address: --host chooses another address: one of this machine, such as 127.0.0.1:8808, or 0.0.0.0:8808 for all"},
 		{"tbxark|-config|two.json", 2, "as tbxark: two.json: has 2 servers; choose one: DRAGOMAN_UPSTREAM_PASS_ENV='*' dragoman serve --config two.json --server NAME, which is one of a b"},
 		{"tbxark|-config|torn.json", 2, "as tbxark: torn.json:1: not JSON: did not find expected node content"},
 		{"mcp-proxy|--port|1|--|no-such-command", 1, `as mcp-proxy: the server's command cannot be started: exec: "no-such-command": executable file not found in $PATH`},
@@ -96,5 +98,20 @@ func TestLineSaysThatNoKeyIsNeeded(t *testing.T) {
 	}
 	if t.Setenv("DRAGOMAN_AUTH_TOKENS", "a"); says("--listen", ":8000") {
 		t.Error("they need a key, and it says that they do not")
+	}
+}
+
+// TestACommandIsLookedForInItsFolder: a relative path is one of the folder that the command starts in.
+func TestACommandIsLookedForInItsFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "server.exe"), nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := startable(&comingfrom.Line{Program: "./server.exe", Flags: []string{"--cwd", dir}}); err != nil {
+		t.Error(err)
+	}
+	if startable(&comingfrom.Line{Program: "./server.exe"}) == nil || startable(&comingfrom.Line{Program: "./other.exe", Flags: []string{"--cwd", dir}}) == nil {
+		t.Error("a program that does not exist is found")
 	}
 }
