@@ -19,11 +19,17 @@ func (t *Tool) unknown(word string) string {
 	return "is no option of " + t.Title + " " + t.Version
 }
 
+// ofDragoman are flags of dragoman that its log advises, and the variables that go before the line of a tool.
+var ofDragoman = map[string]string{"--allow-host": "DRAGOMAN_ALLOWED_HOSTS", "--listen": "DRAGOMAN_LISTEN", "--ca": "DRAGOMAN_UPSTREAM_CA_FILE"}
+
 // meant says what to write in the place of a word that is no option of the tool: one that is like it, or the tool of the same name
 // that has it; "" if that is not known.
 func (t *Tool) meant(word string) string {
 	if strings.HasSuffix(word, joined) {
 		return "; write a space in the place of ="
+	}
+	if variable := ofDragoman[word]; variable != "" {
+		return "; dragoman has it: " + variable + "=VALUE before the line"
 	}
 	given := word
 	if t.Words == "yargs" {

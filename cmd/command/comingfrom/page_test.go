@@ -48,7 +48,7 @@ the tool's line has wins over them, and they win over the tool's defaults. A ser
 
 It listens where the tool does: supergateway and npm's mcp-proxy on all addresses. Where other machines need no key, that line
 says so. Two things are not taken over: no web page of another origin is let in unless ` + "`--cors`" + ` is in the line, and a request that names a host
-in ` + "`Host`" + ` that is neither local nor an IP address needs that name in ` + "`DRAGOMAN_ALLOWED_HOSTS`" + `.
+in ` + "`Host`" + ` that is neither local nor an IP address, such as the name of a service in a compose file, needs that name in ` + "`DRAGOMAN_ALLOWED_HOSTS`" + `.
 
 On purpose there is none of these:
 
@@ -116,6 +116,11 @@ func TestRows(t *testing.T) {
 		known[config.EnvPrefix+strings.ToUpper(strings.ReplaceAll(path, ".", "_"))] = true
 		return nil
 	})
+	for flag, variable := range ofDragoman {
+		if !known[variable] {
+			t.Errorf("%s: there is no setting %s", flag, variable)
+		}
+	}
 	for _, name := range Names() {
 		text, err := files.ReadFile("tools/" + name + ".yaml")
 		if err != nil {

@@ -142,6 +142,7 @@ var lines = []struct{ theirs, ours string }{
 	{"mcp-proxy --tunnel -- a", "! --tunnel: dragoman opens no tunnel through another company's machine, and without it nothing is reachable there; start a tunnel of your own, such as cloudflared, to the port, and leave the option out"},
 	{"mcp-proxy", "! no server is named: write -- and the server's command"},
 	{"mcp-proxy --prot 9 -- a", "dragoman serve --listen :8080 -- a # --prot: is no option of mcp-proxy (npm) 6.7.19, which has no use for it either; did you mean --port?"},
+	{"supergateway --stdio x --allow-host mcp.example.com", "dragoman serve --listen :8000 -- x # --allow-host: is no option of supergateway 4.0.0, which has no use for it either; dragoman has it: DRAGOMAN_ALLOWED_HOSTS=VALUE before the line"},
 	// The line of another tool of that name.
 	{"mcp-proxy https://a.example/mcp", "! mcp-proxy of npm takes a command; with a URL the line is of Python's: dragoman as mcp-proxy-py …"},
 	{"mcp-proxy --transport sse", "! no server is named: write -- and the server's command; --transport is no option of mcp-proxy (npm) 6.7.19; mcp-proxy (Python) has it: dragoman as mcp-proxy-py …"},
