@@ -69,6 +69,10 @@ func notATool(cmd *cobra.Command, args []string) error {
 	switch tool, near := toolIn(args), setting.Nearest(strings.ToLower(args[0]), comingfrom.Names()); {
 	case tool != "":
 		text += "; write " + cmd.CommandPath() + " " + tool + " …"
+	case strings.Contains(args[0], "mcp-proxy"):
+		text += "; mcp-proxy is npm's, mcp-proxy-py Python's, and tbxark TBXark's"
+	case comingfrom.Program(args[0]) != "":
+		text += "; write " + comingfrom.Program(args[0])
 	case near != "":
 		text += "; did you mean " + near + "?"
 	}

@@ -31,6 +31,8 @@ func TestLinesOfOtherToolsThatFail(t *testing.T) {
 		{"uv|tool|run|mcp-proxy|--port|1|x", 2, `as: "uv" is not one of ` + names + "; write dragoman as mcp-proxy-py …"},
 		{"mcp-remot|https://a.example/mcp", 2, `as: "mcp-remot" is not one of ` + names + "; did you mean mcp-remote?"},
 		{"TBXark|-config|x", 2, `as: "TBXark" is not one of ` + names + "; did you mean tbxark?"},
+		{"mcp-proxy-npm|x", 2, `as: "mcp-proxy-npm" is not one of ` + names + "; mcp-proxy is npm's, mcp-proxy-py Python's, and tbxark TBXark's"},
+		{"mcp-remote-client|https://a.example/mcp", 2, `as: "mcp-remote-client" is not one of ` + names + "; write dragoman probe URL"},
 		{"", 2, "as: no tool is named: write dragoman as TOOL and its arguments; the tools are " + names},
 		{"mcp-remote|https://ann:canary@a.example/mcp", 1, "as mcp-remote: URL: holds a password; use upstream.headers (--header)"},
 		{"mcp-remote", 1, "as mcp-remote: no server is named: write the URL of the server first"},

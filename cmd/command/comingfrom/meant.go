@@ -56,6 +56,20 @@ func (t *Tool) meant(word string) string {
 	return ""
 }
 
+// Program says what to write in the place of a further program of a tool's package; "" if no package has it.
+func Program(name string) string {
+	for _, of := range Names() {
+		if t, err := Load(of); err == nil {
+			for _, r := range t.Rows {
+				if r.Kind == "program" && slices.Contains(strings.Fields(r.Theirs), name) {
+					return r.Ours
+				}
+			}
+		}
+	}
+	return ""
+}
+
 // Meant says whose flag an unknown one of a command of dragoman is, and what to write in its place; "" if no tool has it.
 func Meant(flag, command string) string {
 	var whose, as []string
