@@ -45,12 +45,14 @@ func mcpRemote(g *given, l *Line) error {
 	}
 	metadata, err := g.members(registration)
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
-		switch name {
-		case "scope":
-			l.flag(registration, "--oauth", "scopes="+metadata[name])
-		case "client_name":
-			l.flag(registration, "--oauth", "client_name="+metadata[name])
-		case "token_endpoint_auth_method", "grant_types", "response_types": // found out
+		switch text := metadata[name]; {
+		case text == "" && (name == "scope" || name == "client_name"):
+			l.ignore(registration, name+" is no text")
+		case name == "scope":
+			l.flag(registration, "--oauth", "scopes="+text)
+		case name == "client_name":
+			l.flag(registration, "--oauth", "client_name="+text)
+		case slices.Contains([]string{"token_endpoint_auth_method", "grant_types", "response_types"}, name): // found out
 		default:
 			l.ignore(registration, name+" has no counterpart")
 		}
