@@ -189,7 +189,7 @@ func (srv *Server) tellServing(at net.Addr) {
 		fields = append(fields, zap.Stringer("admin", srv.admin.Addr()))
 	}
 	srv.Host.Log.Info("serving", fields...)
-	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() && !srv.needsNoToken() {
 		srv.Host.Log.Info("other machines reach this listener by this machine's address", srv.listens(at))
 	}
 }
@@ -204,6 +204,13 @@ func (srv *Server) listens(at net.Addr) zap.Field {
 	return zap.Stringer("listen", at)
 }
 
+// needsNoToken reports whether clients need no token, without it being said that the network keeps others out: a warning says so, and
+// where they reach the listener.
+func (srv *Server) needsNoToken() bool {
+	now := srv.Now()
+	return len(now.Renewable().Tokens) == 0 && !now.Config.Auth.TrustNetwork
+}
+
 // warnOfOthers says, when clients begin to be served, what foreign web pages may do there, and at an address that other machines can
 // reach, what those may do and what not.
 func (srv *Server) warnOfOthers(at net.Addr) {
@@ -215,7 +222,7 @@ func (srv *Server) warnOfOthers(at net.Addr) {
 	if setup.IsLoopback(at) {
 		return
 	}
-	if len(now.Renewable().Tokens) == 0 && !now.Config.Auth.TrustNetwork {
+	if srv.needsNoToken() {
 		srv.Host.Log.Warn("this listener "+config.NoTokens+": every client that reaches it can use the server",
 			srv.listens(at), zap.String("setting", "auth.tokens"), zap.String("advice", config.SetTokens+config.OrTrust))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
 	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
 func asCommand() *cobra.Command {
@@ -24,19 +26,23 @@ func asCommand() *cobra.Command {
 		Short: "Run the command line of another tool, such as mcp-remote",
 		Long: "Run the command line of another tool, with its options, defaults and variables. A line on stderr says what dragoman's\n" +
 			"own line is. The tools are " + strings.Join(comingfrom.Names(), ", ") + ";\n\"dragoman as TOOL --help\" shows the options of one, and what dragoman has for each.",
-		DisableFlagParsing: true,
+		DisableFlagParsing:    true,
+		DisableFlagsInUseLine: true,
 		Example: "  dragoman as mcp-remote https://mcp.example.com/mcp 3334\n" +
 			"  dragoman as supergateway --stdio 'npx -y @modelcontextprotocol/server-everything' --port 8000\n" +
 			"  dragoman as mcp-proxy --port 8080 -- npx -y @modelcontextprotocol/server-everything",
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 || slices.Contains([]string{"help", "--help", "-h"}, args[0]) {
+		if len(args) > 0 && slices.Contains([]string{"help", "--help", "-h"}, args[0]) {
 			return cmd.Help()
 		}
-		name, _, _ := strings.Cut(args[0], "@") // of mcp-remote@latest
+		name := ""
+		if len(args) > 0 {
+			name = withoutVersion(args[0])
+		}
 		tool, err := comingfrom.Load(name, slices.Concat(args, os.Environ())...)
 		if err == nil && tool == nil {
-			err = fmt.Errorf("as: %q is not one of %s", args[0], strings.Join(comingfrom.Names(), ", "))
+			err = notATool(cmd, args)
 		}
 		if err != nil {
 			return &exitError{exitUsage, err}
@@ -51,6 +57,55 @@ func asCommand() *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// notATool says what is wrong with the first of args, which is no tool, and what to write.
+func notATool(cmd *cobra.Command, args []string) error {
+	names := strings.Join(comingfrom.Names(), ", ")
+	if len(args) == 0 {
+		return fmt.Errorf("as: no tool is named: write %s TOOL and its arguments; the tools are %s", cmd.CommandPath(), names)
+	}
+	text := fmt.Sprintf("as: %q is not one of %s", args[0], names)
+	switch tool, near := toolIn(args), setting.Nearest(strings.ToLower(args[0]), comingfrom.Names()); {
+	case tool != "":
+		text += "; write " + cmd.CommandPath() + " " + tool + " …"
+	case strings.Contains(args[0], "mcp-proxy"):
+		text += "; mcp-proxy is npm's, mcp-proxy-py Python's, and tbxark TBXark's"
+	case comingfrom.Program(args[0]) != "":
+		text += "; write " + comingfrom.Program(args[0])
+	case near != "":
+		text += "; did you mean " + near + "?"
+	}
+	return errors.New(text)
+}
+
+// runners are programs that run tools, with the words that may stand before a tool.
+var runners = map[string][]string{"npx": nil, "bunx": nil, "pnpx": nil, "uvx": nil, "pnpm": {"dlx"}, "bun": {"x"}, "uv": {"tool", "run"}, "pipx": {"run"}}
+
+// toolIn returns the tool that a line begins with or runs, as npx -y mcp-remote URL does; "" if there is none, or dragoman does not run
+// its lines.
+func toolIn(args []string) string {
+	before, runs := runners[args[0]]
+	for i, word := range args {
+		name := withoutVersion(word)
+		if name == "mcp-proxy" && strings.Contains("uvx pipx", args[0]) {
+			name = "mcp-proxy-py"
+		}
+		tool, _ := comingfrom.Load(name, name)
+		switch {
+		case tool != nil && tool.Words != "":
+			return name
+		case !runs, i > 0 && !strings.HasPrefix(word, "-") && !slices.Contains(before, word):
+			return ""
+		}
+	}
+	return ""
+}
+
+// withoutVersion returns mcp-remote for mcp-remote@latest.
+func withoutVersion(tool string) string {
+	name, _, _ := strings.Cut(tool, "@")
+	return name
 }
 
 // runAs runs the line of dragoman for the arguments of a tool.
@@ -86,18 +141,35 @@ func runAs(cmd *cobra.Command, tool *comingfrom.Tool, args []string) error {
 			return err
 		}
 	}
-	fmt.Fprintf(stderr, "dragoman: as %s: this is %s%s\n", tool.Name, line, reach(line))
-	if line.Program != "" {
-		if _, err := exec.LookPath(line.Program); err != nil {
-			return &exitError{tool.Missing, fmt.Errorf("as %s: the server's command cannot be started: %w", tool.Name, err)}
-		}
+	if err := startable(line); err != nil {
+		return &exitError{tool.Missing, fmt.Errorf("as %s: the server's command cannot be started: %w", tool.Name, err)}
 	}
+	fmt.Fprintf(stderr, "dragoman: as %s: this is %s%s\n", tool.Name, line, reach(line))
 	cmd.Root().SetArgs(line.Words())
 	err = cmd.Root().ExecuteContext(cmd.Context())
 	if err == nil || inTheirWords(err.Error(), line) == err.Error() {
 		return err
 	}
 	return &exitError{exitCode(err), errors.New(inTheirWords(err.Error(), line))}
+}
+
+// startable returns why the server's command of a line cannot be started: there is no such program, seen from its folder, or no such folder.
+func startable(line *comingfrom.Line) error {
+	program := line.Program
+	if program == "" {
+		return nil
+	}
+	if at := slices.Index(line.Flags, "--cwd"); at >= 0 {
+		dir := line.Flags[at+1]
+		if _, err := os.Stat(dir); err != nil {
+			return err
+		}
+		if filepath.Base(program) != program && !filepath.IsAbs(program) {
+			program = dir + string(filepath.Separator) + program
+		}
+	}
+	_, err := exec.LookPath(program)
+	return err
 }
 
 // reach says that other machines can use the server of a line and need no key; "" if they cannot, or a file of settings may say more.
@@ -115,14 +187,21 @@ func inTheirWords(text string, line *comingfrom.Line) string {
 	names := line.From
 	c := config.Default()
 	_ = c.EachSetting(func(path string, _ reflect.Value) error {
-		if theirs, ok := names[config.EnvPrefix+strings.ToUpper(strings.ReplaceAll(path, ".", "_"))]; ok {
+		variable := config.EnvPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+		if theirs, ok := names[variable]; ok {
 			names[path] = theirs
 		}
+		text = strings.ReplaceAll(text, "set "+path+": true", "set "+variable+"=true") // the line has no file
 		return nil
 	})
 	for ours, theirs := range names {
-		begins := regexp.MustCompile(`(?m)^(\s*)(?:\S+: )?` + regexp.QuoteMeta(ours) + `(?:\[\d+\]|\.[\w-]+)?(?:: [a-z_.]+: |: | )`)
+		begins := regexp.MustCompile(`(?m)^(\s*)(?:\S+: |command line: )?` + regexp.QuoteMeta(ours) + `(?:\[\d+\]|\.[\w-]+)?(?:: [a-z_.]+: |: | )`)
 		text = begins.ReplaceAllString(text, "${1}"+strings.ReplaceAll(theirs, "$", "$$")+": ")
 	}
-	return strings.ReplaceAll(text, "--listen (listen)", cmp.Or(names["--listen"], "--listen"))
+	text = strings.Replace(text, "choose one: --server NAME", "choose one: "+line.String()+" --server NAME", 1)
+	listen := cmp.Or(names["--listen"], "--listen")
+	if strings.Contains(text, "no such host") || strings.Contains(text, "cannot assign requested address") {
+		listen = "--host" // these have another only if it is given
+	}
+	return strings.ReplaceAll(text, "--listen (listen)", listen)
 }

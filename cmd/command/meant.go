@@ -82,11 +82,19 @@ func isFile(path string) bool {
 
 // missingDash says how a server's command is written that args are, behind flags of cmd itself.
 func missingDash(cmd *cobra.Command, flags, args []string) error {
+	if tool := toolIn(args); tool != "" && len(flags) == 0 {
+		return errors.New(asBefore(cmd.Root(), tool))
+	}
 	what := "write -- before the server's command"
 	if words := ofCommand(args); len(words) > len(args) && runs(args[0]) == "" {
 		what += ", and no quotes around it"
 	}
 	return fmt.Errorf("%s: %s", what, strings.Join(slices.DeleteFunc([]string{cmd.CommandPath(), config.AsTyped(flags), "--", config.AsTyped(ofCommand(args))}, isEmpty), " "))
+}
+
+// asBefore says how the line of another tool is run.
+func asBefore(root *cobra.Command, tool string) string {
+	return "this is the line of another tool; write " + root.CommandPath() + " as " + tool + " …"
 }
 
 func isEmpty(s string) bool { return s == "" }
@@ -101,6 +109,10 @@ func (e *noCommandError) Error() string { return e.text }
 
 // twoWays says which commands put dragoman in front of the server that args name, a URL or a command.
 func twoWays(root *cobra.Command, args []string) error {
+	if tool := toolIn(args); tool != "" {
+		text := asBefore(root, tool)
+		return &noCommandError{text: text, stdio: text}
+	}
 	server, what := "-- "+config.AsTyped(ofCommand(args)), "stdio -- before the server's command"
 	if looksLikeURL(args[0]) {
 		server, what = config.AsTyped(args), "stdio before the URL"
@@ -118,6 +130,9 @@ func twoWays(root *cobra.Command, args []string) error {
 // rootArguments refuses the arguments of dragoman without a command, and says what may be meant.
 func rootArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 && looksLikeURL(args[0]) {
+		return twoWays(cmd, args)
+	}
+	if len(args) > 0 && toolIn(args) != "" {
 		return twoWays(cmd, args)
 	}
 	err := onlySubcommands(cmd, args)

@@ -89,7 +89,7 @@ func flagMistake(cmd *cobra.Command, args []string, err error) error {
 		switch {
 		case takesCommand(cmd) && cmd.Flags().ArgsLenAtDash() < 0:
 			return missingDash(cmd, args[:at], args[at:])
-		case cmd == cmd.Root() && isProgram(before[0]):
+		case cmd == cmd.Root() && (isProgram(before[0]) || toolIn(before) != ""):
 			return twoWays(cmd, args[at:])
 		}
 	}
@@ -180,7 +180,11 @@ func meantFlag(cmd *cobra.Command, name, given string, args []string) string {
 		}
 	}
 	if o, ok := ofOthers[name]; ok && has(o.flag) {
-		return strings.TrimSpace("write --" + o.flag + " " + valued(o.value, valueOf(given, args)))
+		value := o.value
+		if port := valueOf("--port", args); number().MatchString(port) {
+			value = strings.Replace(value, "HOST:8808", "HOST:"+port+" in the place of --port", 1)
+		}
+		return strings.TrimSpace("write --" + o.flag + " " + valued(value, valueOf(given, args)))
 	}
 	if strings.HasSuffix(cmd.Use, " [KEY=VALUE...]") && !strings.HasPrefix(name, "-") {
 		if of := commandsWith(cmd.Parent(), plain); len(of) == 0 && near(cmd, plain) == "" {

@@ -317,6 +317,8 @@ func (s *settings) server(args []string) (server string, command []string, err e
 		server = strings.TrimSpace(before[0])
 	case len(before) > 1 && looksLikeURL(before[0]) && slices.Contains(s.cors, "*"):
 		return "", nil, fmt.Errorf("two URLs are given, %s and %s: an origin of --cors has no path, not even /", config.AsTyped(before[:1]), config.AsTyped(before[1:2]))
+	case len(before) > 1 && looksLikeURL(before[0]) && number().MatchString(before[1]) && s.cmd.Name() == "stdio":
+		return "", nil, fmt.Errorf("%s follows the server's URL, as in a line of mcp-remote: leave it out; for a client that is registered with this port: --oauth redirect_uri=http://localhost:%[1]s/oauth/callback; or dragoman as mcp-remote …", before[1])
 	case len(before) > 1 && looksLikeURL(before[0]):
 		return "", nil, fmt.Errorf("%q follows the server's URL: %s takes one URL, and all else in flags", config.AsTyped(before[1:2]), s.cmd.CommandPath())
 	case len(before) > 0:

@@ -32,7 +32,7 @@ func TestStdioThatCannotStartAnswersItsClient(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a password in the URL": {[]string{"stdio", "http://u:c4n4ry@127.0.0.1:1/mcp"}, "dragoman cannot start: command line: upstream.url: holds a password; use upstream.headers"},
+		"a password in the URL": {[]string{"stdio", "http://u:c4n4ry@127.0.0.1:1/mcp"}, "dragoman cannot start: command line: upstream.url: holds a password; use upstream.headers (--header)"},
 		"a variable not set":    {[]string{"stdio", "http://127.0.0.1:1/mcp", "--header", "Authorization: Bearer ${UNSET_CANARY_X}"}, `dragoman cannot start: --header Authorization: environment variable UNSET_CANARY_X is not set: set it in "env" of the client's entry`},
 		"an unknown flag":       {[]string{"stdio", "--frobnicate", "http://127.0.0.1:1/mcp"}, "dragoman cannot start: unknown flag --frobnicate; if it is one of the server's command: dragoman stdio -- COMMAND"},
 		"no server":             {[]string{"stdio"}, "dragoman cannot start: "},

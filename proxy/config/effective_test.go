@@ -91,6 +91,8 @@ func TestSafeCommandShowsWhatIsNoSecret(t *testing.T) {
 		"Authorization: Bearer canary${TOKEN}": "Authorization: […]", "--token=${TOKEN}canary": "--token=[…]",
 		"redirect_uri=http://localhost:3334/oauth/callback": "redirect_uri=http://localhost:3334/oauth/callback", "token_endpoint=https://t.example/t": "token_endpoint=https://t.example/t",
 		"params.audience=https://u:canary@a.example/?k=canary": "params.audience=https://a.example/?…", "client_secret=https://canary": "client_secret=[…]",
+		"apikey: canary": "apikey: […]", "Ocp-Apim-Subscription-Key: canary": "Ocp-Apim-Subscription-Key: […]", "Proxy-Authorization: canary": "Proxy-Authorization: […]", "X-Team: a": "X-Team: a",
+		"Server=h;User Id=u;Password=canary": "Server=h;User Id=u;Password=[…]", "Endpoint=sb://h/;SharedAccessKey=canary": "Endpoint=sb://h/;SharedAccessKey=[…]",
 	} {
 		if got := regexp.MustCompile(`\[set.*\]`).ReplaceAllString(SafeCommand([]string{"x", arg})[1], "[…]"); got != want {
 			t.Errorf("%s: got %s, want %s", arg, got, want)

@@ -98,6 +98,11 @@ func SafeCommand(command []string) []string {
 		case keyShape().MatchString(arg),
 			strings.HasPrefix(before, "-") && !strings.Contains(before, "=") && secretName().MatchString(before) && !harmless().MatchString(before) && !strings.HasPrefix(arg, "-"):
 			safe[i] = Masked(arg)
+		case inConnection().MatchString(arg):
+			safe[i] = inConnection().ReplaceAllStringFunc(arg, func(pair string) string {
+				name, value, _ := strings.Cut(pair, "=")
+				return name + "=" + Masked(value)
+			})
 		case strings.Contains(arg, "://"):
 			name, value := "", arg
 			if parts != nil {
@@ -113,4 +118,7 @@ func SafeCommand(command []string) []string {
 }
 
 // secretHeader matches an argument that is a header with a secret.
-var secretHeader = pattern.Later(`(?i)^(authorization|cookie|x-[-\w]*(key|token|secret))\s*:`)
+var secretHeader = pattern.Later(`(?i)^((proxy-)?authorization|cookie|[-\w]*(key|token|secret|passw|credential)[-\w]*)\s*:`)
+
+// inConnection matches the secrets in an argument that is a connection string, such as Server=x;Password=y.
+var inConnection = pattern.Later(`(?i);[\w ]*(password|pwd|secret|token|accesskey|accountkey)\s*=[^;]+`)

@@ -190,7 +190,7 @@ func (u *Upstream) validate() error {
 		case !isPort(at.Port()):
 			all.Addf("upstream.url", "has a port above 65535")
 		case at.User != nil:
-			all.Addf("upstream.url", "holds a password; use upstream.headers")
+			all.Addf("upstream.url", "holds a password; use upstream.headers (--header)")
 		}
 	case len(u.Command) > 0 && u.Command[0] == "":
 		all.Addf("upstream.command[0]", "is empty")

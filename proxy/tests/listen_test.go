@@ -552,20 +552,23 @@ func TestServingSaysWhere(t *testing.T) {
 		listen  string
 		command []string
 		want    map[string]any
-		others  string // where other machines reach it
+		others  string // where other machines reach it, said once
+		tokens  []string
 	}{
 		"this machine": {&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9410}, "127.0.0.1:9410", []string{"node", "server.js", "--token", "GYyTszHzLoNSj5Mj"},
-			map[string]any{"url": "http://127.0.0.1:9410/mcp", "server": "node server.js --token " + config.Masked("GYyTszHzLoNSj5Mj")}, ""},
+			map[string]any{"url": "http://127.0.0.1:9410/mcp", "server": "node server.js --token " + config.Masked("GYyTszHzLoNSj5Mj")}, "", nil},
 		"everywhere": {everywhere, "0.0.0.0:9410", []string{"node", "server.js"},
-			map[string]any{"url": "http://127.0.0.1:9410/mcp", "server": "node server.js"}, "0.0.0.0:9410"},
+			map[string]any{"url": "http://127.0.0.1:9410/mcp", "server": "node server.js"}, "0.0.0.0:9410", nil},
+		"with a token": {everywhere, "0.0.0.0:9410", []string{"node", "server.js"},
+			map[string]any{"url": "http://127.0.0.1:9410/mcp", "server": "node server.js"}, "0.0.0.0:9410", []string{"GYyTszHzLoNSj5Mj"}},
 		"any port": {everywhere, ":0", append([]string{"node"}, long...),
-			map[string]any{"url": "http://127.0.0.1:9410/mcp", "server": ("node " + strings.Join(long, " "))[:79] + "…"}, ":9410"},
-		"one address": {&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9410}, "192.0.2.1:9410", []string{"node"}, map[string]any{"url": "http://192.0.2.1:9410/mcp", "server": "node"}, ""},
+			map[string]any{"url": "http://127.0.0.1:9410/mcp", "server": ("node " + strings.Join(long, " "))[:79] + "…"}, ":9410", nil},
+		"one address": {&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9410}, "192.0.2.1:9410", []string{"node"}, map[string]any{"url": "http://192.0.2.1:9410/mcp", "server": "node"}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			leavesNothing(t)
 			cfg := config.Default()
-			cfg.Listen, cfg.Upstream.Command = c.listen, c.command
+			cfg.Listen, cfg.Upstream.Command, cfg.Auth.Tokens = c.listen, c.command, c.tokens
 			core, logged := observer.New(zap.InfoLevel)
 			srv, err := proxy.NewWith(cfg, zap.New(core), newFake(nil).origin())
 			if err != nil {
@@ -583,9 +586,14 @@ func TestServingSaysWhere(t *testing.T) {
 			if got := logged.FilterMessage("serving").All(); len(got) != 1 || !maps.Equal(got[0].ContextMap(), c.want) {
 				t.Errorf("%v, want %v", got, c.want)
 			}
-			others := logged.FilterMessage("other machines reach this listener by this machine's address").All()
-			if len(others) > 0 != (c.others != "") || len(others) > 0 && others[0].ContextMap()["listen"] != c.others {
-				t.Errorf("%v, want %q", others, c.others)
+			const byAddress, byAll = "other machines reach this listener by this machine's address", "this listener " + config.NoTokens + ": every client that reaches it can use the server"
+			told := byAddress
+			if len(c.tokens) == 0 {
+				told = byAll // which says it, too
+			}
+			all := append(logged.FilterMessage(byAddress).All(), logged.FilterMessage(byAll).All()...)
+			if others := slices.DeleteFunc(all, func(e observer.LoggedEntry) bool { return e.ContextMap()["listen"] != c.others }); len(others) > 0 != (c.others != "") || len(others) > 0 && (len(all) != 1 || others[0].Message != told) {
+				t.Errorf("%v, want %q", all, c.others)
 			}
 		})
 	}

@@ -6,6 +6,7 @@
 package comingfrom
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"slices"
@@ -95,6 +96,15 @@ func folded(text string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(text))
 }
 
+// camel returns --some-name as --someName.
+func camel(flag string) string {
+	parts := strings.Split(strings.TrimLeft(flag, "-"), "-")
+	for i, p := range parts[1:] {
+		parts[i+1] = strings.ToUpper(p[:min(1, len(p))]) + p[min(1, len(p)):]
+	}
+	return "--" + strings.Join(parts, "")
+}
+
 // Row returns the row of a flag by one of its spellings; nil if there is none.
 func (t *Tool) Row(theirs string) *Row {
 	at := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Theirs == theirs || slices.Contains(r.Also, theirs) })
@@ -104,20 +114,68 @@ func (t *Tool) Row(theirs string) *Row {
 	return &t.Rows[at]
 }
 
+// answers are the words for the answers in what is shown, which are those of Row.Answer where there is none.
+var answers = map[string]string{Form: "another word", Found: "no word", Ignored: "no effect"}
+
+// shown returns the rows in the order in which they are looked for: what stands in the line, arguments first and flags by their
+// names, and what stands around it.
+func (t *Tool) shown() (line, around []Row) {
+	for _, r := range t.Rows {
+		if r.Kind == "flag" || r.Kind == "argument" {
+			line = append(line, r)
+		} else {
+			around = append(around, r)
+		}
+	}
+	slices.SortStableFunc(line, func(a, b Row) int {
+		key := func(r Row) string {
+			if r.Kind == "argument" {
+				return ""
+			}
+			return folded(r.Theirs)
+		}
+		return strings.Compare(key(a), key(b))
+	})
+	return line, around
+}
+
+// spelt returns what a tool takes, as one writes it, in all spellings. quote goes around a flag.
+func (r *Row) spelt(quote string) string {
+	switch r.Kind {
+	case "flag":
+		all := strings.Split(r.Theirs, ", ")
+		for _, other := range r.Also {
+			if !slices.Contains(all, other) {
+				all = append(all, other)
+			}
+		}
+		return strings.TrimSpace(quote + strings.Join(all, quote+", "+quote) + quote + " " + r.Value)
+	case "variable":
+		return strings.TrimSpace("variable " + r.Theirs + " " + r.Value)
+	case "argument":
+		return r.Theirs + " (argument)"
+	}
+	return r.Kind + " " + r.Theirs
+}
+
 // Help says what the tool takes, and what dragoman has for each.
 func (t *Tool) Help() string {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "%s %s\n\n%s\n\n", t.Title, t.Version, t.About)
-	for _, r := range t.Rows {
-		ours := r.Ours
-		if r.Answer == Ignored || r.Answer == Refused {
-			ours = r.Answer + ": " + r.Note
+	fmt.Fprintf(b, "%s %s\n\n%s\n", t.Title, t.Version, t.About)
+	line, around := t.shown()
+	for i, rows := range [][]Row{line, around} {
+		fmt.Fprintf(b, "\n%s:\n", []string{"On its line, and dragoman's word for it", "Around its line"}[i])
+		for _, r := range rows {
+			ours := r.Ours
+			if r.Answer == Ignored || r.Answer == Refused {
+				ours = cmp.Or(answers[r.Answer], r.Answer) + ": " + r.Note
+			}
+			theirs := r.spelt("")
+			if len(theirs) > 40 { // the other column stays where it is
+				theirs += fmt.Sprintf("\n  %40s", "")
+			}
+			fmt.Fprintf(b, "  %-40s %s\n", theirs, ours)
 		}
-		theirs := r.Theirs
-		if r.Kind == "flag" || r.Kind == "variable" {
-			theirs = strings.TrimSpace(theirs + " " + r.Value)
-		}
-		fmt.Fprintf(b, "  %-40s %s\n", theirs, ours)
 	}
 	return b.String()
 }

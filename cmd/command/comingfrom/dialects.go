@@ -34,7 +34,10 @@ func readAnywhere(g *given, args []string) error {
 		switch {
 		case used[i]:
 		case strings.HasPrefix(word, "-") && g.Row(word) == nil:
-			name, _, _ := strings.Cut(word, "=") // what follows may be a secret
+			name, _, has := strings.Cut(word, "=") // what follows may be a secret
+			if has && g.Row(name) != nil {
+				name += joined
+			}
 			g.unknown = append(g.unknown, name)
 		case len(g.rest) == 0 || i == 1:
 			g.rest = append(g.rest, word)
@@ -112,15 +115,6 @@ func isTrue(value, empty string) string {
 	return "false"
 }
 
-// camel returns --some-name as --someName.
-func camel(flag string) string {
-	parts := strings.Split(strings.TrimLeft(flag, "-"), "-")
-	for i, p := range parts[1:] {
-		parts[i+1] = strings.ToUpper(p[:min(1, len(p))]) + p[min(1, len(p)):]
-	}
-	return "--" + strings.Join(parts, "")
-}
-
 // snake returns --someName as SOME_NAME.
 func snake(flag string) (name string) {
 	for _, c := range strings.TrimLeft(flag, "-") {
@@ -149,17 +143,18 @@ func readArgparse(g *given, args []string) error {
 			g.rest, args = append(g.rest, args[0]), args[1:]
 			continue
 		case r == nil:
-			if len(g.rest) > 0 {
-				name += ", which is an option of the server's command only behind --,"
+			do := g.meant(name)
+			if len(g.rest) > 0 && do == "" {
+				do = "; write -- before the server's command, whose options follow"
 			}
-			return fmt.Errorf("%s is no option of %s %s", name, g.Title, g.Version)
+			return fmt.Errorf("%s %s%s", name, g.Tool.unknown(name), do)
 		}
 		args = args[1:]
 		words := slices.IndexFunc(append(slices.Clone(args), "--"), isFlag)
 		switch {
 		case r.Value == "" && !hasValue:
 			words, value = 0, "true"
-		case r.Pair != "" && (words < 2 || hasValue):
+		case r.Pair != "" && (words < 2 || hasValue || strings.ContainsAny(args[0], ":= ")):
 			return fmt.Errorf("%s: expected two words, %s", name, r.Value)
 		case r.Pair != "":
 			words, value = 2, args[0]+r.Pair+args[1]

@@ -30,6 +30,9 @@ func mcpRemote(g *given, l *Line) error {
 	if err := g.callback(l, info != nil); err != nil {
 		return err
 	}
+	if g.values["--client-credentials"] != nil && info == nil {
+		return errors.New("--client-credentials: needs the client's client_id and client_secret in " + client)
+	}
 	if info != nil {
 		id := os.Expand(info["client_id"], func(name string) string { v, _ := g.getenv(name); return v })
 		if id == "" {
@@ -42,12 +45,14 @@ func mcpRemote(g *given, l *Line) error {
 	}
 	metadata, err := g.members(registration)
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
-		switch name {
-		case "scope":
-			l.flag(registration, "--oauth", "scopes="+metadata[name])
-		case "client_name":
-			l.flag(registration, "--oauth", "client_name="+metadata[name])
-		case "token_endpoint_auth_method", "grant_types", "response_types": // found out
+		switch text := metadata[name]; {
+		case text == "" && (name == "scope" || name == "client_name"):
+			l.ignore(registration, name+" is no text")
+		case name == "scope":
+			l.flag(registration, "--oauth", "scopes="+text)
+		case name == "client_name":
+			l.flag(registration, "--oauth", "client_name="+text)
+		case slices.Contains([]string{"token_endpoint_auth_method", "grant_types", "response_types"}, name): // found out
 		default:
 			l.ignore(registration, name+" has no counterpart")
 		}
@@ -86,6 +91,9 @@ func (g *given) callback(l *Line, registered bool) error {
 		word := g.rest[1]
 		if port = word[:len(word)-len(strings.TrimLeft(word, "0123456789"))]; port == "" {
 			l.ignore("callback-port", "what stands there is no number")
+		}
+		if n, err := strconv.Atoi(cmp.Or(port, "0")); err != nil || n > 65535 {
+			return fmt.Errorf("callback-port: %s is not a port from 0 to 65535", port)
 		}
 	}
 	for _, part := range []string{"--host", "--callback-path"} {

@@ -1,9 +1,74 @@
 package comingfrom
 
 import (
+	"path"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
+
+// joined is the end of an option with its value in the same word, where the tool does not read it.
+const joined = "=…"
+
+// unknown says that a word is no option of the tool.
+func (t *Tool) unknown(word string) string {
+	if strings.HasSuffix(word, joined) {
+		return t.Title + " does not read a value behind = either"
+	}
+	return "is no option of " + t.Title + " " + t.Version
+}
+
+// ofDragoman are flags of dragoman that its log advises, and the variables that go before the line of a tool.
+var ofDragoman = map[string]string{"--allow-host": "DRAGOMAN_ALLOWED_HOSTS", "--listen": "DRAGOMAN_LISTEN", "--ca": "DRAGOMAN_UPSTREAM_CA_FILE"}
+
+// meant says what to write in the place of a word that is no option of the tool: one that is like it, or the tool of the same name
+// that has it; "" if that is not known.
+func (t *Tool) meant(word string) string {
+	if strings.HasSuffix(word, joined) {
+		return "; write a space in the place of ="
+	}
+	if variable := ofDragoman[word]; variable != "" {
+		return "; dragoman has it: " + variable + "=VALUE before the line"
+	}
+	given := word
+	if t.Words == "yargs" {
+		word = camel(word)
+	}
+	var own []string
+	for _, name := range Names() {
+		other, err := Load(name)
+		switch {
+		case err != nil || path.Base(other.Package) != path.Base(t.Package):
+		case name != t.Name && (other.Row(given) != nil || other.Row(word) != nil):
+			return "; " + other.Title + " has it: dragoman as " + name + " …"
+		case name == t.Name:
+			for _, r := range other.Rows {
+				if r.Kind == "flag" {
+					own = append(own, r.Theirs)
+				}
+			}
+		}
+	}
+	if near := setting.Nearest(word, own); near != "" && len(strings.TrimLeft(word, "-")) > 2 {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
+// Program says what to write in the place of a further program of a tool's package; "" if no package has it.
+func Program(name string) string {
+	for _, of := range Names() {
+		if t, err := Load(of); err == nil {
+			for _, r := range t.Rows {
+				if r.Kind == "program" && slices.Contains(strings.Fields(r.Theirs), name) {
+					return r.Ours
+				}
+			}
+		}
+	}
+	return ""
+}
 
 // Meant says whose flag an unknown one of a command of dragoman is, and what to write in its place; "" if no tool has it.
 func Meant(flag, command string) string {

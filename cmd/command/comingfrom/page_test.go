@@ -2,6 +2,7 @@ package comingfrom
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -22,7 +23,7 @@ const page = "../../../docs/coming-from.md"
 
 const pageHead = `# Coming from another tool
 
-A line of another tool runs with ` + "`" + `dragoman as` + "`" + ` before it:
+A line of another tool runs with ` + "`" + `dragoman as` + "`" + ` in the place of ` + "`" + `npx -y` + "`" + ` or ` + "`" + `uvx` + "`" + `:
 
     dragoman as mcp-remote https://mcp.example.com/mcp 3334 --header 'Authorization: Bearer ${TOKEN}'
     dragoman as supergateway --stdio "npx -y @modelcontextprotocol/server-everything" --port 8000
@@ -30,14 +31,24 @@ A line of another tool runs with ` + "`" + `dragoman as` + "`" + ` before it:
     dragoman as mcp-proxy-py --port 8080 -- npx -y @modelcontextprotocol/server-everything
     dragoman as tbxark -config config.json
 
-So does an entry of a client: ` + "`\"command\": \"dragoman\", \"args\": [\"as\", \"mcp-remote\", …]`" + `. The tool's options, defaults, arguments and variables hold, and
-its exit codes where a script can depend on them. A line on stderr says what dragoman's own line is, without secrets: write that
-one when you have a minute. ` + "`DRAGOMAN_`" + ` variables count as ever; what the tool's line has wins over them, and they win over the tool's defaults.
-An option that has no effect here is named on stderr. One without which you would get something else is refused, with the reason and what to do.
+So does an entry of a client: ` + "`\"command\": \"dragoman\", \"args\": [\"as\", \"mcp-remote\", …]`" + `. Three tools are called mcp-proxy: npx runs
+npm's, uvx and pipx run Python's, and a line with ` + "`-config FILE`" + ` is TBXark's.
+
+All that each tool takes, flags by their names, stands in its table; the numbers say how much of it is written in the same word for dragoman, in
+another word, needs no word, has no effect (which a line on stderr says), or is refused, since without it you would get something else:
+
+`
+
+const pageMiddle = `
+## What to know
+
+The tool's options, defaults, arguments and variables hold, and its exit codes where a script can depend on them. A line on stderr says
+what dragoman's own line is, without secrets: write that one when you have a minute. ` + "`DRAGOMAN_`" + ` variables count as ever; what
+the tool's line has wins over them, and they win over the tool's defaults. A server that ends is started again.
 
 It listens where the tool does: supergateway and npm's mcp-proxy on all addresses. Where other machines need no key, that line
 says so. Two things are not taken over: no web page of another origin is let in unless ` + "`--cors`" + ` is in the line, and a request that names a host
-in ` + "`Host`" + ` that is neither local nor an IP address needs that name in ` + "`DRAGOMAN_ALLOWED_HOSTS`" + `. A server that ends is started again.
+in ` + "`Host`" + ` that is neither local nor an IP address, such as the name of a service in a compose file, needs that name in ` + "`DRAGOMAN_ALLOWED_HOSTS`" + `.
 
 On purpose there is none of these:
 
@@ -49,44 +60,34 @@ On purpose there is none of these:
 - Headers of dragoman's responses: a reverse proxy in front sets those.
 - Several servers behind one endpoint: dragoman stands in front of one server. TBXark's mcp-proxy and Python's mcp-proxy have
   one path for each of several servers, and agentgateway joins their tools. Start one dragoman for each server behind them.
-
-How much of each tool works with the same word, with another one, needs no word, has no effect, or is refused:
-
 `
 
 // TestPage compares docs/coming-from.md with the rows. With -update it writes the page.
 func TestPage(t *testing.T) {
 	var counts, tools strings.Builder
-	counts.WriteString("| tool | version | same | another word | no word | no effect | refused |\n|---|---|---|---|---|---|---|\n")
+	counts.WriteString("| tool | `dragoman as` | version | same | another word | no word | no effect | refused |\n|---|---|---|---|---|---|---|---|\n")
 	for _, name := range Names() {
 		tool, err := Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		by := map[string]int{}
-		takes := "`dragoman as " + name + "` takes what"
+		as, takes := "`"+name+"`", "`dragoman as "+name+"` takes what"
 		if tool.Words == "" {
-			takes = "This is what"
+			as, takes = "none", "This is what"
 		}
-		fmt.Fprintf(&tools, "\n## %s\n\n%s %s %s %s (%s, %s) takes.\n", tool.Title, tool.About, takes, tool.Package, tool.Version, tool.Title, tool.Registry)
-		tools.WriteString("\n| theirs | default | how | dragoman | note |\n|---|---|---|---|---|\n")
-		for _, r := range tool.Rows {
-			by[r.Answer]++
-			theirs := r.Theirs
-			if r.Kind == "flag" {
-				theirs = "`" + theirs + "`"
+		fmt.Fprintf(&tools, "\n## %s\n\n%s %s %s %s (%s) takes.\n", tool.Title, tool.About, takes, tool.Package, tool.Version, tool.Registry)
+		line, around := tool.shown()
+		for _, rows := range [][]Row{line, around} {
+			fmt.Fprintf(&tools, "\n| %s | default | how | dragoman | note |\n|---|---|---|---|---|\n", map[bool]string{true: "on its line", false: "around its line"}[&rows[0] == &line[0]])
+			for _, r := range rows {
+				by[r.Answer]++
+				fmt.Fprintf(&tools, "| %s | %s | %s | %s | %s |\n", cell(r.spelt("`")), cell(r.Default), cmp.Or(answers[r.Answer], r.Answer), cell(r.Ours), cell(r.Note))
 			}
-			if (r.Kind == "flag" || r.Kind == "variable") && r.Value != "" {
-				theirs += " " + r.Value
-			}
-			if r.Kind != "flag" {
-				theirs = r.Kind + " " + theirs
-			}
-			fmt.Fprintf(&tools, "| %s | %s | %s | %s | %s |\n", cell(theirs), cell(r.Default), r.Answer, cell(r.Ours), cell(r.Note))
 		}
-		fmt.Fprintf(&counts, "| [%s](#%s) | %s | %d | %d | %d | %d | %d |\n", tool.Title, anchor(tool.Title), tool.Version, by[Same], by[Form], by[Found], by[Ignored], by[Refused])
+		fmt.Fprintf(&counts, "| [%s](#%s) | %s | %s | %d | %d | %d | %d | %d |\n", tool.Title, anchor(tool.Title), as, tool.Version, by[Same], by[Form], by[Found], by[Ignored], by[Refused])
 	}
-	want := pageHead + counts.String() + tools.String()
+	want := pageHead + counts.String() + pageMiddle + tools.String()
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -115,6 +116,11 @@ func TestRows(t *testing.T) {
 		known[config.EnvPrefix+strings.ToUpper(strings.ReplaceAll(path, ".", "_"))] = true
 		return nil
 	})
+	for flag, variable := range ofDragoman {
+		if !known[variable] {
+			t.Errorf("%s: there is no setting %s", flag, variable)
+		}
+	}
 	for _, name := range Names() {
 		text, err := files.ReadFile("tools/" + name + ".yaml")
 		if err != nil {
@@ -162,5 +168,33 @@ func TestRows(t *testing.T) {
 	}
 	if tool, err := Load("npx"); tool != nil || err != nil {
 		t.Error("a tool that is none:", tool, err)
+	}
+}
+
+// TestHelp: each row of a tool is in its help, in every spelling, and what has no heading of its own says what it is.
+func TestHelp(t *testing.T) {
+	for _, name := range Names() {
+		tool, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		help := tool.Help()
+		at := 0
+		for _, r := range tool.Rows {
+			if !strings.Contains(help, "\n  "+r.spelt("")+" ") && !strings.Contains(help, "\n  "+r.spelt("")+"\n") {
+				t.Errorf("%s --help has no %s", name, r.spelt(""))
+			}
+		}
+		line, _ := tool.shown()
+		for _, r := range line { // flags by their names
+			next := strings.Index(help, "\n  "+r.spelt(""))
+			if next < at {
+				t.Errorf("%s --help: %s stands too early", name, r.Theirs)
+			}
+			at = next
+		}
+	}
+	if tool, _ := Load("mcp-proxy-py"); !strings.Contains(tool.Help(), "\n  --headers, -H NAME VALUE ") || !strings.Contains(tool.Help(), "\n  exit code 2 ") || !strings.Contains(tool.Help(), "\n  --no-pass-environment, --no-stateless, --no-debug\n") {
+		t.Error(tool.Help())
 	}
 }

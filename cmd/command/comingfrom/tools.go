@@ -13,7 +13,7 @@ import (
 )
 
 func supergateway(g *given, l *Line) error {
-	from := slices.DeleteFunc([]string{"--stdio", "--sse", "--streamableHttp"}, func(flag string) bool { return g.last(flag, "") == "" })
+	from := slices.DeleteFunc([]string{"--stdio", "--sse", "--streamableHttp"}, func(flag string) bool { return strings.TrimSpace(g.last(flag, "")) == "" })
 	switch len(from) {
 	case 0:
 		return errors.New("no server is named: write --stdio COMMAND, --sse URL or --streamableHttp URL")
@@ -29,6 +29,8 @@ func supergateway(g *given, l *Line) error {
 		return l.connect(from[0], server)
 	}
 	switch {
+	case isURL(server):
+		return errors.New("--stdio takes a command; write --streamableHttp or --sse before a URL")
 	case out == "ws":
 		return errors.New("--outputTransport: ws is a WebSocket, which no revision of MCP has; write streamableHttp, or sse for old clients")
 	case out == "stdio":
@@ -59,6 +61,9 @@ func mcpProxy(g *given, l *Line) error {
 	if len(command) == 0 {
 		return errors.New("no server is named: write -- and the server's command")
 	}
+	if isURL(command[0]) {
+		return errors.New("mcp-proxy of npm takes a command; with a URL the line is of Python's: dragoman as mcp-proxy-py …")
+	}
 	g.listen(l, "8080")
 	l.run(command, strings.Join(command, " "), g.last("--shell", "false") == "true")
 	return nil
@@ -82,11 +87,16 @@ func (l *Line) run(words []string, line string, shell bool) {
 // connect makes a URL the server of a line of stdio. theirs is the option with it.
 func (l *Line) connect(theirs, server string) error {
 	at, err := url.Parse(server)
-	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
-		return fmt.Errorf("%s: the URL of the server must begin with http:// or https://", theirs) // it may hold a secret
+	if err != nil || !isURL(server) || at.Host == "" {
+		return fmt.Errorf("%s: expected the address of the server, such as https://mcp.example.com/mcp", theirs) // it may hold a secret
 	}
-	l.Command, l.Server = "stdio", []string{server}
+	l.Command, l.Server, l.From["upstream.url"] = "stdio", []string{server}, theirs
 	return nil
+}
+
+func isURL(word string) bool {
+	scheme, _, _ := strings.Cut(strings.ToLower(word), "://")
+	return len(scheme) < len(word) && (scheme == "http" || scheme == "https")
 }
 
 // listen makes a line of serve listen where the tool does. The address of the environment wins over the tool's default.

@@ -29,7 +29,11 @@ func (t *Tool) Translate(args []string, getenv func(string) (string, bool)) (*Li
 		return nil, err
 	}
 	for _, word := range g.unknown {
-		l.ignore(word, "is no option of "+t.Title+" "+t.Version+", which has no use for it either")
+		why := t.unknown(word)
+		if !strings.HasSuffix(word, joined) {
+			why += ", which has no use for it either"
+		}
+		l.ignore(word, why+t.meant(word))
 	}
 	for i := range t.Rows {
 		r := &t.Rows[i]
@@ -38,6 +42,9 @@ func (t *Tool) Translate(args []string, getenv func(string) (string, bool)) (*Li
 		}
 	}
 	if err := wholes[t.Name](g, l); err != nil {
+		if len(g.unknown) > 0 {
+			err = fmt.Errorf("%w; %s %s%s", err, g.unknown[0], t.unknown(g.unknown[0]), t.meant(g.unknown[0]))
+		}
 		return nil, err
 	}
 	for i := range t.Rows {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -260,11 +261,15 @@ func withTab(err error, text []byte) error {
 
 // yamlError notes that the text is not YAML.
 func (l *Layers) yamlError(where, path string, err error) {
-	text := err.Error()
+	file, text := where, err.Error()
 	if line := inLine().FindStringSubmatch(text); line != nil {
 		where, text = where+":"+line[1], text[len(line[0]):]
 	}
-	l.add(where, path, "not YAML: %s", strings.TrimPrefix(text, "yaml: "))
+	form := "YAML"
+	if filepath.Ext(file) == ".json" {
+		form = "JSON"
+	}
+	l.add(where, path, "not "+form+": %s", strings.TrimPrefix(text, "yaml: "))
 }
 
 // allocate makes what a nil pointer points to, with the defaults of its type. The
