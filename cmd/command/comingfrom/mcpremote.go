@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 func mcpRemote(g *given, l *Line) error {
@@ -23,108 +21,67 @@ func mcpRemote(g *given, l *Line) error {
 		return err
 	}
 	const client, registration = "--static-oauth-client-info", "--static-oauth-client-metadata"
-	info, err := g.members(client)
-	if err != nil {
+	var info struct {
+		ID     string `json:"client_id"`
+		Secret string `json:"client_secret"`
+	}
+	var metadata struct {
+		Scope string `json:"scope"`
+		Name  string `json:"client_name"`
+	}
+	if err := cmp.Or(g.object(client, &info), g.object(registration, &metadata), g.callback(l)); err != nil {
 		return err
 	}
-	if err := g.callback(l, info != nil); err != nil {
-		return err
+	id := os.Expand(info.ID, func(name string) string { v, _ := g.getenv(name); return v })
+	if id == "" && g.values[client] != nil {
+		return errors.New(client + ": client_id is missing")
 	}
-	if info != nil {
-		id := os.Expand(info["client_id"], func(name string) string { v, _ := g.getenv(name); return v })
-		if id == "" {
-			return errors.New(client + ": client_id is missing")
-		}
-		l.flag(client, "--oauth", "client_id="+id)
-		if info["client_secret"] != "" {
-			l.set(client, "DRAGOMAN_UPSTREAM_AUTH_CLIENT_SECRET", info["client_secret"])
+	for _, s := range [][3]string{{client, "client_id=", id}, {registration, "client_name=", metadata.Name}, {registration, "scopes=", metadata.Scope}} {
+		if s[2] != "" {
+			l.flag(s[0], "--oauth", s[1]+s[2])
 		}
 	}
-	metadata, err := g.members(registration)
-	for _, name := range slices.Sorted(maps.Keys(metadata)) {
-		switch name {
-		case "scope":
-			l.flag(registration, "--oauth", "scopes="+metadata[name])
-		case "client_name":
-			l.flag(registration, "--oauth", "client_name="+metadata[name])
-		case "token_endpoint_auth_method", "grant_types", "response_types": // found out
-		default:
-			l.ignore(registration, name+" has no counterpart")
-		}
+	if info.Secret != "" {
+		l.set(client, "DRAGOMAN_UPSTREAM_AUTH_CLIENT_SECRET", info.Secret)
 	}
 	g.preset(l, "--disable-cookies", "DRAGOMAN_UPSTREAM_COOKIES", "all")
-	return err
+	return nil
 }
 
-// members returns the texts in the JSON object of an option, which is in the line or in a file; nil if the option is not given.
-func (g *given) members(theirs string) (map[string]string, error) {
-	text := []byte(g.last(theirs, ""))
+// object reads the JSON object of an option, which is in the line or in a file.
+func (g *given) object(theirs string, into any) error {
+	text := []byte(g.last(theirs, "{}"))
 	if file, ok := bytes.CutPrefix(text, []byte("@")); ok {
 		var err error
 		if text, err = os.ReadFile(string(file)); err != nil {
-			return nil, fmt.Errorf("%s: %w", theirs, err)
+			return fmt.Errorf("%s: %w", theirs, err)
 		}
 	}
-	var members map[string]any
-	if len(text) > 0 && json.Unmarshal(text, &members) != nil { // whose error may show a secret
-		return nil, fmt.Errorf("%s: expected a JSON object, or @ and the file of one", theirs)
-	}
-	if members == nil {
-		return nil, nil
-	}
-	texts := map[string]string{}
-	for name, value := range members {
-		texts[name], _ = value.(string)
-	}
-	return texts, nil
-}
-
-// callback sets the redirect URI where the line says any part of it, or a client is registered.
-func (g *given) callback(l *Line, registered bool) error {
-	theirs, port := "callback-port", ""
-	if len(g.rest) > 1 {
-		word := g.rest[1]
-		if port = word[:len(word)-len(strings.TrimLeft(word, "0123456789"))]; port == "" {
-			l.ignore("callback-port", "what stands there is no number")
-		}
-	}
-	for _, part := range []string{"--host", "--callback-path"} {
-		if g.values[part] != nil && port == "" {
-			theirs, registered = part, true
-		}
-	}
-	path := g.last("--callback-path", "/oauth/callback")
-	if !strings.HasPrefix(path, "/") {
-		return fmt.Errorf("--callback-path: %q does not begin with /", path)
-	}
-	if g.values["--client-credentials"] == nil && g.values["--device-code"] == nil && (port != "" || registered) {
-		l.flag(theirs, "--oauth", "redirect_uri=http://"+g.last("--host", "localhost")+":"+cmp.Or(port, g.derivedPort())+path)
+	if json.Unmarshal(text, into) != nil { // whose error may show a secret
+		return fmt.Errorf("%s: expected a JSON object, or @ and the file of one", theirs)
 	}
 	return nil
 }
 
-// derivedPort is the port of the callback where the line has none: mcp-remote derives it from what tells servers apart, and a
-// client may be registered with it.
-func (g *given) derivedPort() string {
-	parts := g.rest[:1:1]
-	if r := strings.TrimSpace(g.last("--resource", "")); r != "" && g.values["--disable-resource-parameter"] == nil {
-		parts = append(parts, r)
+// callback sets the redirect URI where the line says any part of it, or has a client, which is registered with one: without a port with
+// that which mcp-remote derives.
+func (g *given) callback(l *Line) error {
+	theirs, port := "callback-port", ""
+	if len(g.rest) > 1 {
+		port = g.rest[1]
 	}
-	for _, of := range [][2]string{{"--authorize-param", "="}, {"--header", ":"}} {
-		members := map[string]string{}
-		for _, v := range g.values[of[0]] {
-			name, value, _ := strings.Cut(v, of[1])
-			members[name] = strings.TrimLeft(value, " ")
-		}
-		if len(members) > 0 {
-			var b strings.Builder
-			to := json.NewEncoder(&b)
-			to.SetEscapeHTML(false)
-			_ = to.Encode(members) // texts
-			parts = append(parts, strings.TrimSuffix(b.String(), "\n"))
-		}
+	is := func(option string) bool { return g.values[option] != nil }
+	switch client := is("--static-oauth-client-info"); {
+	case is("--client-credentials") || is("--device-code") || port == "" && !client && !is("--host") && !is("--callback-path"):
+		return nil
+	case port == "" && client && slices.ContainsFunc([]string{"--resource", "--header", "--authorize-param", "--client-metadata-url", "--token-endpoint"}, is):
+		return errors.New("--static-oauth-client-info: write the callback port that the client is registered with behind the URL; mcp-remote derives it from other options, too, and has it in its log")
+	case port == "" && client:
+		sum := md5.Sum([]byte(g.rest[0]))
+		port = strconv.Itoa(3335 + int(binary.BigEndian.Uint16(sum[:]))%45816)
+	case port == "":
+		theirs, port = "--host", "0"
 	}
-	parts = slices.Concat(parts, g.values["--client-metadata-url"], g.values["--token-endpoint"])
-	sum := md5.Sum([]byte(strings.Join(parts, "|")))
-	return strconv.Itoa(3335 + int(binary.BigEndian.Uint16(sum[:]))%45816)
+	l.flag(theirs, "--oauth", "redirect_uri=http://"+g.last("--host", "localhost")+":"+port+g.last("--callback-path", "/oauth/callback"))
+	return nil
 }

@@ -15,7 +15,7 @@ func Meant(flag, command string) string {
 			continue
 		}
 		for _, r := range t.Rows {
-			if r.Kind != "flag" || r.Theirs != flag && !slices.Contains(r.Also, flag) && !(t.Words == "yargs" && r.Theirs == camel(flag)) || r.Only != "" && r.Only != command {
+			if r.Kind != "flag" || r.Theirs != flag && !slices.Contains(r.Also, flag) || r.Only != "" && r.Only != command {
 				continue
 			}
 			switch {
@@ -30,7 +30,7 @@ func Meant(flag, command string) string {
 				do = "write " + r.Ours
 			}
 			whose = append(whose, t.Title+"'s")
-			if r.Answer != Refused && t.Words != "" {
+			if r.Answer != Refused && wholes[name] != nil {
 				as = append(as, " or dragoman as "+name+" …")
 			}
 			break

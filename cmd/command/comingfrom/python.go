@@ -2,20 +2,15 @@ package comingfrom
 
 import (
 	"errors"
-	"maps"
-	"runtime"
 	"slices"
 	"strings"
 )
 
-// passed are the variables that the Python SDK passes to a server's command.
-var passed = map[bool]string{
-	false: "HOME,LOGNAME,PATH,SHELL,TERM,USER",
-	true:  "APPDATA,HOMEDRIVE,HOMEPATH,LOCALAPPDATA,PATH,PATHEXT,PROCESSOR_ARCHITECTURE,SYSTEMDRIVE,SYSTEMROOT,TEMP,USERNAME,USERPROFILE",
-}
+// passed are the variables that the Python SDK passes to a server's command, on Windows those behind USER.
+const passed = "HOME,LOGNAME,PATH,SHELL,TERM,USER,APPDATA,HOMEDRIVE,HOMEPATH,LOCALAPPDATA,PATHEXT,PROCESSOR_ARCHITECTURE,SYSTEMDRIVE,SYSTEMROOT,TEMP,USERNAME,USERPROFILE"
 
 func mcpProxyPy(g *given, l *Line) error {
-	server := g.rest
+	server := slices.Concat(g.rest, g.behind)
 	if len(server) == 0 {
 		server = g.values["SSE_URL"]
 	}
@@ -31,23 +26,14 @@ func mcpProxyPy(g *given, l *Line) error {
 		case "", "1", "true", "yes", "on":
 			delete(g.values, "--verify-ssl")
 		}
-		client := []string{"--client-id", "--client-secret", "--token-url"}
-		if slices.ContainsFunc(client, func(flag string) bool { return g.last(flag, "") == "" }) {
-			maps.DeleteFunc(g.values, func(flag string, _ []string) bool { return slices.Contains(client, flag) })
-		}
 		return l.connect("command_or_url", server[0])
-	}
-	for _, part := range []string{"port", "host"} {
-		if old, ok := g.values["--sse-"+part]; ok && g.last("--"+part, "") == "" {
-			g.values["--"+part] = old
-		}
 	}
 	if _, set := g.getenv("DRAGOMAN_LISTEN"); g.last("--host", "") == "" && (!set || g.last("--port", "") != "") {
 		g.values["--host"] = []string{"127.0.0.1"}
 	}
 	g.listen(l, "0")
 	if g.last("--pass-environment", "false") == "false" {
-		g.preset(l, "--pass-environment", "DRAGOMAN_UPSTREAM_PASS_ENV", passed[runtime.GOOS == "windows"])
+		g.preset(l, "--pass-environment", "DRAGOMAN_UPSTREAM_PASS_ENV", passed)
 	}
 	g.preset(l, "/status", "DRAGOMAN_HEALTH_PATHS", "/status")
 	l.Command = "serve"
