@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -112,17 +111,13 @@ func reach(line *comingfrom.Line) string {
 
 // inTheirWords puts the options of a tool's line in the place of what dragoman has for them, where an error begins with it.
 func inTheirWords(text string, line *comingfrom.Line) string {
-	names := line.From
-	c := config.Default()
-	_ = c.EachSetting(func(path string, _ reflect.Value) error {
-		if theirs, ok := names[config.EnvPrefix+strings.ToUpper(strings.ReplaceAll(path, ".", "_"))]; ok {
-			names[path] = theirs
+	for ours, theirs := range line.From {
+		form := regexp.QuoteMeta(ours)
+		if name, is := strings.CutPrefix(ours, config.EnvPrefix); is { // or the path of the setting
+			form = "(?i:" + ours + "|" + strings.ReplaceAll(name, "_", "[._]") + ")"
 		}
-		return nil
-	})
-	for ours, theirs := range names {
-		begins := regexp.MustCompile(`(?m)^(\s*)(?:\S+: )?` + regexp.QuoteMeta(ours) + `(?:\[\d+\]|\.[\w-]+)?(?:: [a-z_.]+: |: | )`)
+		begins := regexp.MustCompile(`(?m)^(\s*)(?:\S+: )?` + form + `(?:\[\d+\]|\.[\w-]+)?(?:: [a-z_.]+: |: | )`)
 		text = begins.ReplaceAllString(text, "${1}"+strings.ReplaceAll(theirs, "$", "$$")+": ")
 	}
-	return strings.ReplaceAll(text, "--listen (listen)", cmp.Or(names["--listen"], "--listen"))
+	return strings.ReplaceAll(text, "--listen (listen)", cmp.Or(line.From["--listen"], "--listen"))
 }
