@@ -64,7 +64,7 @@ func (u *Upstream) validateVerify(all *setting.Mistakes) {
 // InTheClear reports whether dragoman sends a credential over http to a host that is neither this machine nor in a private network,
 // as far as its name tells.
 func (u *Upstream) InTheClear() bool {
-	sends := u.setsAuthorization() || u.Auth.Lends() && (u.Auth.AllowHTTP || u.Auth.Type == AuthTokenFile)
+	sends := u.SetsAuthorization() || u.Auth.Lends() && (u.Auth.AllowHTTP || u.Auth.Type == AuthTokenFile)
 	at, err := url.Parse(u.URL)
 	return err == nil && sends && u.scheme() == "http" && !isPrivate(at.Hostname())
 }

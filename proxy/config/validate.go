@@ -276,7 +276,7 @@ func (c *Config) validatePrincipal() error {
 		if c.Upstream.Auth.Lends() {
 			return fmt.Errorf("bridge.principal: %q: the server cannot verify the claims, as it gets the credential of upstream.auth", by)
 		}
-		if c.Upstream.setsAuthorization() {
+		if c.Upstream.SetsAuthorization() {
 			return fmt.Errorf("bridge.principal: %q: the server cannot verify the claims, as it gets the Authorization of upstream.headers", by)
 		}
 		return nil
