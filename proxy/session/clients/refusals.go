@@ -83,9 +83,9 @@ func (p *Proxy) Listing(err error, from []upstream.Header) error {
 }
 
 // OnlyPost returns the error for a GET or DELETE of a client without a session.
-func OnlyPost() error {
+func OnlyPost(why string) error {
 	f := mcp.Fail(mcp.NoStream, "")
-	f.Text = "clients of this revision have no session: only POST is accepted"
+	f.Text = why + ": only POST is accepted"
 	f.Header = []mcp.Header{{Name: "Allow", Value: "POST"}}
 	return f
 }

@@ -89,14 +89,6 @@ func (f *Face) namesNoSession(x *exchange.Exchange, req *downstream.Request) boo
 	}
 }
 
-// noneNamed returns the error for a GET or DELETE without a session.
-func (f *Face) noneNamed() *mcp.Failure {
-	failure := mcp.Fail(mcp.NoStream, "")
-	failure.Text = "the request names no session: only POST is accepted; HTTP+SSE clients use " + f.Now().Config.SSEPath
-	failure.Header = []mcp.Header{{Name: "Allow", Value: "POST"}}
-	return failure
-}
-
 // lostPooled returns err, the error of a request in a pooled session. One that says that a session has ended does not concern a client
 // without a session: the next request begins another one.
 func lostPooled(err error) error {
