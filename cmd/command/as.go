@@ -116,7 +116,7 @@ func inTheirWords(text string, line *comingfrom.Line) string {
 		if name, is := strings.CutPrefix(ours, config.EnvPrefix); is { // or the path of the setting
 			form = "(?i:" + ours + "|" + strings.ReplaceAll(name, "_", "[._]") + ")"
 		}
-		begins := regexp.MustCompile(`(?m)^(\s*)(?:\S+: )?` + form + `(?:\[\d+\]|\.[\w-]+)?(?:: [a-z_.]+: |: | )`)
+		begins := regexp.MustCompile(`(?m)^(\s*)(?:command line: |\S+: )?` + form + `(?:\[\d+\]|\.[\w-]+)?(?:: [a-z_.]+: |: | )`)
 		text = begins.ReplaceAllString(text, "${1}"+strings.ReplaceAll(theirs, "$", "$$")+": ")
 	}
 	return strings.ReplaceAll(text, "--listen (listen)", cmp.Or(line.From["--listen"], "--listen"))

@@ -17,9 +17,7 @@ func mcpRemote(g *given, l *Line) error {
 	if len(g.rest) == 0 {
 		return errors.New("no server is named: write the URL of the server first")
 	}
-	if err := l.connect("URL", g.rest[0]); err != nil {
-		return err
-	}
+	l.connect("URL", g.rest[0])
 	const client, registration = "--static-oauth-client-info", "--static-oauth-client-metadata"
 	var info struct {
 		ID     string `json:"client_id"`

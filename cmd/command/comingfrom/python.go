@@ -26,7 +26,8 @@ func mcpProxyPy(g *given, l *Line) error {
 		case "", "1", "true", "yes", "on":
 			delete(g.values, "--verify-ssl")
 		}
-		return l.connect("command_or_url", server[0])
+		l.connect("command_or_url", server[0])
+		return nil
 	}
 	if _, set := g.getenv("DRAGOMAN_LISTEN"); g.last("--host", "") == "" && (!set || g.last("--port", "") != "") {
 		g.values["--host"] = []string{"127.0.0.1"}

@@ -52,7 +52,7 @@ var linesOfPython = []struct{ theirs, ours string }{
 	{"mcp-proxy-py --headers A http://a.example/ --debug -H B", "! -H: expected two words, NAME VALUE"},
 	{"mcp-proxy-py -H=A b http://a.example/", "! -H: expected two words, NAME VALUE"},
 	{"mcp-proxy-py cmd --port", "! --port: a value is missing"},
-	{"mcp-proxy-py http://", "! command_or_url: the URL of the server must begin with http:// or https://"},
+	{"mcp-proxy-py http://", "dragoman stdio http:"},
 
 	// TBXark's mcp-proxy.
 	{"tbxark -config servers.json", "DRAGOMAN_UPSTREAM_PASS_ENV='*' dragoman serve --config servers.json"},

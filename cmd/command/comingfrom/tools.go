@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"runtime"
 	"slices"
 	"strings"
@@ -26,7 +25,8 @@ func supergateway(g *given, l *Line) error {
 		if out != "stdio" && out != "" {
 			return fmt.Errorf("--outputTransport: %q goes with --stdio; a server at a URL is served on stdio", out)
 		}
-		return l.connect(from[0], server)
+		l.connect(from[0], server)
+		return nil
 	}
 	switch {
 	case out == "ws":
@@ -80,13 +80,8 @@ func (l *Line) run(words []string, line string, shell bool) {
 }
 
 // connect makes a URL the server of a line of stdio. theirs is the option with it.
-func (l *Line) connect(theirs, server string) error {
-	at, err := url.Parse(server)
-	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
-		return fmt.Errorf("%s: the URL of the server must begin with http:// or https://", theirs) // it may hold a secret
-	}
-	l.Command, l.Server = "stdio", []string{server}
-	return nil
+func (l *Line) connect(theirs, server string) {
+	l.Command, l.Server, l.From["upstream.url"] = "stdio", []string{server}, theirs
 }
 
 // listen makes a line of serve listen where the tool does. The address of the environment wins over the tool's default.

@@ -47,7 +47,7 @@ var lines = []struct{ theirs, ours string }{
 	{"mcp-remote https://a.example/mcp --ignore-tool delete*", "! --ignore-tool: dragoman passes all tools of the server on, and without the option the model could use these; switch them off in the client's settings, and leave the option out"},
 	// Wrong lines.
 	{"mcp-remote", "! no server is named: write the URL of the server first"},
-	{"mcp-remote a.example/mcp", "! URL: the URL of the server must begin with http:// or https://"},
+	{"mcp-remote a.example/mcp", "COOKIES dragoman stdio a.example/mcp"},
 	{"mcp-remote https://a.example/mcp --authorize-param audience", "! --authorize-param: expected KEY=VALUE"},
 	{"mcp-remote https://a.example/mcp --transport websocket", `! --transport: "websocket" is not one of http-first, sse-first, http-only, sse-only`},
 	{"mcp-remote https://a.example/mcp --connect-timeout 0", `! --connect-timeout: "0" is less than 0.001`},
@@ -93,7 +93,7 @@ var lines = []struct{ theirs, ours string }{
 	{"supergateway --stdio x --outputTransport stdio", "! --outputTransport: stdio goes with a server at a URL; leave it out to serve over HTTP"},
 	{"supergateway --stdio x --outputTransport http", `! --outputTransport: "http" is not one of stdio, sse, ws, streamableHttp`},
 	{"supergateway --sse https://a.example --outputTransport sse", `! --outputTransport: "sse" goes with --stdio; a server at a URL is served on stdio`},
-	{"supergateway --sse a.example", "! --sse: the URL of the server must begin with http:// or https://"},
+	{"supergateway --sse a.example", "dragoman stdio --upstream-transport sse a.example"},
 	{"supergateway --stdio x --port abc", `! --port: "abc" is not a number`},
 	{"supergateway --stdio x --logLevel verbose", `! --logLevel: "verbose" is not one of debug, info, none`},
 	{"supergateway --stdio x --outputTransport streamableHttp --stateful --sessionTimeout 0", `! --sessionTimeout: "0" is less than 1`},
