@@ -152,10 +152,17 @@ func (srv *Server) servePlain(req *downstream.Request, resp *downstream.Response
 	srv.Adapters.ServeHTTP(req, grant, resp)
 }
 
-// remark says, when clients begin to be served, what is probably not meant.
-func (srv *Server) remark() {
-	for _, r := range srv.Now().Config.Remarks {
-		srv.Host.Log.Warn(r.What, zap.String("setting", r.Setting), zap.String("advice", r.Do))
+// remark says, when clients begin to be served and after a reload, what is probably not meant and was not so before.
+func (srv *Server) remark(was *config.Config) {
+	now, before := srv.Now(), was.Said()
+	for _, r := range now.Config.Said() {
+		level := zap.WarnLevel
+		if r.Do == "" {
+			level = zap.InfoLevel
+		}
+		if !slices.Contains(before, r) {
+			srv.Host.Log.Log(level, r.What, zap.String("server", now.Server), zap.String("setting", r.Setting), zap.String("advice", r.Do))
+		}
 	}
 }
 

@@ -40,7 +40,8 @@ func (u *Upstream) validateHeaders(all *setting.Mistakes) {
 	}
 }
 
-// A Remark is said when clients begin to be served: what is probably not meant, the setting, and what to do.
+// A Remark is said when clients begin to be served: what is probably not meant, the setting or the file, and what to do; "" for
+// nothing.
 type Remark struct{ What, Setting, Do string }
 
 // unreplaced matches a header's value that is the name of a variable, alone or behind a scheme.

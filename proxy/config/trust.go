@@ -69,6 +69,24 @@ func (u *Upstream) InTheClear() bool {
 	return err == nil && sends && u.scheme() == "http" && !isPrivate(at.Hostname())
 }
 
+// Said returns the remarks, also on a server that is trusted beyond what the system trusts, or gets a credential that others on the way
+// can read.
+func (c *Config) Said() []Remark {
+	all, u := slices.Clip(c.Remarks), &c.Upstream
+	if e := &u.Extra; e.Err != nil {
+		all = append(all, Remark{ExtraCAsVariable + " cannot be used, and only the system's authorities are trusted: " + e.Err.Error(), e.File, "correct the file and restart, or name another with --ca FILE (upstream.ca_file)"})
+	} else if e.File != "" {
+		all = append(all, Remark{"the authorities of " + ExtraCAsVariable + " are trusted, beside the system's", e.File, ""})
+	}
+	if u.Unverified() {
+		all = append(all, Remark{"the server's certificate is not verified: any machine on the way can pose as the server", "upstream.verify", "trust its certificate with --ca FILE (upstream.ca_file) instead"})
+	}
+	if u.InTheClear() {
+		all = append(all, Remark{"the server's token is sent over http: any machine on the way can read it", "upstream.url", "use https://, if the server has it"})
+	}
+	return all
+}
+
 // privateNames end the names of hosts of private networks.
 var privateNames = []string{".localhost", ".local", ".internal", ".lan", ".home.arpa", ".svc"}
 
