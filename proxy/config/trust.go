@@ -49,10 +49,7 @@ func (u *Upstream) scheme() string {
 }
 
 func (u *Upstream) validateVerify(all *setting.Mistakes) {
-	switch {
-	case u.Verify != VerifyFull && u.Verify != VerifyNone:
-		all.Addf("upstream.verify", "%q is neither %s nor %s", u.Verify, VerifyFull, VerifyNone)
-	case u.Unverified() && u.Auth.Lends():
+	if u.Unverified() && u.Auth.Lends() {
 		do := "leave out upstream.auth"
 		if u.Auth.Type == AuthLogin {
 			do = "add --login never (upstream.auth.type: none)"

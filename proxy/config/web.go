@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
@@ -35,9 +34,6 @@ func (c *OAuth) validate(upstream *Upstream) error {
 		all.Addf("oauth.public_url", "is missing; oauth.rewrite needs it")
 	case upstream.Auth.Lends():
 		all.Addf("oauth.rewrite", "cannot be set together with upstream.auth, with which clients do not log in")
-	}
-	if !slices.Contains([]string{"metadata", "oauth", "none"}, c.Relay) {
-		all.Addf("oauth.relay", "%q is neither metadata, oauth nor none", c.Relay)
 	}
 	for _, p := range c.Paths {
 		begin := strings.TrimSuffix(p, "*")
