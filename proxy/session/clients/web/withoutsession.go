@@ -158,14 +158,11 @@ func (f *Face) pooledFor(key poolKey, x *exchange.Exchange) *pooledSession {
 		defer of.Done()
 		defer close(p.opened)
 		defer func() {
-			if r := recover(); r != nil {
-				f.Host.Report.Panicked(r)
-				p.err = mcp.Fail(mcp.Panicked, "")
-			}
 			if p.err != nil {
 				f.pooled.drop(key, p)
 			}
 		}()
+		p.err = mcp.Fail(mcp.Panicked, "") // unless it returns
 		p.err = f.openPooled(of, key, p)
 	})
 	return p
