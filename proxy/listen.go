@@ -139,20 +139,6 @@ func (srv *Server) servePlain(req *downstream.Request, resp *downstream.Response
 	srv.Adapters.ServeHTTP(req, grant, resp)
 }
 
-// remark says, when clients begin to be served and after a reload, what is probably not meant and was not so before.
-func (srv *Server) remark(was *config.Config) {
-	now, before := srv.Now(), was.Said()
-	for _, r := range now.Config.Said() {
-		level := zap.WarnLevel
-		if r.Do == "" {
-			level = zap.InfoLevel
-		}
-		if !slices.Contains(before, r) {
-			srv.Host.Log.Log(level, r.What, zap.String("server", now.Server), zap.String("setting", r.Setting), zap.String("advice", r.Do))
-		}
-	}
-}
-
 // warnOfOpenFiles says, when clients begin to be served, which files with secrets are open to others.
 func (srv *Server) warnOfOpenFiles() {
 	for _, f := range srv.Now().Config.SecretFiles() {

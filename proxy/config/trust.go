@@ -66,10 +66,11 @@ func (u *Upstream) InTheClear() bool {
 	return err == nil && sends && u.scheme() == "http" && !isPrivate(at.Hostname())
 }
 
-// Said returns the remarks, also on a server that is trusted beyond what the system trusts, or gets a credential that others on the way
-// can read.
-func (c *Config) Said() []Remark {
-	all, u := slices.Clip(c.Remarks), &c.Upstream
+// Said returns the remarks, also those on trust.
+func (c *Config) Said() []Remark { return append(slices.Clip(c.Remarks), c.Upstream.remarks()...) }
+
+// remarks are on a server that is trusted beyond what the system trusts, or gets a credential that others on the way can read.
+func (u *Upstream) remarks() (all []Remark) {
 	if e := &u.Extra; e.Err != nil {
 		all = append(all, Remark{ExtraCAsVariable + " cannot be used, and only the system's authorities are trusted: " + e.Err.Error(), e.File, "correct the file and restart, or name another with --ca FILE (upstream.ca_file)"})
 	} else if e.File != "" {
