@@ -42,14 +42,6 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		MaxConns:     l.OpenConnections(),
 		MaxRequests:  l.Requests,
 		Memory:       srv.Host.Memory(),
-		Heartbeat:    srv.Now().Renewable().Heartbeat,
-		AllowedHosts: srv.Now().Renewable().AllowedHosts,
-		Tokens:       srv.Now().Renewable().Tokens,
-		TokenHeader:  srv.Now().Renewable().TokenHeader,
-		Pages:        srv.Now().Renewable().Pages,
-		PageHeaders:  srv.Now().Renewable().PageHeaders,
-		Once:         srv.Now().Renewable().Once,
-		PageReads:    srv.Now().Renewable().PageReads,
 		Beside:       oauthClients{srv},
 		Replicas:     srv.Replicas.Inbox(),
 		ReplicasPath: config.ReplicasPath,
@@ -66,43 +58,38 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 	if cfg.Exposed = !setup.IsLoopback(at); !cfg.Exposed {
 		cfg.Routes = srv.routes()
 	}
-	return downstream.NewHTTP(srv.Handler(), cfg)
+	face := downstream.NewHTTP(srv.Handler(), cfg)
+	face.Renew(srv.Now().Renewable())
+	return face
 }
 
 func (srv *Server) logHTTP(what string, err error) {
-	if what == "panic" {
-		srv.Host.Report.Panicked(err)
-		return
-	}
-	if what == downstream.PlainHTTP {
-		srv.plainHTTP.do(func() {
-			srv.Host.Log.Warn("a client uses http:// at a port for TLS: it must use https://", zap.Error(err))
-		})
-		return
-	}
-	if what == downstream.TLSAtPlain {
-		srv.tlsAtPlain.do(func() {
-			srv.Host.Log.Warn("a client uses https:// at a port without TLS: it must use http://, or tls.cert and tls.key must be set", zap.Error(err))
-		})
-		return
-	}
-	if what == downstream.SSEAtStreamable {
-		srv.sseAtStreamable.do(func() {
-			srv.Host.Log.Warn(what+": it must use "+srv.Now().Config.SSEPath, zap.Error(err))
-		})
-		return
-	}
-	if what == downstream.StreamableAtSSE {
-		srv.streamableAtSSE.do(func() {
-			srv.Host.Log.Info(what+": it must use "+srv.Now().Config.Path+" unless it goes on with HTTP+SSE", zap.Error(err))
-		})
-		return
-	}
 	level := zap.WarnLevel
-	if what == "connection" { // clients may close connections at any time
+	switch log := srv.Host.Log; what {
+	case "panic":
+		srv.Host.Report.Panicked(err)
+	case downstream.PlainHTTP:
+		srv.plainHTTP.do(func() {
+			log.Warn("a client uses http:// at a port for TLS: it must use https://", zap.Error(err))
+		})
+	case downstream.TLSAtPlain:
+		srv.tlsAtPlain.do(func() {
+			log.Warn("a client uses https:// at a port without TLS: it must use http://, or tls.cert and tls.key must be set", zap.Error(err))
+		})
+	case downstream.SSEAtStreamable:
+		srv.sseAtStreamable.do(func() {
+			log.Warn(what+": it must use "+srv.Now().Config.SSEPath, zap.Error(err))
+		})
+	case downstream.StreamableAtSSE:
+		srv.streamableAtSSE.do(func() {
+			log.Info(what+": it must use "+srv.Now().Config.Path+" unless it goes on with HTTP+SSE", zap.Error(err))
+		})
+	case "connection": // clients may close connections at any time
 		level = zap.DebugLevel
+		fallthrough
+	default:
+		log.Log(level, "problem on an HTTP connection", zap.String("what", what), zap.Error(err))
 	}
-	srv.Host.Log.Log(level, "problem on an HTTP connection", zap.String("what", what), zap.Error(err))
 }
 
 // adminFace makes the HTTP server for probes and metrics only.
@@ -150,13 +137,6 @@ func (srv *Server) Handler() downstream.Handler { return srv.handler }
 func (srv *Server) servePlain(req *downstream.Request, resp *downstream.Response) {
 	grant := srv.Now().GrantOf(&downstream.Sender{Guest: req.Guest})
 	srv.Adapters.ServeHTTP(req, grant, resp)
-}
-
-// remark says, when clients begin to be served, what is probably not meant.
-func (srv *Server) remark() {
-	for _, r := range srv.Now().Config.Remarks {
-		srv.Host.Log.Warn(r.What, zap.String("setting", r.Setting), zap.String("advice", r.Do))
-	}
 }
 
 // warnOfOpenFiles says, when clients begin to be served, which files with secrets are open to others.

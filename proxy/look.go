@@ -121,7 +121,7 @@ func (srv *Server) explain(ctx context.Context, err error) (doctor.Line, failure
 
 // lookWhenLost makes the first session that finds no endpoint at the server's URL look for one before its client gets the error.
 func (srv *Server) lookWhenLost(ctx context.Context) {
-	srv.Host.Report.WhenLost(sync.OnceFunc(func() {
+	srv.Host.Report.Lost = sync.OnceFunc(func() {
 		if d := srv.Now().Origin.Dialer; d != nil {
 			limited, cancel := context.WithTimeout(ctx, lookTime)
 			defer cancel()
@@ -129,7 +129,7 @@ func (srv *Server) lookWhenLost(ctx context.Context) {
 				srv.explain(limited, err)
 			}
 		}
-	}))
+	})
 }
 
 // lookedInto returns a [doctor.FoundError] for an answer of the server at a URL that is none of an MCP server's, or none at all, if a look

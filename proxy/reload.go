@@ -147,7 +147,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 		srv.web.RetirePooled()
 		srv.Eras.Forget()
 		o.Credential.TellLent(next.Server, srv.Host.Log)
-		srv.tellTrust(&was.Config.Upstream)
+		srv.remark(&was.Config)
 		select {
 		case srv.changed <- struct{}{}:
 		default: // the look that is due will see it

@@ -45,8 +45,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	srv.tellServing(ln.Addr())
 	srv.Now().Origin.Credential.TellLent(srv.Now().Server, srv.Host.Log)
 	srv.warnOfOpenFiles()
-	srv.remark()
-	srv.tellTrust(new(config.Upstream))
+	srv.remark(new(config.Config))
 	srv.warnOfOthers(ln.Addr())
 	if len(srv.Now().Config.Upstream.Command) > 0 {
 		if err := srv.Ready(); err != nil { // warn now, as the process starts only when a client comes
@@ -97,8 +96,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	srv.Personal.Store(true)
 	srv.Host.Report.Near()
 	srv.warnOfOpenFiles()
-	srv.remark()
-	srv.tellTrust(new(config.Upstream))
+	srv.remark(new(config.Config))
 	srv.lookWhenLost(ctx)
 	srv.Connected()
 	endAdmin := srv.serveAdmin()

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/features/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
@@ -178,4 +182,18 @@ func fromHere(at net.Addr) net.Addr {
 		return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: tcp.Port}
 	}
 	return at
+}
+
+// remark says, when clients begin to be served and after a reload, what is probably not meant and was not so before.
+func (srv *Server) remark(was *config.Config) {
+	now, before := srv.Now(), was.Said()
+	for _, r := range now.Config.Said() {
+		level := zap.WarnLevel
+		if r.Do == "" {
+			level = zap.InfoLevel
+		}
+		if !slices.Contains(before, r) {
+			srv.Host.Log.Log(level, r.What, zap.String("server", now.Server), zap.String("setting", r.Setting), zap.String("advice", r.Do))
+		}
+	}
 }

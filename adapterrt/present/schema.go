@@ -89,11 +89,6 @@ func tokensOf(op *file.Operation, v guard.Verdict) (names []string) {
 	return names
 }
 
-// schemaMembers appends the members of the schema of d to o.
-func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
-	return valueMembers(o, d, nil, false)
-}
-
 // sentAs begins the note about a value that has another name in the request.
 const sentAs = "sent as "
 

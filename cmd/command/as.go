@@ -7,13 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
 	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
@@ -93,7 +93,7 @@ func toolIn(args []string) string {
 		}
 		tool, _ := comingfrom.Load(name, name)
 		switch {
-		case tool != nil && tool.Words != "":
+		case tool != nil && tool.Runs():
 			return name
 		case !runs, i > 0 && !strings.HasPrefix(word, "-") && !slices.Contains(before, word):
 			return ""
@@ -182,24 +182,25 @@ func reach(line *comingfrom.Line) string {
 	return "; other machines can use the server without a key: DRAGOMAN_AUTH_TOKENS sets one"
 }
 
+// switchedOn matches the advice to switch a setting on in a file.
+var switchedOn = pattern.Later(`set [a-z]+\.[a-z_.]+: true`)
+
 // inTheirWords puts the options of a tool's line in the place of what dragoman has for them, where an error begins with it.
 func inTheirWords(text string, line *comingfrom.Line) string {
-	names := line.From
-	c := config.Default()
-	_ = c.EachSetting(func(path string, _ reflect.Value) error {
-		variable := config.EnvPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
-		if theirs, ok := names[variable]; ok {
-			names[path] = theirs
+	for ours, theirs := range line.From {
+		form := regexp.QuoteMeta(ours)
+		if name, is := strings.CutPrefix(ours, config.EnvPrefix); is { // or the path of the setting
+			form = "(?i:" + ours + "|" + strings.ReplaceAll(name, "_", "[._]") + ")"
 		}
-		text = strings.ReplaceAll(text, "set "+path+": true", "set "+variable+"=true") // the line has no file
-		return nil
-	})
-	for ours, theirs := range names {
-		begins := regexp.MustCompile(`(?m)^(\s*)(?:\S+: |command line: )?` + regexp.QuoteMeta(ours) + `(?:\[\d+\]|\.[\w-]+)?(?:: [a-z_.]+: |: | )`)
+		begins := regexp.MustCompile(`(?m)^(\s*)(?:command line: |\S+: )?` + form + `(?:\[\d+\]|\.[\w-]+)?(?:: [a-z_.]+: |: | )`)
 		text = begins.ReplaceAllString(text, "${1}"+strings.ReplaceAll(theirs, "$", "$$")+": ")
 	}
+	text = switchedOn().ReplaceAllStringFunc(text, func(set string) string { // the line has no file
+		path := strings.TrimSuffix(strings.TrimPrefix(set, "set "), ": true")
+		return "set " + config.EnvPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_")) + "=true"
+	})
 	text = strings.Replace(text, "choose one: --server NAME", "choose one: "+line.String()+" --server NAME", 1)
-	listen := cmp.Or(names["--listen"], "--listen")
+	listen := cmp.Or(line.From["--listen"], "--listen")
 	if strings.Contains(text, "no such host") || strings.Contains(text, "cannot assign requested address") {
 		listen = "--host" // these have another only if it is given
 	}

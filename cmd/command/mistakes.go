@@ -1,6 +1,7 @@
 package command
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"net"
@@ -8,9 +9,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"gopkg.in/yaml.v3"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/cmd/command/comingfrom"
@@ -144,27 +147,17 @@ func valueMistake(wrong *pflag.InvalidValueError) string {
 // takesCommand reports whether a command takes the server's command behind --.
 func takesCommand(cmd *cobra.Command) bool { return strings.Contains(cmd.Use, "-- COMMAND") }
 
-// ofOthers are flags that other programs have, and what dragoman has in their place: a flag, and the value that it may take.
-var ofOthers = map[string]struct{ flag, value string }{
-	"p": {"port", "PORT"}, "host": {"listen", "HOST:8808"}, "hostname": {"listen", "HOST:8808"},
-	"bind": {"listen", "HOST:8808"}, "address": {"listen", "HOST:8808"}, "addr": {"listen", "HOST:8808"}, "l": {"listen", "HOST:8808"},
-	"headers": {"header", "'Name: value'"}, "H": {"header", "'Name: value'"},
-	"token": {"header", "'Authorization: Bearer ${TOKEN}'"}, "bearer": {"header", "'Authorization: Bearer ${TOKEN}'"},
-	"auth-token": {"header", "'Authorization: Bearer ${TOKEN}'"}, "api-key": {"header", "'Authorization: Bearer ${TOKEN}'"},
-	"verbose": {"log-level", "debug"}, "v": {"log-level", "debug"}, "vv": {"log-level", "debug"},
-	"c": {"config", "FILE"}, "f": {"config", "FILE"}, "conf": {"config", "FILE"},
-	"config-file": {"config", "FILE"}, "protocol-version": {"upstream-version", "REVISION"}, "adapter": {"adapters", "DIR"},
-	"allow-origin": {"cors", "ORIGIN"}, "cors-origin": {"cors", "ORIGIN"},
-	"format": {"json", ""}, "output": {"json", ""}, "o": {"json", ""}, "j": {"json", ""},
-	"insecure": {"verify", "none"}, "k": {"verify", "none"}, "cacert": {"ca", "FILE"},
-	"ui": {"inspect", ""}, "page": {"inspect", ""}, "open": {"inspect", ""}, "log": {"log-level", "debug"}, "V": {"version", ""},
-}
+//go:embed others.yaml
+var othersFile []byte
 
-// instead are flags that other programs have for what dragoman takes as an argument.
-var instead = map[string]string{
-	"url": "URL", "u": "URL", "server": "URL", "server-url": "URL", "endpoint": "URL", "target": "URL", "remote": "URL",
-	"command": "-- COMMAND [ARG...]", "cmd": "-- COMMAND [ARG...]", "exec": "-- COMMAND [ARG...]",
-}
+// others are flags that other programs have, and what dragoman has in their place.
+var others = sync.OnceValue(func() (of struct {
+	Flags               map[string][2]string
+	Arguments, Settings map[string]string
+}) {
+	_ = yaml.Unmarshal(othersFile, &of) // a test reads it
+	return of
+})
 
 // meantFlag says what to write in place of an unknown flag; "" if that is not known. given is the flag with its dashes.
 func meantFlag(cmd *cobra.Command, name, given string, args []string) string {
@@ -175,23 +168,24 @@ func meantFlag(cmd *cobra.Command, name, given string, args []string) string {
 		return "did you mean --" + plain + "?"
 	}
 	if cmd.Name() == "serve" || cmd.Name() == "stdio" {
-		if do := comingfrom.Meant(given, cmd.Name()); do != "" && !has(ofOthers[name].flag) {
+		if do := comingfrom.Meant(given, cmd.Name()); do != "" && !has(others().Flags[name][0]) {
 			return do
 		}
 	}
-	if o, ok := ofOthers[name]; ok && has(o.flag) {
-		value := o.value
+	instead := others().Flags[name]
+	if has(instead[0]) {
+		value := instead[1]
 		if port := valueOf("--port", args); number().MatchString(port) {
 			value = strings.Replace(value, "HOST:8808", "HOST:"+port+" in the place of --port", 1)
 		}
-		return strings.TrimSpace("write --" + o.flag + " " + valued(value, valueOf(given, args)))
+		return strings.TrimSpace("write --" + instead[0] + " " + valued(value, valueOf(given, args)))
 	}
 	if strings.HasSuffix(cmd.Use, " [KEY=VALUE...]") && !strings.HasPrefix(name, "-") {
 		if of := commandsWith(cmd.Parent(), plain); len(of) == 0 && near(cmd, plain) == "" {
 			return "a parameter of the operation is written without dashes: " + plain + "=VALUE"
 		}
 	}
-	if o, ok := instead[name]; ok && takesCommand(cmd) {
+	if o, ok := others().Arguments[name]; ok && takesCommand(cmd) {
 		return "it needs no flag: " + cmd.CommandPath() + " " + o
 	}
 	if flag := near(cmd, plain); flag != "" {
@@ -203,8 +197,8 @@ func meantFlag(cmd *cobra.Command, name, given string, args []string) string {
 	if do := settingNamed(plain); do != "" && has("config") {
 		return do
 	}
-	if of := commandsWith(cmd.Root(), ofOthers[name].flag); len(of) > 0 && takesCommand(cmd) {
-		return "--" + ofOthers[name].flag + " is a flag of " + strings.Join(of, ", ")
+	if of := commandsWith(cmd.Root(), instead[0]); len(of) > 0 && takesCommand(cmd) {
+		return "--" + instead[0] + " is a flag of " + strings.Join(of, ", ")
 	}
 	return ""
 }
@@ -229,16 +223,10 @@ func near(cmd *cobra.Command, name string) string {
 	return ""
 }
 
-// ofSettings are flags that other programs have, and the settings that dragoman has in their place.
-var ofSettings = map[string]string{
-	"timeout": "upstream.silence_timeout",
-	"cert":    "tls.cert", "key": "tls.key", "tls": "tls.cert", "ssl": "tls.cert", "metrics": "admin.listen", "base-path": "path",
-}
-
 // settingNamed says how the setting is set for which name is a flag that does not exist; "" if there is none, or several.
 func settingNamed(name string) string {
 	key := strings.NewReplacer("-", "_", ".", "_").Replace(name)
-	exact := ofSettings[name]
+	exact := others().Settings[name]
 	var ending []string
 	c := config.Default()
 	_ = c.EachSetting(func(path string, _ reflect.Value) error {

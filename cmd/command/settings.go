@@ -150,11 +150,7 @@ func (s *settings) config(args []string) (config.Config, error) {
 // lay writes the values of the flags into cfg.
 func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	server, command, err := s.server(args)
-	if s.cwd != "" {
-		cfg.Upstream.Dir = s.cwd
-		l.Flag("upstream.dir", "--cwd")
-	}
-	if u := (config.Upstream{Command: command, Dir: cfg.Upstream.Dir}); len(command) > 0 && u.Quoted() {
+	if u := (config.Upstream{Command: command, Dir: cmp.Or(s.cwd, cfg.Upstream.Dir)}); len(command) > 0 && u.Quoted() {
 		err = fmt.Errorf("no quotes around the command: %s -- %s", s.cmd.CommandPath(), config.AsTyped(append(strings.Fields(command[0]), command[1:]...)))
 		command = nil
 	}
@@ -190,6 +186,7 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 		value, path, flag string
 	}{
 		{&cfg.Listen, s.listen, "listen", "--listen"},
+		{&cfg.Upstream.Dir, s.cwd, "upstream.dir", "--cwd"},
 		{&cfg.Upstream.Transport, s.transport, "upstream.transport", "--upstream-transport"},
 		{&cfg.Upstream.CAFile, s.ca, "upstream.ca_file", "--ca"},
 		{&cfg.Upstream.Verify, s.verify, "upstream.verify", "--verify"},
@@ -390,10 +387,6 @@ func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
 		return
 	}
 	auth.Browser = true
-	given := false
-	for name := range cfg.Upstream.Headers {
-		given = given || strings.EqualFold(name, "Authorization")
-	}
 	switch {
 	case s.login == "never":
 		auth.Type = config.AuthNone
@@ -401,7 +394,7 @@ func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
 		auth.Type, auth.Device = config.AuthLogin, s.login == "device"
 	case s.login != "":
 		l.Add(setting.Mistake{Where: "--login", Text: fmt.Sprintf("expected auto, device or never, not %q", s.login)})
-	case auth.Type == "" && !given && cfg.Upstream.URL != "" && asksHTTP(cfg.Upstream.URL):
+	case auth.Type == "" && !cfg.Upstream.SetsAuthorization() && cfg.Upstream.URL != "" && asksHTTP(cfg.Upstream.URL):
 		auth.Type = config.AuthLogin
 	}
 	if s.login != "" {

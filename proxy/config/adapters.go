@@ -180,21 +180,6 @@ func (a *Adapters) variables() (names []string) {
 // validate checks the settings, those of the adapter runtime as the runtime itself does. taken has the URL paths that are in use
 // already.
 func (a *Adapters) validate(all *setting.Mistakes, taken []string) {
-	for _, word := range []struct {
-		path, value string
-		of          []string
-	}{
-		{"tools", a.Tools, []string{"shared", "per_adapter"}},
-		{"on_clash", a.OnClash, []string{ClashShadow, ClashFail}},
-		{"instructions", a.Instructions, []string{"append", "prepend", "replace", "off"}},
-		{"errors.addresses", a.Errors.Addresses, []string{"mask", "keep"}},
-		{"confirm.via", a.Confirm.Via, []string{"auto", "token", "elicitation"}},
-		{"trust.enforce", a.Trust.Enforce, []string{"declared", "strict", "off"}},
-	} {
-		if !slices.Contains(word.of, word.value) {
-			all.Addf("adapters."+word.path, "%q is not one of %s", word.value, strings.Join(word.of, ", "))
-		}
-	}
 	if a.MaxResponse == 0 { // for which the runtime has a default
 		all.Addf("adapters.max_response", "must be greater than 0")
 	}

@@ -18,7 +18,7 @@ func (c *Config) validateClients(all *setting.Mistakes) {
 			all.Addf(fmt.Sprintf("adapters.pin[%d]", i), "is empty; it must name an operation")
 		}
 	}
-	if adapter, passes := a.PassesAuthorization(); passes && c.Upstream.URL != "" && !c.Upstream.Auth.Lends() && !c.Upstream.setsAuthorization() {
+	if adapter, passes := a.PassesAuthorization(); passes && c.Upstream.URL != "" && !c.Upstream.Auth.Lends() && !c.Upstream.SetsAuthorization() {
 		all.Addf("adapters.callers."+adapter, "the clients' Authorization is for the server at upstream.url, and no other API may get it; name another header")
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Tokens)) {

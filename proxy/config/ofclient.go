@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -100,10 +98,7 @@ func (s Sources) layClient(text []byte, c *Config, l *setting.Layers) (at string
 	at = s.File + ": " + key + "." + name
 	if entry, ok := servers[name].(object); ok {
 		e := &clientEntry{environ: s.Environ, at: at, c: c, layers: l}
-		if proxy, ok := top["mcpProxy"].(object); ok {
-			e.layProxy(name, proxy, entry)
-		}
-		e.lay(entry)
+		e.lay(name, entry, top)
 		return at
 	}
 	return wrong("has no server %s; --server names %s", AsTyped([]string{name}), names)
@@ -128,60 +123,64 @@ func (e *clientEntry) wrong(at, format string, a ...any) {
 	e.layers.Add(setting.Mistake{Where: at, Text: fmt.Sprintf(format, a...)})
 }
 
-// entryMembers are the members of a server's entry that count.
-var entryMembers = strings.Fields("type transporttype transport url serverurl httpurl headers command args env environment cwd disabled enabled")
+// entryMembers are the members of a server's entry, in small letters, and the settings of upstream that they are. The others that
+// count have none.
+var entryMembers = map[string]string{
+	"url": "url", "serverurl": "url", "httpurl": "url", "headers": "headers", "env": "env", "environment": "env", "cwd": "dir",
+	"type": "", "transporttype": "", "transport": "", "command": "", "args": "", "disabled": "", "enabled": "",
+}
 
-// lay writes the entry into the configuration.
-func (e *clientEntry) lay(entry object) {
-	if words, ok := entry["command"].([]any); ok {
-		args, _ := entry["args"].([]any)
-		entry["args"] = append(words, args...)
-		delete(entry, "command")
+// lay writes the entry into the configuration, and what the file says of its listener, if it is one of TBXark's mcp-proxy.
+func (e *clientEntry) lay(name string, entry, top object) {
+	settings := object{}
+	if proxy, ok := top["mcpProxy"].(object); ok {
+		settings = e.listener(name, proxy, entry)
 	}
+	e.filled(e.at, entry, true)
+	server, kind := object{}, ""
 	var unused []string
 	for _, name := range slices.Sorted(maps.Keys(entry)) {
-		if !slices.Contains(entryMembers, strings.ToLower(name)) {
+		is, known := entryMembers[strings.ToLower(name)]
+		switch {
+		case is != "":
+			server[is] = entry[name]
+		case strings.HasPrefix(strings.ToLower(name), "t") && known:
+			kind = strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(fmt.Sprint(entry[name])))
+		case !known:
 			unused = append(unused, name)
-			delete(entry, name)
 		}
 	}
-	var of struct {
-		Type, TransportType, Transport, URL, ServerURL, HTTPURL, Command, Cwd string
-		Args                                                                  []string
-		Headers, Env, Environment                                             map[string]string
+	counts := []string{"url", "headers", "transport"}
+	command, list := entry["command"].([]any)
+	if !list && entry["command"] != nil {
+		command = []any{entry["command"]}
 	}
-	of.Environment = map[string]string{}
-	if !e.decode(e.at, entry, &of) {
-		return
+	args, list := entry["args"].([]any)
+	if !list && entry["args"] != nil {
+		e.wrong(e.at+".args", "expected a list of texts such as [a, b]")
 	}
-	command := of.Args
-	if of.Command != "" {
-		command = slices.Insert(command, 0, of.Command)
-	}
-	kind := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(cmp.Or(of.Type, of.TransportType, of.Transport)))
-	server := cmp.Or(of.URL, of.ServerURL, of.HTTPURL)
 	switch {
 	case !slices.Contains([]string{"", "stdio", "local", "http", "streamablehttp", "remote", "sse"}, kind):
 		e.wrong(e.at, "its type is none of stdio, http and sse")
-	case len(command) > 0 && (kind == "" || kind == "stdio" || kind == "local"):
-		e.bridge(command)
-		maps.Copy(of.Environment, of.Env)
-		e.set(object{"upstream.command": command, "upstream.dir": of.Cwd, "upstream.env": of.Environment})
-	case server != "" && kind != "stdio" && kind != "local":
-		e.set(object{"upstream.url": server, "upstream.headers": of.Headers})
-		if kind == "sse" {
-			e.set(object{"upstream.transport": kind})
-		}
-	default:
+	case len(command)+len(args) > 0 && (kind == "" || kind == "stdio" || kind == "local"):
+		server["command"], counts = append(command, args...), []string{"command", "env", "dir"}
+	case kind == "stdio" || kind == "local" || server["url"] == nil:
 		e.wrong(e.at, "expected a url, or a command with args")
+	case kind == "sse":
+		server["transport"] = kind
 	}
+	maps.DeleteFunc(server, func(name string, _ any) bool { return !slices.Contains(counts, name) })
+	settings["upstream"] = server
+	text, _ := json.Marshal(settings) // it was JSON
+	e.layers.Part(e.at, text)
+	e.bridge(e.c.Upstream.Command)
 	if len(unused) > 0 {
 		e.remark("not used: "+strings.Join(unused, ", "), "write flags or the settings of dragoman for what they do")
 	}
 }
 
-// layProxy writes what the configuration of TBXark's mcp-proxy says of itself and, in the server's options, of its clients.
-func (e *clientEntry) layProxy(name string, proxy, entry object) {
+// listener returns what the configuration of TBXark's mcp-proxy says of itself and, in the server's options, of its clients.
+func (e *clientEntry) listener(name string, proxy, entry object) object {
 	all, _ := proxy["options"].(object)
 	own, _ := entry["options"].(object)
 	delete(entry, "options")
@@ -189,49 +188,25 @@ func (e *clientEntry) layProxy(name string, proxy, entry object) {
 	if tokens == nil {
 		tokens = all["authTokens"]
 	}
-	var of struct {
-		BaseURL, Addr string
-		AuthTokens    []string
-		ToolFilter    struct{ List []string }
-	}
-	if !e.decode(e.at, object{"baseURL": proxy["baseURL"], "addr": proxy["addr"], "authTokens": tokens, "toolFilter": own["toolFilter"]}, &of) {
-		return
-	}
-	if len(of.ToolFilter.List) > 0 {
+	filter, _ := own["toolFilter"].(object)
+	if tools, _ := filter["list"].([]any); len(tools) > 0 {
 		e.wrong(e.at+".toolFilter", "dragoman passes all tools of the server on: take it out, and switch tools off in the client or the server")
 	}
-	base, err := url.Parse(of.BaseURL)
+	said := object{"baseURL": proxy["baseURL"], "addr": proxy["addr"], "authTokens": tokens}
+	e.filled(e.at, said, true)
+	address, _ := said["baseURL"].(string)
+	base, err := url.Parse(address)
 	if err != nil {
 		base = new(url.URL)
 	}
+	if said["addr"] == nil {
+		said["addr"] = ":80"
+	}
 	hosts := slices.DeleteFunc([]string{base.Hostname()}, func(name string) bool { return name == "" })
-	e.set(object{
-		"listen": cmp.Or(of.Addr, ":80"), "auth.tokens": of.AuthTokens, "allowed_hosts": hosts,
+	return object{
+		"listen": said["addr"], "auth": object{"tokens": said["authTokens"]}, "allowed_hosts": hosts,
 		"path": path.Join("/", base.Path, name, "mcp"), "sse_path": path.Join("/", base.Path, name, "sse"),
-	})
-}
-
-// decode reads a value without the client's variables, and reports whether it has the form of into.
-func (e *clientEntry) decode(at string, value, into any) bool {
-	text, err := json.Marshal(e.filled(at, value, true))
-	if err == nil {
-		err = json.Unmarshal(text, into)
 	}
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		e.wrong(at+"."+strings.ToLower(wrong.Field), "expected %s", setting.Form(wrong.Type))
-	}
-	return err == nil
-}
-
-// set writes settings by their paths.
-func (e *clientEntry) set(values object) {
-	_ = e.c.EachSetting(func(path string, v reflect.Value) error {
-		if value, ok := values[path]; ok {
-			v.Set(reflect.ValueOf(value))
-			e.layers.Flag(path, e.at)
-		}
-		return nil
-	})
 }
 
 func (e *clientEntry) remark(what, do string) {
@@ -241,8 +216,7 @@ func (e *clientEntry) remark(what, do string) {
 // clientVariable matches ${NAME}, ${env:NAME}, ${NAME:-default} and ${input:NAME}.
 var clientVariable = pattern.Later(`\$\{[^}]*\}`)
 
-// filled returns a value of the entry with texts in the place of numbers, and without the client's variables: they are replaced with
-// their values now, or with ${NAME}, which [Config.Expand] replaces.
+// filled returns a value of the entry without the client's variables: they are replaced with their values now, or with ${NAME}, which [Config.Expand] replaces.
 func (e *clientEntry) filled(at string, value any, now bool) any {
 	switch v := value.(type) {
 	case object:
@@ -257,8 +231,6 @@ func (e *clientEntry) filled(at string, value any, now bool) any {
 		for i, one := range v {
 			v[i] = e.filled(fmt.Sprintf("%s[%d]", at, i), one, now)
 		}
-	case bool, json.Number:
-		return fmt.Sprint(v)
 	case string:
 		return clientVariable().ReplaceAllStringFunc(v, func(whole string) string {
 			name, instead, has := strings.Cut(strings.TrimPrefix(whole[2:len(whole)-1], "env:"), ":-")

@@ -26,8 +26,8 @@ func mcpFile(t *testing.T, text string) string {
 // TestServersOfClientConfigurations: what an entry sets, in the forms of the clients.
 func TestServersOfClientConfigurations(t *testing.T) {
 	for text, want := range map[string]Upstream{
-		`{"mcpServers": {"a": {"command": "npx", "args": ["-y", "x"], "env": {"A": "b", "N": 8080, "T": true, "U": null}, "cwd": "/tmp"}}}`: {
-			Command: []string{"npx", "-y", "x"}, Env: map[string]string{"A": "b", "N": "8080", "T": "true"}, Dir: "/tmp",
+		`{"mcpServers": {"a": {"command": "npx", "args": ["-y", "x"], "env": {"A": "b", "N": 123456789012345678, "T": true, "U": null}, "cwd": "/tmp"}}}`: {
+			Command: []string{"npx", "-y", "x"}, Env: map[string]string{"A": "b", "N": "123456789012345678", "T": "true"}, Dir: "/tmp",
 		},
 		"\ufeff{\n\t// mine\n\t\"servers\": {\n\t\t\"a\": {\"type\": \"http\", \"url\": \"https://x.example/mcp\", /* later */ \"headers\": {\"X-A\": \"b\",},},\n\t},\n\t\"inputs\": [],\n}": {
 			URL: "https://x.example/mcp", Headers: map[string]string{"X-A": "b"},
@@ -73,8 +73,8 @@ func TestClientConfigurationsThatCannotBeUsed(t *testing.T) {
 		{`{"mcpServers": {"a": {"type": "sse", "command": "canary"}}}`, "", "FILE: mcpServers.a: expected a url, or a command with args"},
 		{`{"mcpServers": {"a": {"type": "ws", "url": "ws://canary/"}}}`, "", "FILE: mcpServers.a: its type is none of stdio, http and sse"},
 		{`{"mcpServers": {"a": {"command": "npx", "args": "canary"}}}`, "", "FILE: mcpServers.a.args: expected a list of texts such as [a, b]"},
-		{`{"mcpServers": {"a": {"command": {"path": "canary"}}}}`, "", "FILE: mcpServers.a.command: expected a text"},
-		{`{"mcpServers": {"a": {"command": "npx", "env": {"A": ["canary"]}}}}`, "", "FILE: mcpServers.a.env: expected a text"},
+		{`{"mcpServers": {"a": {"command": {"path": "canary"}}}}`, "", "FILE: mcpServers.a: upstream.command[0]: expected a text"},
+		{`{"mcpServers": {"a": {"command": "npx", "env": {"A": ["canary"]}}}}`, "", "FILE: mcpServers.a: upstream.env.A: expected a text"},
 		{`{"mcpServers": {"a": {"command": "npx", "args": ["${NONE}"]}}}`, "", "FILE: mcpServers.a.args[0]: environment variable NONE is not set"},
 		{`{"mcpServers": {"a": {"command": "npx", "env": {"K": "${env:NONE}"}}}}`, "", "FILE: mcpServers.a: upstream.env.K: environment variable NONE is not set"},
 		{`{"servers": {"a": {"command": "npx", "env": {"K": "${input:key}"}}}, "inputs": [{"id": "key"}]}`, "", "FILE: servers.a.env.K: only the client can fill in ${input:key}: write ${NAME}, and set the variable NAME"},
@@ -135,12 +135,12 @@ func TestConfigurationOfTBXarksProxy(t *testing.T) {
 		t.Errorf("%s, %s, %v, %v", c.Listen, c.Path, c.Remarks, err)
 	}
 	for options, want := range map[string]string{
-		`"toolFilter": {"mode": "block", "list": ["canary"]}`: "toolFilter: dragoman passes all tools of the server on: take it out, and switch tools off in the client or the server",
-		`"authTokens": "canary"`:                              "authtokens: expected a list of texts such as [a, b]",
-		`"authTokens": ["${NONE}"]`:                           "authTokens[0]: environment variable NONE is not set",
+		`"toolFilter": {"mode": "block", "list": ["canary"]}`: ".toolFilter: dragoman passes all tools of the server on: take it out, and switch tools off in the client or the server",
+		`"authTokens": "canary"`:                              ": auth.tokens: expected a list of texts such as [a, b]",
+		`"authTokens": ["${NONE}"]`:                           ".authTokens[0]: environment variable NONE is not set",
 	} {
 		file := mcpFile(t, fmt.Sprintf(proxy, `, "options": {`+options+`}`))
-		if _, err := (Sources{File: file, Environ: []string{"KEY=k"}, Server: new("a")}).Read(); err == nil || err.Error() != file+": mcpServers.a."+want {
+		if _, err := (Sources{File: file, Environ: []string{"KEY=k"}, Server: new("a")}).Read(); err == nil || err.Error() != file+": mcpServers.a"+want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
 	}

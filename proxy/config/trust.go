@@ -49,10 +49,7 @@ func (u *Upstream) scheme() string {
 }
 
 func (u *Upstream) validateVerify(all *setting.Mistakes) {
-	switch {
-	case u.Verify != VerifyFull && u.Verify != VerifyNone:
-		all.Addf("upstream.verify", "%q is neither %s nor %s", u.Verify, VerifyFull, VerifyNone)
-	case u.Unverified() && u.Auth.Lends():
+	if u.Unverified() && u.Auth.Lends() {
 		do := "leave out upstream.auth"
 		if u.Auth.Type == AuthLogin {
 			do = "add --login never (upstream.auth.type: none)"
@@ -64,9 +61,28 @@ func (u *Upstream) validateVerify(all *setting.Mistakes) {
 // InTheClear reports whether dragoman sends a credential over http to a host that is neither this machine nor in a private network,
 // as far as its name tells.
 func (u *Upstream) InTheClear() bool {
-	sends := u.setsAuthorization() || u.Auth.Lends() && (u.Auth.AllowHTTP || u.Auth.Type == AuthTokenFile)
+	sends := u.SetsAuthorization() || u.Auth.Lends() && (u.Auth.AllowHTTP || u.Auth.Type == AuthTokenFile)
 	at, err := url.Parse(u.URL)
 	return err == nil && sends && u.scheme() == "http" && !isPrivate(at.Hostname())
+}
+
+// Said returns the remarks, also those on trust.
+func (c *Config) Said() []Remark { return append(slices.Clip(c.Remarks), c.Upstream.remarks()...) }
+
+// remarks are on a server that is trusted beyond what the system trusts, or gets a credential that others on the way can read.
+func (u *Upstream) remarks() (all []Remark) {
+	if e := &u.Extra; e.Err != nil {
+		all = append(all, Remark{ExtraCAsVariable + " cannot be used, and only the system's authorities are trusted: " + e.Err.Error(), e.File, "correct the file and restart, or name another with --ca FILE (upstream.ca_file)"})
+	} else if e.File != "" {
+		all = append(all, Remark{"the authorities of " + ExtraCAsVariable + " are trusted, beside the system's", e.File, ""})
+	}
+	if u.Unverified() {
+		all = append(all, Remark{"the server's certificate is not verified: any machine on the way can pose as the server", "upstream.verify", "trust its certificate with --ca FILE (upstream.ca_file) instead"})
+	}
+	if u.InTheClear() {
+		all = append(all, Remark{"the server's token is sent over http: any machine on the way can read it", "upstream.url", "use https://, if the server has it"})
+	}
+	return all
 }
 
 // privateNames end the names of hosts of private networks.

@@ -26,7 +26,7 @@ func TestVerifyNoneIsRefusedWhereItLeaks(t *testing.T) {
 		"variable beside file":    {text: "upstream: {url: https://a, verify: none}", environ: []string{"DRAGOMAN_UPSTREAM_VERIFY=none"}, want: "DRAGOMAN_UPSTREAM_VERIFY: "},
 		"variable that verifies":  {text: "upstream: {url: https://a, verify: none, auth: {type: login}}", environ: []string{"DRAGOMAN_UPSTREAM_VERIFY=full"}},
 		"NODE_TLS_REJECT is none": {text: "upstream: {url: https://a, auth: {type: login}}", environ: []string{"NODE_TLS_REJECT_UNAUTHORIZED=0"}},
-		"other word":              {text: "upstream: {url: https://a, verify: never}", want: `upstream.verify: "never" is neither full nor none`},
+		"other word":              {text: "upstream: {url: https://a, verify: never}", want: `upstream.verify: "never" is not one of full, none`},
 	} {
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)

@@ -167,7 +167,7 @@ func (u *Upstream) validateAuth() error {
 		if u.URL == "" {
 			fault("type", "%s applies only to upstream.url", a.Type)
 		}
-		if u.setsAuthorization() {
+		if u.SetsAuthorization() {
 			fault("type", "%s cannot be set together with the Authorization in upstream.headers", a.Type)
 		}
 	}
@@ -255,8 +255,8 @@ func (u *UpstreamAuth) validateEndpoints(fault func(key, format string, args ...
 	}
 }
 
-// setsAuthorization reports whether Headers have an Authorization, which the server gets instead of the client's.
-func (u *Upstream) setsAuthorization() bool {
+// SetsAuthorization reports whether Headers have an Authorization, which the server gets instead of the client's.
+func (u *Upstream) SetsAuthorization() bool {
 	for name := range u.Headers {
 		if strings.EqualFold(name, "Authorization") {
 			return true

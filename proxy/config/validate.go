@@ -71,9 +71,6 @@ func (c *Config) Validate() error {
 			all.Add(fmt.Errorf("gates[%d].%w", i, err))
 		}
 	}
-	if w := c.Session.Without; w != WithoutRefuse && w != WithoutOpen {
-		fault("session.without", "%q is neither %s nor %s", w, WithoutRefuse, WithoutOpen)
-	}
 	if err := c.Contract.Validate(); err != nil {
 		all.Add(fmt.Errorf("contract.%w", err))
 	}
@@ -85,8 +82,25 @@ func (c *Config) Validate() error {
 			fault(fmt.Sprintf("log.known_losses[%d]", i), "%q is no rule, such as C05: docs/revisions-and-losses.md lists them", rule)
 		}
 	}
-	if formats := []string{LogAuto, LogText, LogJSON}; !slices.Contains(formats, c.Log.Format) {
-		fault("log.format", "%q is not one of %s", c.Log.Format, strings.Join(formats, ", "))
+	for _, word := range []struct {
+		path, value string
+		of          []string
+	}{
+		{"upstream.verify", c.Upstream.Verify, []string{VerifyFull, VerifyNone}},
+		{"upstream.cookies", c.Upstream.Cookies, []string{CookiesOfBalancers, AllCookies, NoCookies}},
+		{"session.without", c.Session.Without, []string{WithoutRefuse, WithoutOpen}},
+		{"oauth.relay", c.OAuth.Relay, []string{"metadata", "oauth", "none"}},
+		{"log.format", c.Log.Format, []string{LogAuto, LogText, LogJSON}},
+		{"adapters.tools", c.Adapters.Tools, []string{"shared", "per_adapter"}},
+		{"adapters.on_clash", c.Adapters.OnClash, []string{ClashShadow, ClashFail}},
+		{"adapters.instructions", c.Adapters.Instructions, []string{"append", "prepend", "replace", "off"}},
+		{"adapters.errors.addresses", c.Adapters.Errors.Addresses, []string{"mask", "keep"}},
+		{"adapters.confirm.via", c.Adapters.Confirm.Via, []string{"auto", "token", "elicitation"}},
+		{"adapters.trust.enforce", c.Adapters.Trust.Enforce, []string{"declared", "strict", "off"}},
+	} {
+		if !slices.Contains(word.of, word.value) {
+			fault(word.path, "%q is not one of %s", word.value, strings.Join(word.of, ", "))
+		}
 	}
 	for _, n := range []struct {
 		path         string
@@ -210,9 +224,6 @@ func (u *Upstream) validate() error {
 		all.Addf("upstream.header_file", "applies only to upstream.url")
 	}
 	u.validateHeaders(&all)
-	if c := u.Cookies; c != CookiesOfBalancers && c != AllCookies && c != NoCookies {
-		all.Addf("upstream.cookies", "%q is not one of %s, %s, %s", c, CookiesOfBalancers, AllCookies, NoCookies)
-	}
 	u.validatePassed(&all)
 	all.Add(u.validateAuth())
 	u.validateVerify(&all)
@@ -276,7 +287,7 @@ func (c *Config) validatePrincipal() error {
 		if c.Upstream.Auth.Lends() {
 			return fmt.Errorf("bridge.principal: %q: the server cannot verify the claims, as it gets the credential of upstream.auth", by)
 		}
-		if c.Upstream.setsAuthorization() {
+		if c.Upstream.SetsAuthorization() {
 			return fmt.Errorf("bridge.principal: %q: the server cannot verify the claims, as it gets the Authorization of upstream.headers", by)
 		}
 		return nil

@@ -63,12 +63,7 @@ func NewAccount(cfg *config.Config, store *oauth.Store, log *zap.Logger) (*oauth
 // reports whether there is one. It is for commands that ask the server themselves. A credential that cfg names goes first.
 func BorrowLogin(cfg *config.Config) bool {
 	u := &cfg.Upstream
-	for name := range u.Headers {
-		if strings.EqualFold(name, "Authorization") {
-			return false
-		}
-	}
-	if u.URL == "" || u.Auth.Type != "" || u.Unverified() {
+	if u.SetsAuthorization() || u.URL == "" || u.Auth.Type != "" || u.Unverified() {
 		return false
 	}
 	log := zap.NewNop()
@@ -345,10 +340,7 @@ func wordsOf(refusal *upstream.StatusError) string {
 // explainRefusal returns an error in place of a refusal for a client on stdio, whose user has configured the
 // token, if any.
 func explainRefusal(u config.Upstream) func(*upstream.StatusError) error {
-	given := false
-	for name := range u.Headers {
-		given = given || strings.EqualFold(name, "Authorization")
-	}
+	given := u.SetsAuthorization()
 	return func(refusal *upstream.StatusError) error {
 		if refusal.Code != http.StatusUnauthorized {
 			return refusal

@@ -30,11 +30,7 @@ func (s *Session) mayPing() {
 	if every == 0 || h.Serving.Err() != nil || s.over.Load() {
 		return
 	}
-	used := time.Unix(0, s.Used.Load())
-	if used.Before(s.pinged) {
-		used = s.pinged
-	}
-	switch idle := time.Since(used); {
+	switch idle := time.Since(time.Unix(0, s.Used.Load())); {
 	case idle < every:
 		s.pinger.Reset(every - idle)
 		return
@@ -42,25 +38,18 @@ func (s *Session) mayPing() {
 		s.pinger.Reset(every)
 		return
 	}
-	s.pinged = time.Now()
 	h.Spawn(func() {
 		defer s.pinger.Reset(every)
-		err := s.ping(h.Serving)
+		ctx, cancel := context.WithTimeout(h.Serving, pingTime)
+		defer cancel()
+		var header []upstream.Header
+		if s.Web != nil {
+			header = s.Web.Authorization()
+		}
+		id := []byte(`"dragoman:keepalive"`)
+		_, err := s.Ask(ctx, NewCall(id, wire.Ping), s.Direct.Own(id, wire.Ping, "", header), nil)
 		if _, answered := errors.AsType[*mcp.ServerError](err); err != nil && !answered && h.Serving.Err() == nil && !s.over.Load() {
 			h.Report.FailedAs("server has not answered a ping (upstream.keepalive)", err, report.At{Method: wire.Ping.String(), Client: s.ClientRevision, Server: s.ServerRevision, Session: s.Named})
 		}
 	})
-}
-
-// ping sends the server a ping, and waits for the answer.
-func (s *Session) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pingTime)
-	defer cancel()
-	var header []upstream.Header
-	if s.Web != nil {
-		header = s.Web.Authorization()
-	}
-	id := []byte(`"dragoman:keepalive"`)
-	_, err := s.Ask(ctx, NewCall(id, wire.Ping), s.Direct.Own(id, wire.Ping, "", header), nil)
-	return err
 }

@@ -77,7 +77,6 @@ type Session struct {
 	Used    atomic.Int64
 	Busy    atomic.Int32 // exchanges and streams under way
 	pinger  *time.Timer  // pings the server when it is idle; nil if nothing does
-	pinged  time.Time    // when pinger has done so last
 	over    atomic.Bool  // this process does not hold the session any more
 	closing sync.Once
 	notices notices                          // that the end of the session waits for

@@ -161,10 +161,10 @@ func (t *Table) Find(id string, owner sealed.Owner, from *downstream.Sender) (*S
 	} else if !t.room(owner) {
 		return nil, ErrTooMany
 	}
-	if s.Bridge != nil && t.byID[id] != s {
-		s.Bridge.Resumed(&s.Session)
-	}
 	if t.byID[id] != s {
+		if s.Bridge != nil {
+			s.Bridge.Resumed(&s.Session)
+		}
 		s.KeepAlive()
 	}
 	t.byID[id] = s

@@ -374,7 +374,7 @@ func TestOpenListenersAreTold(t *testing.T) {
 		"loopback":    {&net.TCPAddr{IP: net.IPv6loopback, Port: 1}, func(*config.Config) {}, nil},
 		"unix socket": {&net.UnixAddr{Name: "x", Net: "unix"}, func(*config.Config) {}, nil},
 		"no variable": {&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, func(c *config.Config) {
-			c.Remarks = []config.Remark{{What: "TOKEN has no braces: it is sent as it is"}}
+			c.Remarks = []config.Remark{{What: "TOKEN has no braces: it is sent as it is", Do: "write ${TOKEN}"}}
 		}, []string{"TOKEN has no braces: it is sent as it is"}},
 		"key file": {&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, func(c *config.Config) { c.Session.KeyFile = key }, []string{"session.key_file: " + key + " has mode 0644: other users of this machine can read it"}},
 	} {

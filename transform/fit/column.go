@@ -63,7 +63,6 @@ type grid struct {
 	columns [2 * maxCells]column // of cells as they are, and of what they are like
 	names   [maxCells]uint32     // hashes of names, if the cells have names
 	width   int
-	rows    int
 	sums    [][2 * maxCells]uint32 // of each row; 0 if there is no such cell
 	sizes   [][maxCells]uint8      // of the numbers of each row
 }

@@ -318,24 +318,6 @@ func twiceNamed(v gjson.Result) (twice bool) {
 	return twice
 }
 
-func TestOnlyTextMemberIsFound(t *testing.T) {
-	for value, want := range map[string]string{
-		`{"a":"x"}`:               "x",
-		` {"a":"x"}`[1:]:          "x",
-		"{ \"\" :\n\"\\\"}\" \t}": `\"}`,
-		`{"a":""}`:                "",
-	} {
-		if got, ok := OnlyText([]byte(value)); !ok || string(got) != want {
-			t.Errorf("OnlyText(%s) is %q, %v", value, got, ok)
-		}
-	}
-	for _, value := range []string{`{}`, `{ }`, `[]`, `"x"`, `null`, `7`, `{"a":1}`, `{"a":["x"]}`, `{"a":"x","a":"x"}`, `{"a":1,"b":"x"}`} {
-		if got, ok := OnlyText([]byte(value)); ok {
-			t.Errorf("OnlyText(%s) is %q", value, got)
-		}
-	}
-}
-
 // TestZeroNodeCanBeRead checks that the zero Node can be read, because rules look into values that a peer may have
 // left out.
 func TestZeroNodeCanBeRead(t *testing.T) {

@@ -94,24 +94,6 @@ func nextItem(b []byte, i int) int {
 	return i
 }
 
-// OnlyText returns the string that is the only member of an object, without its quotes but with escapes. ok is false
-// for any other value.
-func OnlyText(value []byte) (raw []byte, ok bool) {
-	if value[0] != '{' {
-		return nil, false
-	}
-	i := skipSpace(value, 1)
-	if value[i] == '}' {
-		return nil, false
-	}
-	i = skipColon(value, skipName(value, i))
-	if value[i] != '"' {
-		return nil, false
-	}
-	end := skipString(value, i+1)
-	return value[i+1 : end-1], value[skipSpace(value, end)] == '}'
-}
-
 type member struct{ name, value []byte }
 
 // nextMember reads the member at i.

@@ -40,8 +40,7 @@ type Tool struct {
 	Registry string `yaml:"registry"` // npm, PyPI or Go
 	Version  string `yaml:"version"`  // whose options the rows are
 	About    string `yaml:"about"`    // what it is used for, and dragoman's usual line in its place
-	Words    string `yaml:"words"`    // how it reads its words: a name of dialects; "" if dragoman does not run its lines
-	Prefix   string `yaml:"prefix"`   // of variables that stand for its flags: MCP_PROXY_
+	Strict   bool   `yaml:"strict"`   // a flag that it does not have is an error
 	Usage    int    `yaml:"usage"`    // its exit code for a wrong line; 1 unless set
 	Missing  int    `yaml:"missing"`  // its exit code for a server's command that cannot be started; 1 unless set
 	Rows     []Row  `yaml:"rows"`
@@ -50,10 +49,10 @@ type Tool struct {
 // A Row is one thing that a tool takes. Its flags and settings are added in the order of the rows: a later row wins.
 type Row struct {
 	Theirs  string            `yaml:"theirs"`  // as one writes it: --port, URL, MCP_PROXY_PORT, mcpServers.NAME.url, SIGINT, /sse
-	Also    []string          `yaml:"also"`    // other spellings of a flag: -p
+	Also    []string          `yaml:"also"`    // other spellings of a flag, and variables that stand for it: -p, MCP_PROXY_PORT
 	Kind    string            `yaml:"kind"`    // flag, argument, variable, key, path, signal or exit code
 	Value   string            `yaml:"value"`   // the shape of its value; "" for a switch
-	Takes   string            `yaml:"takes"`   // number (at least Least), list (several words); "" for one text or a switch
+	Takes   string            `yaml:"takes"`   // number (at least Least), list (several words), each (one word, several times); "" for one text or a switch
 	Pair    string            `yaml:"pair"`    // what stands between the two words of a value
 	Least   float64           `yaml:"least"`   // of a number
 	Holds   string            `yaml:"holds"`   // what each value must have in it
@@ -83,7 +82,7 @@ func Load(name string, said ...string) (*Tool, error) {
 	spoken := folded(strings.Join(said, " "))
 	for row := range strings.SplitSeq(rows, begin) {
 		theirs, _, _ := strings.Cut(row, "\n")
-		if len(said) == 0 || strings.Contains(row, "kind: variable") || strings.Contains(row, "kind: argument") || strings.Contains(row, "also:") || strings.Contains(spoken, folded(theirs)) {
+		if len(said) == 0 || strings.Contains(row, "kind: variable") || strings.Contains(row, "kind: argument") || strings.Contains(row, "also: [-") || strings.Contains(spoken, folded(theirs)) {
 			head += begin + row
 		}
 	}
@@ -145,7 +144,7 @@ func (r *Row) spelt(quote string) string {
 	case "flag":
 		all := strings.Split(r.Theirs, ", ")
 		for _, other := range r.Also {
-			if !slices.Contains(all, other) {
+			if strings.HasPrefix(other, "-") && !slices.Contains(all, other) {
 				all = append(all, other)
 			}
 		}

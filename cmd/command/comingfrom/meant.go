@@ -8,15 +8,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
-// joined is the end of an option with its value in the same word, where the tool does not read it.
-const joined = "=…"
-
-// unknown says that a word is no option of the tool.
-func (t *Tool) unknown(word string) string {
-	if strings.HasSuffix(word, joined) {
-		return t.Title + " does not read a value behind = either"
-	}
-	return "is no option of " + t.Title + " " + t.Version
+// unknown says that a word is no option of the tool, and what may be meant.
+func (t *Tool) unknown(word, why string) string {
+	return "is no option of " + t.Title + " " + t.Version + why + t.meant(word)
 }
 
 // ofDragoman are flags of dragoman that its log advises, and the variables that go before the line of a tool.
@@ -25,22 +19,15 @@ var ofDragoman = map[string]string{"--allow-host": "DRAGOMAN_ALLOWED_HOSTS", "--
 // meant says what to write in the place of a word that is no option of the tool: one that is like it, or the tool of the same name
 // that has it; "" if that is not known.
 func (t *Tool) meant(word string) string {
-	if strings.HasSuffix(word, joined) {
-		return "; write a space in the place of ="
-	}
 	if variable := ofDragoman[word]; variable != "" {
 		return "; dragoman has it: " + variable + "=VALUE before the line"
-	}
-	given := word
-	if t.Words == "yargs" {
-		word = camel(word)
 	}
 	var own []string
 	for _, name := range Names() {
 		other, err := Load(name)
 		switch {
 		case err != nil || path.Base(other.Package) != path.Base(t.Package):
-		case name != t.Name && (other.Row(given) != nil || other.Row(word) != nil):
+		case name != t.Name && other.Row(word) != nil:
 			return "; " + other.Title + " has it: dragoman as " + name + " …"
 		case name == t.Name:
 			for _, r := range other.Rows {
@@ -50,7 +37,11 @@ func (t *Tool) meant(word string) string {
 			}
 		}
 	}
-	if near := setting.Nearest(word, own); near != "" && len(strings.TrimLeft(word, "-")) > 2 {
+	near := setting.Nearest(word, own)
+	if near == "" {
+		near = setting.Nearest(camel(word), own)
+	}
+	if near != "" && len(strings.TrimLeft(word, "-")) > 2 {
 		return "; did you mean " + near + "?"
 	}
 	return ""
@@ -80,7 +71,7 @@ func Meant(flag, command string) string {
 			continue
 		}
 		for _, r := range t.Rows {
-			if r.Kind != "flag" || r.Theirs != flag && !slices.Contains(r.Also, flag) && !(t.Words == "yargs" && r.Theirs == camel(flag)) || r.Only != "" && r.Only != command {
+			if r.Kind != "flag" || r.Theirs != flag && !slices.Contains(r.Also, flag) || r.Only != "" && r.Only != command {
 				continue
 			}
 			switch {
@@ -95,7 +86,7 @@ func Meant(flag, command string) string {
 				do = "write " + r.Ours
 			}
 			whose = append(whose, t.Title+"'s")
-			if r.Answer != Refused && t.Words != "" {
+			if r.Answer != Refused && wholes[name] != nil {
 				as = append(as, " or dragoman as "+name+" …")
 			}
 			break

@@ -10,40 +10,41 @@ import (
 	"strings"
 )
 
-// dialects are the ways in which tools read their words.
-var dialects = map[string]func(g *given, args []string) error{"anywhere": readAnywhere, "yargs": readYargs, "argparse": readArgparse}
-
-// wholes decide what the lines of tools mean as a whole: the command of dragoman, the server, and what is not one to one.
+// wholes decide what the lines of tools mean as a whole: the command of dragoman, the server, and what is not one to one. Lines of other
+// tools are not run.
 var wholes = map[string]func(g *given, l *Line) error{
 	"mcp-remote": mcpRemote, "supergateway": supergateway, "mcp-proxy": mcpProxy, "mcp-proxy-py": mcpProxyPy, "tbxark": tbxark,
 }
 
+// Runs reports whether dragoman runs the lines of the tool.
+func (t *Tool) Runs() bool { return wholes[t.Name] != nil }
+
 // Translate returns the line of dragoman for the arguments of a tool. getenv looks up a variable.
 func (t *Tool) Translate(args []string, getenv func(string) (string, bool)) (*Line, error) {
-	if t.Words == "" {
+	whole := wholes[t.Name]
+	if whole == nil {
 		return nil, errors.New(t.Rows[0].Note)
 	}
 	g := &given{Tool: t, values: map[string][]string{}, getenv: getenv}
 	l := &Line{Settings: map[string]string{}, From: map[string]string{}}
-	if err := dialects[t.Words](g, slices.Clone(args)); err != nil {
+	if err := g.read(args); err != nil {
 		return nil, err
 	}
 	for _, word := range g.unknown {
-		why := t.unknown(word)
-		if !strings.HasSuffix(word, joined) {
-			why += ", which has no use for it either"
-		}
-		l.ignore(word, why+t.meant(word))
+		l.ignore(word, t.unknown(word, ", which has no use for it either"))
 	}
 	for i := range t.Rows {
 		r := &t.Rows[i]
-		if value, ok := getenv(r.Theirs); r.Kind == "variable" && ok && value != "" && (r.Choices == nil || slices.Contains(r.Choices, value)) {
-			g.values[r.Theirs] = []string{value}
+		for _, name := range append(slices.Clip(r.Also), r.Theirs) {
+			value, _ := getenv(name)
+			if value != "" && name[0] != '-' && (r.Kind == "variable" || r.Kind == "flag" && g.values[r.Theirs] == nil) && (r.Kind == "flag" || r.Choices == nil || slices.Contains(r.Choices, value)) {
+				g.add(r, value)
+			}
 		}
 	}
-	if err := wholes[t.Name](g, l); err != nil {
+	if err := whole(g, l); err != nil {
 		if len(g.unknown) > 0 {
-			err = fmt.Errorf("%w; %s %s%s", err, g.unknown[0], t.unknown(g.unknown[0]), t.meant(g.unknown[0]))
+			err = fmt.Errorf("%w; %s %s", err, g.unknown[0], t.unknown(g.unknown[0], ""))
 		}
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func (r *Row) write(l *Line, values []string) error {
 	if r.Value == "" && values[len(values)-1] == "false" {
 		return nil
 	}
-	if r.Takes != "list" {
+	if r.Takes != "list" && r.Takes != "each" {
 		values = values[len(values)-1:]
 	}
 	var all []string

@@ -35,13 +35,16 @@ func configuration(_ context.Context, e *exam) {
 	if e.cfg.Auth.Unused {
 		e.warn(config.UnusedToken, config.TokenVariable, config.UseOfToken)
 	}
-	for _, r := range e.cfg.Remarks {
+	for _, r := range e.cfg.Said() {
+		if r.Do == "" {
+			e.info(r.What, r.Setting, "")
+			continue
+		}
 		e.warn(r.What, r.Setting, r.Do)
 	}
 	before := len(e.lines)
 	e.secretFiles()
 	e.otherFiles()
-	e.trusted()
 	if !e.alone && !hasServer(e) && len(e.cfg.Adapters.Sources) == 0 {
 		e.warn("no server is named", "upstream", "dragoman doctor URL, or dragoman doctor -- COMMAND; in a file upstream.url or upstream.command")
 	}
@@ -134,16 +137,6 @@ func (e *exam) otherFiles() {
 		if _, err := config.Certificates(f.path); err != nil && !isA[*fs.PathError](err) {
 			e.fail(f.setting+": "+err.Error(), f.path, "it must hold certificates in PEM form, which begin with -----BEGIN CERTIFICATE-----")
 		}
-	}
-}
-
-// trusted checks the file of NODE_EXTRA_CA_CERTS.
-func (e *exam) trusted() {
-	switch x := &e.cfg.Upstream.Extra; {
-	case x.Err != nil:
-		e.warn(config.ExtraCAsVariable+" cannot be used, and only the system's authorities are trusted: "+x.Err.Error(), x.File, "correct the file, or name another with --ca FILE (upstream.ca_file)")
-	case x.File != "":
-		e.info("the authorities of "+config.ExtraCAsVariable+" are trusted, beside the system's", x.File, "")
 	}
 }
 

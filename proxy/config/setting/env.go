@@ -127,7 +127,7 @@ func (l *Layers) set(name, path, value string, v reflect.Value) {
 		l.values = 0
 		var doc yaml.Node
 		if err := yaml.Unmarshal([]byte(value), &doc); err != nil || len(doc.Content) == 0 {
-			l.add(name, path, "expected %s", Form(v.Type()))
+			l.add(name, path, "expected %s", form(v.Type()))
 			return
 		}
 		l.lay(where, path, doc.Content[0], v, maxDepth)

@@ -28,6 +28,15 @@ const (
 // File sets the settings that the YAML text of the file called name contains. A file
 // that sets nothing is valid.
 func (l *Layers) File(name string, text []byte) {
+	l.text(name, text, func(n *yaml.Node) string { return name + ":" + strconv.Itoa(n.Line) })
+}
+
+// Part is File for a text that was made of what stands at a place in a file.
+func (l *Layers) Part(at string, text []byte) {
+	l.text(at, text, func(*yaml.Node) string { return at })
+}
+
+func (l *Layers) text(name string, text []byte, where func(*yaml.Node) string) {
 	l.values = 0
 	var doc yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(text))
@@ -42,7 +51,7 @@ func (l *Layers) File(name string, text []byte) {
 		l.add(name, "", "more than one YAML document; keep one")
 		return
 	}
-	l.lay(func(n *yaml.Node) string { return name + ":" + strconv.Itoa(n.Line) }, "", doc.Content[0], l.into, maxDepth)
+	l.lay(where, "", doc.Content[0], l.into, maxDepth)
 }
 
 // lay decodes n into v, setting by setting.
@@ -73,7 +82,7 @@ func (l *Layers) lay(where func(*yaml.Node) string, path string, n *yaml.Node, v
 		l.allocate(v)
 		if n.Kind != yaml.MappingNode {
 			fields, _ := fieldsOf(v.Elem())
-			l.add(where(n), path, "expected %s; %s", Form(t), mayHave(path, fields))
+			l.add(where(n), path, "expected %s; %s", form(t), mayHave(path, fields))
 			return
 		}
 		l.members(where, path, n, v.Elem(), depth)
@@ -105,11 +114,11 @@ func (l *Layers) lay(where func(*yaml.Node) string, path string, n *yaml.Node, v
 		v.Set(all)
 	case t.Kind() == reflect.Struct && path != "":
 		fields, _ := fieldsOf(v)
-		l.add(where(n), path, "expected %s; %s", Form(t), mayHave(path, fields))
+		l.add(where(n), path, "expected %s; %s", form(t), mayHave(path, fields))
 	case t.Kind() == reflect.Slice && n.Kind == yaml.ScalarNode && l.MeantList != nil && l.MeantList(path, n.Value) != "":
 		l.add(where(n), path, "is a list: %s", l.MeantList(path, n.Value))
 	default:
-		l.add(where(n), path, "expected %s", Form(t))
+		l.add(where(n), path, "expected %s", form(t))
 	}
 }
 
@@ -204,10 +213,10 @@ func (l *Layers) leaf(where func(*yaml.Node) string, path string, n *yaml.Node, 
 		v.SetInt(0)
 		return
 	case v.Type() == reflect.TypeFor[time.Duration]() && n.Tag == "!!int":
-		l.add(where(n), path, "expected %s; did you mean %ss?", Form(v.Type()), n.Value)
+		l.add(where(n), path, "expected %s; did you mean %ss?", form(v.Type()), n.Value)
 		return
 	case v.CanInt() && n.Tag == "!!float": // the decoder would truncate it
-		l.add(where(n), path, "expected %s", Form(v.Type()))
+		l.add(where(n), path, "expected %s", form(v.Type()))
 		return
 	}
 	if err := n.Decode(v.Addr().Interface()); err != nil {
@@ -230,7 +239,7 @@ func (l *Layers) decodeError(where func(*yaml.Node) string, path string, n *yaml
 		}
 	}
 	if texts == nil || n.Kind != yaml.ScalarNode && !isComposite(t) {
-		l.add(where(n), path, "expected %s", Form(t))
+		l.add(where(n), path, "expected %s", form(t))
 		return
 	}
 	for _, text := range texts {
@@ -317,8 +326,8 @@ func fieldsOf(v reflect.Value) (fields map[string]reflect.Value, rest reflect.Va
 // former is a type that describes the form of its values.
 type former interface{ Form() string }
 
-// Form describes the values of a type, for error messages.
-func Form(t reflect.Type) string {
+// form describes the values of a type, for error messages.
+func form(t reflect.Type) string {
 	if f, ok := reflect.New(t).Interface().(former); ok {
 		return f.Form()
 	}
@@ -326,7 +335,7 @@ func Form(t reflect.Type) string {
 	case t == reflect.TypeFor[time.Duration]():
 		return "a duration such as 10s, 5m or 1h30m"
 	case k == reflect.Pointer:
-		return Form(t.Elem())
+		return form(t.Elem())
 	case k == reflect.Bool:
 		return "true or false"
 	case reflect.Int <= k && k <= reflect.Uint64:

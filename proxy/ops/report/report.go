@@ -43,12 +43,11 @@ type Reporter struct {
 	restarts atomic.Int64 // the number of restarts of the server's processes and sessions
 	near     atomic.Bool  // clients are on this machine
 	found    atomic.Pointer[finding]
-	lost     func() // nil if there is nothing to do
-}
 
-// WhenLost makes r call look when a session cannot begin because there is no endpoint at the server's URL, before it says so. It must be
-// called before r is used.
-func (r *Reporter) WhenLost(look func()) { r.lost = look }
+	// Lost is called when a session cannot begin because there is no endpoint at the server's URL, before that is said; nil for nothing.
+	// It must be set before the Reporter is used.
+	Lost func()
+}
 
 // Found notes what to do about failures of this cause at the beginning of a session, as a look at the server has found it. It replaces
 // what was noted; "" for nothing.
@@ -127,8 +126,8 @@ func (r *Reporter) FailedAs(message string, err error, at At) *mcp.Failure {
 	default:
 		r.metrics.Failures.WithLabelValues(string(why)).Inc()
 	}
-	if why == failures.NotFound && at.Server == nil && r.lost != nil {
-		r.lost()
+	if why == failures.NotFound && at.Server == nil && r.Lost != nil {
+		r.Lost()
 	}
 	l := line{text: f.General(), err: f.Err, status: f.Status, at: at}
 	switch {

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Refuse writes a JSON-RPC error response.
@@ -83,9 +84,30 @@ func (p *Proxy) Listing(err error, from []upstream.Header) error {
 }
 
 // OnlyPost returns the error for a GET or DELETE of a client without a session.
-func OnlyPost() error {
+func OnlyPost(why string) error {
 	f := mcp.Fail(mcp.NoStream, "")
-	f.Text = "clients of this revision have no session: only POST is accepted"
+	f.Text = why + ": only POST is accepted"
 	f.Header = []mcp.Header{{Name: "Allow", Value: "POST"}}
 	return f
+}
+
+// WithoutSession is what the page and recordings call the client of a pooled session.
+const WithoutSession = "requests without a session"
+
+// NotInitialized returns the error for a request over Streamable HTTP that names no session.
+func NotInitialized() *mcp.Failure {
+	f := mcp.Uninitialized(mcp.NotInitialized)
+	f.Text += "; session.without: open answers requests without a session"
+	return f
+}
+
+// NeedsSession returns the error for a request that changes what a session is, if it names none; else nil.
+func NeedsSession(m *wire.Message) *mcp.Failure {
+	switch m.Method {
+	case wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
+		f := mcp.Fail(mcp.MethodUnknown, m.Method.String()+" needs a session: send initialize first")
+		f.Status = 200 // 404 would say that a session has ended
+		return f.About(m.ID())
+	}
+	return nil
 }

@@ -54,14 +54,13 @@ type Handshake struct {
 	Owner     sealed.Owner
 	RunsFor   string // the client that the process is counted for
 
-	vc     *translate.Revision
-	asked  string // the revision that the client asked for
-	Facts  wire.Facts
-	Told   []upstream.Header // of the response to the last initialize, for the client
-	named  string            // the server's session id
-	answer []byte            // the server's response, as it came
-	tools  [][]byte          // the server's tools, if readTools has read them
-	Span   *telemetry.Call   // of the client's initialize; nil for none
+	vc    *translate.Revision
+	asked string // the revision that the client asked for
+	Facts wire.Facts
+	Told  []upstream.Header // of the response to the last initialize, for the client
+	named string            // the server's session id
+	tools [][]byte          // the server's tools, if readTools has read them
+	Span  *telemetry.Call   // of the client's initialize; nil for none
 
 	Seen  *observe.Call    // nil if the call is not observed
 	Heard []observe.Header // of the client's request; nil on a pipe

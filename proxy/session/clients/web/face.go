@@ -71,9 +71,9 @@ func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
 	switch {
 	case err != nil || s != nil:
 	case stateless.NamesModern(req.Version):
-		err = clients.OnlyPost()
+		err = clients.OnlyPost("clients of this revision have no session")
 	case f.answersWithoutSession():
-		err = f.noneNamed()
+		err = clients.OnlyPost("the request names no session")
 	default:
 		err = mcp.Fail(mcp.NotInitialized, "no session to end")
 	}
@@ -258,10 +258,10 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		return err
 	}
 	if s == nil && stateless.NamesModern(req.Version) {
-		return clients.OnlyPost()
+		return clients.OnlyPost("clients of this revision have no session")
 	}
 	if s == nil && face.answersWithoutSession() {
-		return face.noneNamed()
+		return clients.OnlyPost("the request names no session, and HTTP+SSE clients use " + face.Now().Config.SSEPath)
 	}
 	if s == nil {
 		f := clients.NotInitialized()

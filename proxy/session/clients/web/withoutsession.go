@@ -89,14 +89,6 @@ func (f *Face) namesNoSession(x *exchange.Exchange, req *downstream.Request) boo
 	}
 }
 
-// noneNamed returns the error for a GET or DELETE without a session.
-func (f *Face) noneNamed() *mcp.Failure {
-	failure := mcp.Fail(mcp.NoStream, "")
-	failure.Text = "the request names no session: only POST is accepted; HTTP+SSE clients use " + f.Now().Config.SSEPath
-	failure.Header = []mcp.Header{{Name: "Allow", Value: "POST"}}
-	return failure
-}
-
 // lostPooled returns err, the error of a request in a pooled session. One that says that a session has ended does not concern a client
 // without a session: the next request begins another one.
 func lostPooled(err error) error {
@@ -166,14 +158,11 @@ func (f *Face) pooledFor(key poolKey, x *exchange.Exchange) *pooledSession {
 		defer of.Done()
 		defer close(p.opened)
 		defer func() {
-			if r := recover(); r != nil {
-				f.Host.Report.Panicked(r)
-				p.err = mcp.Fail(mcp.Panicked, "")
-			}
 			if p.err != nil {
 				f.pooled.drop(key, p)
 			}
 		}()
+		p.err = mcp.Fail(mcp.Panicked, "") // unless it returns
 		p.err = f.openPooled(of, key, p)
 	})
 	return p
