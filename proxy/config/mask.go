@@ -78,6 +78,14 @@ var harmless = pattern.Later(`(?i)([-_](file|path|dir|store|command|endpoint)|to
 // keyShape matches values that are well-known kinds of keys, wherever they are.
 var keyShape = pattern.Later(`^(Bearer |Basic |sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA|AIza|eyJ[\w-]+\.)`)
 
+// WrittenCommand returns the server's command with the names of variables in the place of their values, for [SafeCommand].
+func (u *Upstream) WrittenCommand() []string {
+	if u.Written != nil {
+		return u.Written
+	}
+	return u.Command
+}
+
 // SafeCommand returns a command line without the values of arguments whose names, or forms, are those of secrets.
 func SafeCommand(command []string) []string {
 	safe := slices.Clone(command)

@@ -77,7 +77,11 @@ func (s Sources) layClient(text []byte, c *Config, l *setting.Layers) (at string
 	}
 	key, servers, top, err := clientServers(text)
 	all := slices.Sorted(maps.Keys(servers))
-	names := "one of " + AsTyped(all[:min(len(all), mostNamed)])
+	var some []string
+	for _, name := range all[:min(len(all), mostNamed)] {
+		some = append(some, brief(name))
+	}
+	names := "one of " + AsTyped(some)
 	switch {
 	case err != nil:
 		return wrong("%v; correct it, or write the URL or the command of its server", err)
@@ -122,10 +126,14 @@ type clientEntry struct {
 	at      string
 	c       *Config
 	layers  *setting.Layers
+
+	mistakes int
 }
 
 func (e *clientEntry) wrong(at, format string, a ...any) {
-	e.layers.Add(setting.Mistake{Where: at, Text: fmt.Sprintf(format, a...)})
+	if e.mistakes++; e.mistakes <= mostNamed {
+		e.layers.Add(setting.Mistake{Where: at, Text: fmt.Sprintf(format, a...)})
+	}
 }
 
 // entryMembers are the members of a server's entry that count.
@@ -138,13 +146,20 @@ func (e *clientEntry) lay(entry object) {
 		entry["args"] = append(words, args...)
 		delete(entry, "command")
 	}
+	var program, args any
 	var unused []string
 	for _, name := range slices.Sorted(maps.Keys(entry)) {
-		if !slices.Contains(entryMembers, strings.ToLower(name)) {
+		switch low := strings.ToLower(name); {
+		case low == "command":
+			program = entry[name]
+		case low == "args":
+			args = entry[name]
+		case !slices.Contains(entryMembers, low):
 			unused = append(unused, name)
 			delete(entry, name)
 		}
 	}
+	written := texts(program, args) // before variables are replaced
 	var of struct {
 		Type, TransportType, Transport, URL, ServerURL, HTTPURL, Command, Cwd string
 		Args                                                                  []string
@@ -164,7 +179,8 @@ func (e *clientEntry) lay(entry object) {
 	case !slices.Contains([]string{"", "stdio", "local", "http", "streamablehttp", "remote", "sse"}, kind):
 		e.wrong(e.at, "its type is none of stdio, http and sse")
 	case len(command) > 0 && (kind == "" || kind == "stdio" || kind == "local"):
-		e.bridge(command)
+		e.bridge(written)
+		e.c.Upstream.Written = written
 		maps.Copy(of.Environment, of.Env)
 		e.set(object{"upstream.command": command, "upstream.dir": of.Cwd, "upstream.env": of.Environment})
 	case server != "" && kind != "stdio" && kind != "local":
@@ -176,8 +192,29 @@ func (e *clientEntry) lay(entry object) {
 		e.wrong(e.at, "expected a url, or a command with args")
 	}
 	if len(unused) > 0 {
-		e.remark("not used: "+strings.Join(unused, ", "), "write flags or the settings of dragoman for what they do")
+		e.remark("not used: "+brief(strings.Join(unused, ", ")), "write flags or the settings of dragoman for what they do")
 	}
+}
+
+// brief returns the beginning of a name in a client's configuration, for a line of text.
+func brief(name string) string {
+	const most = 200
+	if len(name) <= most {
+		return name
+	}
+	return strings.ToValidUTF8(name[:most], "") + "…"
+}
+
+// texts returns the words of a command as they are written.
+func texts(program, args any) (all []string) {
+	if program != nil {
+		all = append(all, fmt.Sprint(program))
+	}
+	list, _ := args.([]any)
+	for _, one := range list {
+		all = append(all, fmt.Sprint(one))
+	}
+	return all
 }
 
 // layProxy writes what the configuration of TBXark's mcp-proxy says of itself and, in the server's options, of its clients.
@@ -268,11 +305,11 @@ func (e *clientEntry) filled(at string, value any, now bool) any {
 			value, ok := lookup(e.environ, name)
 			switch {
 			case strings.Contains(name, ":"):
-				e.wrong(at, "only the client can fill in ${%s}: write ${NAME}, and set the variable NAME", name)
+				e.wrong(at, "only the client can fill in ${%s}: write ${NAME}, and set the variable NAME", brief(name))
 			case !ok && has:
 				return instead
 			case now && !ok:
-				e.wrong(at, "environment variable %s is not set", name)
+				e.wrong(at, "environment variable %s is not set", brief(name))
 			case now:
 				return value
 			}
