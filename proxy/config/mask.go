@@ -33,7 +33,7 @@ func Fingerprint(secret []byte, n int) []byte {
 }
 
 // secretName matches the names of settings, variables, flags and members whose values are secrets.
-var secretName = pattern.Later(`(?i)(token|secret|passw|passphrase|credential|authorization|cookie|api[-_]?key|access[-_]?key|private[-_]?key)`)
+var secretName = pattern.Later(`(?i)(token|secret|passw|passphrase|credential|authorization|cookie|api[-_]?key|access[-_]?key|private[-_]?key|(^|[-_])key$)`)
 
 // mayExpand reports whether the setting at path is a secret whatever its name, in which ${NAME} is replaced.
 func mayExpand(path string) bool {

@@ -13,7 +13,7 @@ import (
 )
 
 func supergateway(g *given, l *Line) error {
-	from := slices.DeleteFunc([]string{"--stdio", "--sse", "--streamableHttp"}, func(flag string) bool { return g.last(flag, "") == "" })
+	from := slices.DeleteFunc([]string{"--stdio", "--sse", "--streamableHttp"}, func(flag string) bool { return strings.TrimSpace(g.last(flag, "")) == "" })
 	switch len(from) {
 	case 0:
 		return errors.New("no server is named: write --stdio COMMAND, --sse URL or --streamableHttp URL")
