@@ -157,7 +157,7 @@ func (srv *Server) tellServing(at net.Addr) {
 	fields := []zap.Field{zap.String("url", srv.Endpoint(at))}
 	name := now.Server
 	if command := now.Config.Upstream.Command; len(command) > 0 {
-		name = strings.Join(config.SafeCommand(command), " ")
+		name = strings.Join(config.SafeCommand(now.Config.Upstream.WrittenCommand()), " ")
 		if shown := []rune(name); len(shown) > maxCommand {
 			name = string(shown[:maxCommand-1]) + "…"
 		}

@@ -74,7 +74,10 @@ func (r *reloader) concern() *concern {
 func (r *reloader) changed() bool {
 	now := make(map[string][sha256.Size]byte)
 	for _, file := range r.files() {
-		now[file] = [sha256.Size]byte{} // for a file that is not there, which is another one than an empty file
+		now[file] = [sha256.Size]byte{}                                         // for a file that is not there, which is another one than an empty file
+		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() { // a pipe is read once, and its end would be waited for
+			continue
+		}
 		if f, err := os.Open(file); err == nil {
 			h := sha256.New()
 			_, _ = io.Copy(h, io.LimitReader(f, maxWatched)) // load reports the error

@@ -166,6 +166,9 @@ type Upstream struct {
 	Command []string `yaml:"command"`
 	// Dir is the working directory of Command; "" for that of dragoman.
 	Dir string `yaml:"dir"`
+	// Written is Command as a client's configuration has it, with the names of variables in the place of their values, which may be
+	// secrets; nil for that of another file.
+	Written []string `yaml:"-"`
 	// PassEnv names the variables of dragoman's environment that Command gets. A * in a name stands for
 	// any characters. It never passes DRAGOMAN_ variables, OTEL_*HEADERS, those of socket activation and credentials (LISTEN_FDS,
 	// CREDENTIALS_DIRECTORY), nor variables that other settings (as ${NAME}) or adapter files read; their whole names do. Those of a

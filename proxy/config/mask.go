@@ -33,7 +33,7 @@ func Fingerprint(secret []byte, n int) []byte {
 }
 
 // secretName matches the names of settings, variables, flags and members whose values are secrets.
-var secretName = pattern.Later(`(?i)(token|secret|passw|passphrase|credential|authorization|cookie|api[-_]?key|access[-_]?key|private[-_]?key)`)
+var secretName = pattern.Later(`(?i)(token|secret|passw|passphrase|credential|authorization|cookie|api[-_]?key|access[-_]?key|private[-_]?key|(^|[-_])key$)`)
 
 // mayExpand reports whether the setting at path is a secret whatever its name, in which ${NAME} is replaced.
 func mayExpand(path string) bool {
@@ -77,6 +77,14 @@ var harmless = pattern.Later(`(?i)([-_](file|path|dir|store|command|endpoint)|to
 
 // keyShape matches values that are well-known kinds of keys, wherever they are.
 var keyShape = pattern.Later(`^(Bearer |Basic |sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA|AIza|eyJ[\w-]+\.)`)
+
+// WrittenCommand returns the server's command with the names of variables in the place of their values, for [SafeCommand].
+func (u *Upstream) WrittenCommand() []string {
+	if u.Written != nil {
+		return u.Written
+	}
+	return u.Command
+}
 
 // SafeCommand returns a command line without the values of arguments whose names, or forms, are those of secrets.
 func SafeCommand(command []string) []string {

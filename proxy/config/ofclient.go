@@ -75,7 +75,11 @@ func (s Sources) layClient(text []byte, c *Config, l *setting.Layers) (at string
 	}
 	key, servers, top, err := clientServers(text)
 	all := slices.Sorted(maps.Keys(servers))
-	names := "one of " + AsTyped(all[:min(len(all), mostNamed)])
+	var some []string
+	for _, name := range all[:min(len(all), mostNamed)] {
+		some = append(some, brief(name))
+	}
+	names := "one of " + AsTyped(some)
 	switch {
 	case err != nil:
 		return wrong("%v; correct it, or write the URL or the command of its server", err)
@@ -117,13 +121,17 @@ type clientEntry struct {
 	at      string
 	c       *Config
 	layers  *setting.Layers
+
+	mistakes int
 }
 
 func (e *clientEntry) wrong(at, format string, a ...any) {
-	e.layers.Add(setting.Mistake{Where: at, Text: fmt.Sprintf(format, a...)})
+	if e.mistakes++; e.mistakes <= mostNamed {
+		e.layers.Add(setting.Mistake{Where: at, Text: fmt.Sprintf(format, a...)})
+	}
 }
 
-// entryMembers are the members of a server's entry, in small letters, and the settings of upstream that they are. The others that
+// entryMembers are the members of a server's entry, which clients write in any letters, and the settings of upstream that they are. The others that
 // count have none.
 var entryMembers = map[string]string{
 	"url": "url", "serverurl": "url", "httpurl": "url", "headers": "headers", "env": "env", "environment": "env", "cwd": "dir",
@@ -136,15 +144,23 @@ func (e *clientEntry) lay(name string, entry, top object) {
 	if proxy, ok := top["mcpProxy"].(object); ok {
 		settings = e.listener(name, proxy, entry)
 	}
+	for _, name := range slices.Sorted(maps.Keys(entry)) {
+		low := strings.ToLower(name)
+		if _, known := entryMembers[low]; known && low != name {
+			entry[low] = entry[name]
+			delete(entry, name)
+		}
+	}
+	written := slices.Concat(words(entry["command"]), words(entry["args"])) // before variables are replaced
 	e.filled(e.at, entry, true)
 	server, kind := object{}, ""
 	var unused []string
 	for _, name := range slices.Sorted(maps.Keys(entry)) {
-		is, known := entryMembers[strings.ToLower(name)]
+		is, known := entryMembers[name]
 		switch {
 		case is != "":
 			server[is] = entry[name]
-		case strings.HasPrefix(strings.ToLower(name), "t") && known:
+		case name[:min(1, len(name))] == "t" && known:
 			kind = strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(fmt.Sprint(entry[name])))
 		case !known:
 			unused = append(unused, name)
@@ -163,6 +179,7 @@ func (e *clientEntry) lay(name string, entry, top object) {
 	case !slices.Contains([]string{"", "stdio", "local", "http", "streamablehttp", "remote", "sse"}, kind):
 		e.wrong(e.at, "its type is none of stdio, http and sse")
 	case len(command)+len(args) > 0 && (kind == "" || kind == "stdio" || kind == "local"):
+		e.c.Upstream.Written = written
 		server["command"], counts = append(command, args...), []string{"command", "env", "dir"}
 	case kind == "stdio" || kind == "local" || server["url"] == nil:
 		e.wrong(e.at, "expected a url, or a command with args")
@@ -173,10 +190,31 @@ func (e *clientEntry) lay(name string, entry, top object) {
 	settings["upstream"] = server
 	text, _ := json.Marshal(settings) // it was JSON
 	e.layers.Part(e.at, text)
-	e.bridge(e.c.Upstream.Command)
+	e.bridge(e.c.Upstream.Written)
 	if len(unused) > 0 {
-		e.remark("not used: "+strings.Join(unused, ", "), "write flags or the settings of dragoman for what they do")
+		e.remark("not used: "+brief(strings.Join(unused, ", ")), "write flags or the settings of dragoman for what they do")
 	}
+}
+
+// brief returns the beginning of a name in a client's configuration, for a line of text.
+func brief(name string) string {
+	const most = 200
+	if len(name) <= most {
+		return name
+	}
+	return strings.ToValidUTF8(name[:most], "") + "…"
+}
+
+// words returns a command, or its arguments, as they are written.
+func words(value any) (all []string) {
+	list, is := value.([]any)
+	if !is && value != nil {
+		list = []any{value}
+	}
+	for _, one := range list {
+		all = append(all, fmt.Sprint(one))
+	}
+	return all
 }
 
 // listener returns what the configuration of TBXark's mcp-proxy says of itself and, in the server's options, of its clients.
@@ -240,11 +278,11 @@ func (e *clientEntry) filled(at string, value any, now bool) any {
 			value, ok := lookup(e.environ, name)
 			switch {
 			case strings.Contains(name, ":"):
-				e.wrong(at, "only the client can fill in ${%s}: write ${NAME}, and set the variable NAME", name)
+				e.wrong(at, "only the client can fill in ${%s}: write ${NAME}, and set the variable NAME", brief(name))
 			case !ok && has:
 				return instead
 			case now && !ok:
-				e.wrong(at, "environment variable %s is not set", name)
+				e.wrong(at, "environment variable %s is not set", brief(name))
 			case now:
 				return value
 			}

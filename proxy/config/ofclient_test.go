@@ -165,3 +165,31 @@ func TestClientConfigurationBesideOtherSettings(t *testing.T) {
 		t.Errorf("%v, %v", c.Remarks, err)
 	}
 }
+
+// TestValuesOfVariablesAreNotShown: what a client fills in may be a secret, wherever it stands.
+func TestValuesOfVariablesAreNotShown(t *testing.T) {
+	environ := []string{"KEY=canary"}
+	c, err := Sources{File: mcpFile(t, `{"mcpServers": {"a": {"Command": "x", "Args": ["${KEY}", "--at", "u ${env:KEY}"]}}}`), Environ: environ, Server: new("")}.Read()
+	if want := []string{"x", "${KEY}", "--at", "u ${env:KEY}"}; err != nil || !slices.Equal(c.Upstream.WrittenCommand(), want) || c.Upstream.Command[1] != "canary" {
+		t.Errorf("%v %q", err, c.Upstream.WrittenCommand())
+	}
+	_, err = Sources{File: mcpFile(t, `{"mcpServers": {"a": {"command": "dragoman", "args": ["stdio", "-", "${KEY}", "--header", "X-A: ${KEY}"]}}}`), Environ: environ, Server: new("")}.Read()
+	if err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), "'X-A: ${KEY}'") {
+		t.Error(err)
+	}
+}
+
+// TestHostileClientConfigurations: the error is short, however much is wrong.
+func TestHostileClientConfigurations(t *testing.T) {
+	long := strings.Repeat("y", 50_000)
+	for name, text := range map[string]string{
+		"many variables": `{"mcpServers": {"a": {"command": "x", "args": [` + strings.Repeat(`"${NONE}",`, 50_000) + `]}}}`,
+		"a long one":     `{"mcpServers": {"a": {"url": "${a:` + long + `}"}}}`,
+		"long names":     `{"mcpServers": {"` + long + `": {}, "b` + long + `": {}}}`,
+		"deep":           `{"mcpServers": {"a": {"url": ` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}}}`,
+	} {
+		if _, err := (Sources{File: mcpFile(t, text), Server: new("")}).Read(); err == nil || len(err.Error()) > 2000 {
+			t.Errorf("%s: %.3000v", name, err)
+		}
+	}
+}

@@ -49,9 +49,9 @@ func (c *Renamed) Leave(call *RenamedCall) {
 	}
 }
 
-// Restored returns a message of the server with the id or the progress token of its client, or nil if its client gets nothing. It may
-// rewrite raw in place.
-func (c *Renamed) Restored(ctx context.Context, raw []byte) []byte {
+// Restored returns a message on the stream of the request of, with the id or the progress token of its client, or nil if its client gets
+// nothing: what is about another request is for another client. It may rewrite raw in place.
+func (c *Renamed) Restored(ctx context.Context, of *RenamedCall, raw []byte) []byte {
 	r := renamings.Get().(*renaming)
 	defer r.done()
 	m := &r.msg
@@ -61,9 +61,13 @@ func (c *Renamed) Restored(ctx context.Context, raw []byte) []byte {
 	var call *RenamedCall
 	c.mu.Lock()
 	if m.Kind.Response() {
-		call = c.table.Answered(m)
+		if call = c.table.Asked(m.ID()); call == of && call != nil {
+			c.table.Answered(m)
+		} else if id := m.ID(); id != nil && string(id) != "null" {
+			raw = nil
+		}
 	} else if m.Kind == wire.Notification {
-		if _, known := c.table.About(m); !known {
+		if about, known := c.table.About(m); !known || about != nil && about != of {
 			raw = nil
 		}
 	}

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,4 +75,43 @@ func TestUserAgent(t *testing.T) {
 			t.Errorf("%s: %q", m.Text, agent)
 		}
 	}
+}
+
+// TestServerThatAnswersNoDELETE gets no more connections the more sessions clients end: dragoman waits for some answers without them.
+func TestServerThatAnswersNoDELETE(t *testing.T) {
+	t.Parallel()
+	const most = 64 // that are awaited without a client
+	s := newStateful(t, peertest.HTTP)
+	others, answer := s.Script, make(chan struct{})
+	var asked atomic.Int32
+	s.Every = true
+	s.Script = func(u *peertest.Turn) {
+		if u.Text != "DELETE" {
+			others(u)
+			return
+		}
+		asked.Add(1)
+		u.Until(answer)
+		u.Answer(200, "")
+	}
+	c := through(t, s.At()).client(t, false)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range most + 1 {
+			c.Session = ""
+			begun := c.Say(initialize("2025-06-18", "{}"))
+			begun.HasStatus(200)
+			c.Session = begun.Header.Get("Mcp-Session-Id")
+			c.Do("DELETE", "", map[string][]string{"Mcp-Session-Id": {c.Session}}).HasStatus(200)
+		}
+	}()
+	peertest.Eventually(t, "all are asked to end", func() bool { return asked.Load() == most+1 })
+	select {
+	case <-ended:
+		t.Error("no client waits")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(answer)
+	<-ended
 }

@@ -238,10 +238,12 @@ func TestPooledSessionsAreBounded(t *testing.T) {
 	if saidIn(t, c.Say(asksWhere)) != first {
 		t.Error("the session has ended")
 	}
-	for _, idle := range p.Table.DropIdle(time.Now().Add(time.Hour)) {
-		p.Table.Retire(idle, clienterror.ErrIdle)
-	}
-	peertest.Eventually(t, "the process ends", func() bool { return p.Table.Len() == 0 })
+	peertest.Eventually(t, "the process ends", func() bool {
+		for _, idle := range p.Table.DropIdle(time.Now().Add(time.Hour)) { // the request may not have left it yet
+			p.Table.Retire(idle, clienterror.ErrIdle)
+		}
+		return p.Table.Len() == 0
+	})
 	if saidIn(t, c.Say(asksWhere, "Authorization", "Bearer other")) == first {
 		t.Error("the session has not ended")
 	}
@@ -369,4 +371,51 @@ func TestServerRefusesAPooledSession(t *testing.T) {
 	if saidIn(t, c.Say(asksWhere, "Authorization", "Bearer mine")) == "" || calls(s, "initialize") < 3 {
 		t.Errorf("%v", s.Heard())
 	}
+}
+
+// TestPooledSessionKeepsStreamsApart: a server says on the stream of one client's request what is about another's, with an id or a token
+// that both clients use, or with one that it knows nothing of.
+func TestPooledSessionKeepsStreamsApart(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	turns := map[string]*peertest.Turn{}
+	s := newStateful(t, peertest.HTTP)
+	others, both, asked := s.Script, make(chan struct{}), make(chan struct{})
+	s.Script = func(u *peertest.Turn) {
+		if u.Method != "tools/call" {
+			others(u)
+			return
+		}
+		mu.Lock()
+		n := gjson.Get(u.Text, "params.arguments.n").Raw
+		turns[n] = u
+		last := len(turns) == 2
+		mu.Unlock()
+		if last {
+			close(both)
+		}
+		if u.Until(both); n != "1" {
+			u.Until(asked)
+			u.Say(result(u.ID, `"content":[{"type":"text","text":"2"}]`))
+			return
+		}
+		defer close(asked)
+		b := turns["2"]
+		u.Say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":2}}`, gjson.Get(b.Text, "params._meta.progressToken").Raw))
+		u.Say(result(b.ID, `"content":[{"type":"text","text":"2"}]`))
+		u.Say(result(`77`, `"content":[{"type":"text","text":"of another"}]`))
+		u.Say(result(`"77"`, `"content":[{"type":"text","text":"of another"}]`))
+		u.Say(result(u.ID, `"content":[{"type":"text","text":"1"}]`))
+	}
+	p := through(t, s.At(), answersAll)
+	var done sync.WaitGroup
+	for n := 1; n <= 2; n++ {
+		done.Go(func() {
+			r := p.client(t, false).Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{"name":"t","arguments":{"n":%d},"_meta":{"progressToken":"p"}}}`, n))
+			if answer := r.Next(); gjson.Get(answer, "result.content.0.text").Int() != int64(n) {
+				t.Errorf("%d: %s", n, answer)
+			}
+		})
+	}
+	done.Wait()
 }

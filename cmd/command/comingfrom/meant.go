@@ -4,9 +4,20 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
+
+// all are the tools with all of their rows, read when they are first asked for.
+var all = sync.OnceValue(func() (tools []*Tool) {
+	for _, name := range Names() {
+		if t, err := Load(name); err == nil {
+			tools = append(tools, t)
+		}
+	}
+	return tools
+})
 
 // unknown says that a word is no option of the tool, and what may be meant.
 func (t *Tool) unknown(word, why string) string {
@@ -23,13 +34,12 @@ func (t *Tool) meant(word string) string {
 		return "; dragoman has it: " + variable + "=VALUE before the line"
 	}
 	var own []string
-	for _, name := range Names() {
-		other, err := Load(name)
+	for _, other := range all() {
 		switch {
-		case err != nil || path.Base(other.Package) != path.Base(t.Package):
-		case name != t.Name && other.Row(word) != nil:
-			return "; " + other.Title + " has it: dragoman as " + name + " …"
-		case name == t.Name:
+		case path.Base(other.Package) != path.Base(t.Package):
+		case other.Name != t.Name && other.Row(word) != nil:
+			return "; " + other.Title + " has it: dragoman as " + other.Name + " …"
+		case other.Name == t.Name:
 			for _, r := range other.Rows {
 				if r.Kind == "flag" {
 					own = append(own, r.Theirs)
@@ -49,12 +59,10 @@ func (t *Tool) meant(word string) string {
 
 // Program says what to write in the place of a further program of a tool's package; "" if no package has it.
 func Program(name string) string {
-	for _, of := range Names() {
-		if t, err := Load(of); err == nil {
-			for _, r := range t.Rows {
-				if r.Kind == "program" && slices.Contains(strings.Fields(r.Theirs), name) {
-					return r.Ours
-				}
+	for _, t := range all() {
+		for _, r := range t.Rows {
+			if r.Kind == "program" && slices.Contains(strings.Fields(r.Theirs), name) {
+				return r.Ours
 			}
 		}
 	}
@@ -65,11 +73,7 @@ func Program(name string) string {
 func Meant(flag, command string) string {
 	var whose, as []string
 	do := ""
-	for _, name := range Names() {
-		t, err := Load(name)
-		if err != nil {
-			continue
-		}
+	for _, t := range all() {
 		for _, r := range t.Rows {
 			if r.Kind != "flag" || r.Theirs != flag && !slices.Contains(r.Also, flag) || r.Only != "" && r.Only != command {
 				continue
@@ -86,8 +90,8 @@ func Meant(flag, command string) string {
 				do = "write " + r.Ours
 			}
 			whose = append(whose, t.Title+"'s")
-			if r.Answer != Refused && wholes[name] != nil {
-				as = append(as, " or dragoman as "+name+" …")
+			if r.Answer != Refused && t.Runs() {
+				as = append(as, " or dragoman as "+t.Name+" …")
 			}
 			break
 		}

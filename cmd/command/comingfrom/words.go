@@ -32,7 +32,10 @@ func (g *given) read(args []string) error {
 			}
 			continue
 		}
-		n := slices.IndexFunc(append(slices.Clone(args), "--"), isFlag) // words that can be its values
+		n := slices.IndexFunc(args, isFlag) // words that can be its values
+		if n < 0 {
+			n = len(args)
+		}
 		switch {
 		case r.Pair != "" && (n < 2 || assigned || strings.ContainsAny(args[0], ":= ")):
 			return fmt.Errorf("%s: expected two words, %s", name, r.Value)

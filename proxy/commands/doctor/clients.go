@@ -81,7 +81,7 @@ func (e *exam) clientArguments() []string {
 	case hasURL(e):
 		args = append(args, config.SafeURL(e.cfg.Upstream.URL))
 	default:
-		line := config.SafeCommand(e.cfg.Upstream.Command)
+		line := config.SafeCommand(e.cfg.Upstream.WrittenCommand())
 		if strings.ContainsRune(line[0], filepath.Separator) { // clients start commands in a folder of their own
 			if path, err := filepath.Abs(filepath.Join(e.cfg.Upstream.Dir, line[0])); err == nil && !filepath.IsAbs(line[0]) {
 				line[0] = path

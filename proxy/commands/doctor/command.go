@@ -31,7 +31,7 @@ func command(ctx context.Context, e *exam) {
 	patience := e.CheckTime - e.CheckTime/10
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	line := strings.Join(config.SafeCommand(u.Command), " ")
+	line := strings.Join(config.SafeCommand(u.WrittenCommand()), " ")
 	child := upstream.Stdio{
 		Command: u.Command, Env: origin.Env(*u, os.Environ()), Dir: u.Dir, MaxMessage: int(e.cfg.Limits.UpstreamMessage),
 		Quote: e.quote,

@@ -25,7 +25,7 @@ func (e *exam) place() string {
 	if hasURL(e) {
 		return config.SafeURL(e.cfg.Upstream.URL)
 	}
-	return strings.Join(config.SafeCommand(e.cfg.Upstream.Command), " ")
+	return strings.Join(config.SafeCommand(e.cfg.Upstream.WrittenCommand()), " ")
 }
 
 // protocol judges the answer to initialize, and asks the server twice for the same, in one session.

@@ -75,7 +75,7 @@ func isServers(f *mcp.Failure) bool {
 // place returns where the server is, without what may be secret.
 func place(u *config.Upstream, err error, secrets []*secret.Set) string {
 	if len(u.Command) > 0 {
-		line := failures.Quote(strings.Join(config.StruckCommand(u.Command, secret.Struck), " "), secrets...)
+		line := failures.Quote(strings.Join(config.StruckCommand(u.WrittenCommand(), secret.Struck), " "), secrets...)
 		return "command: " + failures.Beginning(line, maxPlace)
 	}
 	at := "at " + failures.Beginning(secret.Strike(config.SafeURL(u.URL), secrets...), maxPlace)

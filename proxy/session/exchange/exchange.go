@@ -407,7 +407,7 @@ func (x *Exchange) messages(e sse.Event) bool {
 // message translates one message of the server. The response is for Answer, all others go to the client.
 func (x *Exchange) message(raw []byte) bool {
 	if x.renamed != nil {
-		if raw = x.Session.Renamed.Restored(x.Ctx, raw); raw == nil {
+		if raw = x.Session.Renamed.Restored(x.Ctx, x.renamed, raw); raw == nil {
 			return true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
 
@@ -37,7 +38,12 @@ type Face struct {
 
 	standing standingStreams
 	pooled   pooledSessions
+	ending   atomic.Int32 // sessions that the server has not ended yet, but their clients have
 }
+
+// mostEnding is how many of the server's answers to DELETE are awaited without a client. Clients wait for further ones, so that a server
+// that answers none does not get more connections than dragoman has.
+const mostEnding = 64
 
 // Post handles one message, or a batch.
 func (f *Face) Post(req *downstream.Request, resp *downstream.Response) {
@@ -96,7 +102,15 @@ func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
 	}
 	s.ReleaseEnded(why) // so that no user is asked again
 	header := f.AppendPassed(nil, req.Header)
-	f.Host.Spawn(func() { f.endAtServer(s, header) })
+	end := func() {
+		defer f.ending.Add(-1)
+		f.endAtServer(s, header)
+	}
+	if f.ending.Add(1) > mostEnding {
+		end()
+		return
+	}
+	f.Host.Spawn(end)
 }
 
 // endAtServer sends the server DELETE for a session that its client has ended. The client does not wait for the answer, which only the log
