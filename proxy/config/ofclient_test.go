@@ -193,3 +193,11 @@ func TestHostileClientConfigurations(t *testing.T) {
 		}
 	}
 }
+
+// TestHeaderFileThatIsNone: of a large file that has no headers, a few lines are told.
+func TestHeaderFileThatIsNone(t *testing.T) {
+	u := Upstream{HeaderFile: mcpFile(t, strings.Repeat("canary\n", 50_000))}
+	if err := u.readHeaderFile(func(_, _ string) {}); err == nil || len(err.Error()) > 5000 || strings.Contains(err.Error(), "canary") {
+		t.Errorf("%.3000v", err)
+	}
+}

@@ -77,6 +77,9 @@ func (u *Upstream) readHeaderFile(from func(path, place string)) error {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
+		if len(all) == mostNamed { // it is no such file
+			break
+		}
 		place := fmt.Sprintf("%s:%d", u.HeaderFile, n)
 		wrong := func(what string) {
 			all = append(all, setting.Mistake{Where: place, Text: what + " (upstream.header_file)"})
