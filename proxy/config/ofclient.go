@@ -24,9 +24,6 @@ var clientKeys = []string{"mcpServers", "servers", "context_servers", "mcp"}
 // clientText matches the configuration of a client, also one that cannot be read.
 var clientText = pattern.Later(`(?m)^\s*[{,]?\s*"(mcpServers|context_servers)"\s*:|^\s*\[mcp_servers\b|^mcpServers:`)
 
-// mostNamed is how many servers of a client's configuration an error names.
-const mostNamed = 10
-
 type object = map[string]any
 
 // OfClient reports whether a file is the configuration of a client, such as mcp.json.

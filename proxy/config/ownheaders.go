@@ -61,6 +61,9 @@ func plainIn(headers map[string]string) (all []Remark) {
 	return all
 }
 
+// mostNamed is how many servers, or mistakes, of a file that is not dragoman's an error names.
+const mostNamed = 10
+
 // readHeaderFile adds the headers of HeaderFile to Headers. from is called with the setting and the place of each.
 func (u *Upstream) readHeaderFile(from func(path, place string)) error {
 	if u.HeaderFile == "" {

@@ -137,3 +137,41 @@ func (r *Row) read(v string) (string, error) {
 func filled(word, value string) string {
 	return strings.NewReplacer("{}", value, "{ms}", value+"ms", "{s}", value+"s").Replace(word)
 }
+
+// Meant says whose flag an unknown one of a command of dragoman is, and what to write in its place; "" if no tool has it.
+func Meant(flag, command string) string {
+	var whose, as []string
+	do := ""
+	for _, t := range all() {
+		for _, r := range t.Rows {
+			if r.Kind != "flag" || r.Theirs != flag && !slices.Contains(r.Also, flag) || r.Only != "" && r.Only != command {
+				continue
+			}
+			switch {
+			case do != "":
+			case r.Answer == Refused:
+				do = r.Note
+			case r.Answer == Ignored:
+				do = "leave it out: " + r.Note
+			case strings.HasPrefix(r.Ours, "leave it out"):
+				do = r.Ours
+			default:
+				do = "write " + r.Ours
+			}
+			whose = append(whose, t.Title+"'s")
+			if r.Answer != Refused && t.Runs() {
+				as = append(as, " or dragoman as "+t.Name+" …")
+			}
+			break
+		}
+	}
+	if do == "" {
+		return ""
+	}
+	const most = 2
+	do = "it is " + strings.Join(whose[:min(most, len(whose))], " and ") + ": " + do
+	if len(as) > 0 {
+		do += ";" + strings.Join(as[:min(most, len(as))], "")
+	}
+	return do
+}
