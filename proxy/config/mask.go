@@ -99,6 +99,9 @@ func SafeCommand(command []string) []string {
 		case inVariable().MatchString(arg):
 		case pair && (before == "-e" || before == "--env" || strings.HasPrefix(arg, "-e") || name == "--env"): // of docker, or dragoman's own
 			safe[i] = name + "=" + Masked(value)
+		case (before == "--header" || before == "--headers" || before == "-H") && strings.Contains(arg, ":"): // any header may be a secret
+			name, value, _ := strings.Cut(arg, ":")
+			safe[i] = name + ": " + Masked(strings.TrimSpace(value))
 		case before == "-c" || before == "/c": // a line of the shell
 			safe[i] = strings.Join(SafeCommand(append([]string{""}, strings.Fields(arg)...))[1:], " ")
 		case parts != nil && (secretName().MatchString(parts[1]) && !harmless().MatchString(parts[1]) || keyShape().MatchString(parts[2])):

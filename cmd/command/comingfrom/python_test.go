@@ -12,7 +12,7 @@ var linesOfPython = []struct{ theirs, ours string }{
 	{"mcp-proxy-py --transport streamablehttp http://a.example/mcp", "dragoman stdio --upstream-transport http http://a.example/mcp"},
 	{"mcp-proxy-py --transport=sse http://a.example/sse", "dragoman stdio --upstream-transport sse http://a.example/sse"},
 	{"mcp-proxy-py --headers Authorization Bearer·geheim http://a.example/sse", "dragoman stdio --header 'Authorization: …' http://a.example/sse"},
-	{"mcp-proxy-py http://a.example/sse -H X-A b -H X-C d", "dragoman stdio --header 'X-A: b' --header 'X-C: d' http://a.example/sse"},
+	{"mcp-proxy-py http://a.example/sse -H X-A b -H X-C d", "dragoman stdio --header 'X-A: …' --header 'X-C: …' http://a.example/sse"},
 	{"API_ACCESS_TOKEN=geheim mcp-proxy-py -H Authorization geheim http://a.example/sse", "dragoman stdio --header 'Authorization: …' --header 'Authorization: Bearer ${API_ACCESS_TOKEN}' http://a.example/sse"},
 	{"SSE_URL=http://a.example/sse mcp-proxy-py", "dragoman stdio http://a.example/sse"},
 	{"SSE_URL=http://a.example/sse mcp-proxy-py http://b.example/sse", "dragoman stdio http://b.example/sse"},

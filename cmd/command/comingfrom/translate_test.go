@@ -13,7 +13,7 @@ var lines = []struct{ theirs, ours string }{
 	{"mcp-remote https://a.example/mcp", "COOKIES dragoman stdio https://a.example/mcp"},
 	{"mcp-remote https://a.example/mcp 3334", "COOKIES dragoman stdio --oauth redirect_uri=http://localhost:3334/oauth/callback https://a.example/mcp"},
 	{"mcp-remote https://a.example/mcp --header Authorization:·Bearer·${TOKEN}", "COOKIES dragoman stdio --header 'Authorization: Bearer ${TOKEN}' https://a.example/mcp"},
-	{"mcp-remote https://a.example/mcp --header Authorization:${AUTH} --header X-Team:·a", "COOKIES dragoman stdio --header 'Authorization:${AUTH}' --header 'X-Team: a' https://a.example/mcp"},
+	{"mcp-remote https://a.example/mcp --header Authorization:${AUTH} --header X-Team:·a", "COOKIES dragoman stdio --header 'Authorization:${AUTH}' --header 'X-Team: …' https://a.example/mcp"},
 	{"mcp-remote https://a.example/sse --transport sse-only --allow-http --debug", "COOKIES dragoman stdio --upstream-transport sse --oauth allow_http=true --log-level debug https://a.example/sse"},
 	{"mcp-remote https://a.example/mcp --header-file /etc/h 3334 --transport http-only", "COOKIES dragoman stdio --oauth redirect_uri=http://localhost:3334/oauth/callback --header-file /etc/h --upstream-transport http https://a.example/mcp"},
 	{"mcp-remote https://a.example/mcp 3334 --host 127.0.0.1 --callback-path /cb", "COOKIES dragoman stdio --oauth redirect_uri=http://127.0.0.1:3334/cb https://a.example/mcp"},
@@ -59,7 +59,7 @@ var lines = []struct{ theirs, ours string }{
 	{"mcp-remote https://a.example/mcp --client-credentials", "! --client-credentials: needs the client's client_id and client_secret in --static-oauth-client-info"},
 	{"mcp-remote https://a.example/mcp --hedaer A:·geheim", "COOKIES dragoman stdio https://a.example/mcp # --hedaer: is no option of mcp-remote 0.15.1, which has no use for it either; did you mean --header?"},
 	// How it reads words: flags anywhere.
-	{"mcp-remote --header A:·b https://a.example/mcp 3334", "COOKIES dragoman stdio --oauth redirect_uri=http://localhost:3334/oauth/callback --header 'A: b' https://a.example/mcp"},
+	{"mcp-remote --header A:·b https://a.example/mcp 3334", "COOKIES dragoman stdio --oauth redirect_uri=http://localhost:3334/oauth/callback --header 'A: …' https://a.example/mcp"},
 	{"mcp-remote --debug https://a.example/mcp", "COOKIES dragoman stdio --log-level debug https://a.example/mcp"},
 	{"mcp-remote https://a.example/mcp --new-token=geheim", "COOKIES dragoman stdio https://a.example/mcp # --new-token: is no option of mcp-remote 0.15.1, which has no use for it either"},
 	{"mcp-remote https://a.example/mcp --new-flag", "COOKIES dragoman stdio https://a.example/mcp # --new-flag: is no option of mcp-remote 0.15.1, which has no use for it either"},
@@ -68,7 +68,7 @@ var lines = []struct{ theirs, ours string }{
 	{"supergateway --stdio uvx·mcp-server-git", "dragoman serve --listen :8000 -- uvx mcp-server-git"},
 	{"supergateway --stdio npx·-y·@modelcontextprotocol/server-filesystem·./my-folder --port 8000 --baseUrl http://localhost:8000 --ssePath /sse --messagePath /message", "DRAGOMAN_OAUTH_PUBLIC_URL=http://localhost:8000/mcp DRAGOMAN_SSE_PATH=/sse dragoman serve --listen :8000 -- npx -y @modelcontextprotocol/server-filesystem ./my-folder"},
 	{"supergateway --sse https://a.example", "dragoman stdio --upstream-transport sse https://a.example"},
-	{"supergateway --sse https://a.example --oauth2Bearer geheim --header X-My:·v --header Y:·w", "dragoman stdio --upstream-transport sse --header 'X-My: v' --header 'Y: w' --header 'Authorization: …' https://a.example"},
+	{"supergateway --sse https://a.example --oauth2Bearer geheim --header X-My:·v --header Y:·w", "dragoman stdio --upstream-transport sse --header 'X-My: …' --header 'Y: …' --header 'Authorization: …' https://a.example"},
 	{"supergateway --streamableHttp https://a.example/mcp --oauth2Bearer ${T}", "dragoman stdio --upstream-transport http --header 'Authorization: Bearer ${T}' https://a.example/mcp"},
 	{"supergateway --stdio x --outputTransport streamableHttp --port 8000", "DRAGOMAN_SESSION_WITHOUT=open dragoman serve --listen :8000 -- x"},
 	{"supergateway --stdio x --outputTransport streamableHttp --stateful --sessionTimeout 60000 --port 8000", "DRAGOMAN_SESSION_IDLE_TIMEOUT=60000ms dragoman serve --listen :8000 -- x"},
@@ -188,4 +188,26 @@ func translated(t *testing.T, theirs string) string {
 		return "! " + err.Error()
 	}
 	return strings.Join(append([]string{line.String()}, line.Ignored...), " # ")
+}
+
+// TestHeadersReachTheLine: a header whose value is not shown is in the line.
+func TestHeadersReachTheLine(t *testing.T) {
+	for tool, words := range map[string][]string{
+		"mcp-remote":   {"https://a.example/mcp", "--header", "X-A:b", "--header", "X-C: d"},
+		"supergateway": {"--sse", "https://a.example", "--header", "X-A:b", "--header", "X-C: d"},
+		"mcp-proxy-py": {"https://a.example", "-H", "X-A", "b", "-H", "X-C", "d"},
+	} {
+		of, err := Load(tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := of.Translate(words, func(string) (string, bool) { return "", false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := strings.ReplaceAll(strings.Join(line.Words(), " "), ": ", ":")
+		if !strings.Contains(all, "--header X-A:b --header X-C:d") || strings.Contains(line.String(), "d'") {
+			t.Errorf("%s: %s\n%s", tool, all, line)
+		}
+	}
 }
