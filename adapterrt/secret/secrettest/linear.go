@@ -3,6 +3,8 @@ package secrettest
 import (
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // Linear checks that do takes time linear in the length of its input: for each of inputs, which make one of n bytes, it compares the times
@@ -10,16 +12,12 @@ import (
 func Linear[T any](t *testing.T, inputs map[string]func(n int) T, limit time.Duration, do func(T)) {
 	t.Helper()
 	const small, steps, grow = 4 << 10, 2, 10
-	measure := func(in T) time.Duration {
-		start := time.Now()
-		do(in)
-		return time.Since(start)
-	}
+	measure := func(in T) time.Duration { return peertest.ProcessorTime(func() { do(in) }) }
 	for name, make := range inputs {
 		for n, step := small, 0; step < steps; n, step = n*grow, step+1 {
 			less, more := make(n), make(n*grow)
 			short, long := time.Hour, time.Hour
-			for try := range 20 { // other work on the machine makes some of them slow, quadratic time all of them
+			for try := range 20 { // the first ones are slow, quadratic time makes all of them so
 				short, long = min(short, measure(less)), min(long, measure(more))
 				if try > 0 && long <= limit*short {
 					break
