@@ -90,6 +90,8 @@ var publishedLines = []struct {
 	{line: "mcp-proxy --port PORT --stateless -- COMMAND", at: "/mcp", over: streamable},
 	{line: "tbxark -config FILE", at: "/lines/sse", over: withSSE},
 	{line: "tbxark --config FILE", at: "/lines/mcp", over: streamable},
+	{line: "tbxark --config=FILE -expand-env=true", at: "/lines/sse", over: withSSE},
+	{line: "tbxark -http-timeout 5 -config=FILE", at: "/lines/mcp", over: streamable},
 	{line: "tbxark -config FILE -expand-env", at: "/lines/mcp", over: streamable, headers: map[string]string{"Authorization": "a-key-of-32-characters-or-even-more"}},
 }
 
@@ -176,8 +178,8 @@ func TestLinesOfOtherTools(t *testing.T) {
 						args = append(args, os.Args[0], lineServerArg)
 						continue
 					}
-					if word == "FILE" {
-						args = append(args, fileOf(t, port, l.over, l.headers["Authorization"]))
+					if before, is := strings.CutSuffix(word, "FILE"); is {
+						args = append(args, before+fileOf(t, port, l.over, l.headers["Authorization"]))
 						continue
 					}
 					args = append(args, strings.NewReplacer("HTTP", server.URL+"/mcp", "SSE", server.URL+"/sse", "PORT", port, "COMMAND", os.Args[0]+" "+lineServerArg, "_", " ").Replace(word))
