@@ -433,13 +433,6 @@ func (l *Streams) sort(m *wire.Message) {
 	}
 }
 
-// WithoutStanding says that no client ever opens a standing stream: nothing waits for one.
-func (l *Streams) WithoutStanding() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.alone = true
-}
-
 // written returns m with the ids and tokens of its client, in memory of its own.
 func (l *Streams) written(m *wire.Message) []byte {
 	if len(m.Raw) > large.Size { // keep has copied it already

@@ -25,6 +25,13 @@ type unreached struct {
 	until   time.Time
 }
 
+// WithoutStanding says that no client ever opens a standing stream: nothing waits for one.
+func (l *Streams) WithoutStanding() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.alone = true
+}
+
 // ask gives a request of the server to its client, m as the client gets it in raw. If the client cannot be reached, or does not
 // read what it was sent, ask answers a ping at once. Called with l.mu held.
 func (l *Streams) ask(m *wire.Message, raw []byte) {

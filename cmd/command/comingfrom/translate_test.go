@@ -43,7 +43,7 @@ var lines = []struct{ theirs, ours string }{
 	// What has no counterpart.
 	{"mcp-remote https://a.example/mcp --ipv4", "COOKIES dragoman stdio https://a.example/mcp # --ipv4: addresses of both families are tried, and one that does not answer delays the other little"},
 	{"mcp-remote https://a.example/mcp --auth-success-url https://x.example", "COOKIES dragoman stdio https://a.example/mcp # --auth-success-url: the browser shows dragoman's own page after the login"},
-	{"mcp-remote https://a.example/mcp --use-id-token", "! --use-id-token: an ID token says to the client who the user is, and a server that takes it as a key takes that of any other client; leave the option out, and give the server an access token"},
+	{"mcp-remote https://a.example/mcp --use-id-token", "! --use-id-token: an ID token names the user to the client, and a server that takes it as a key takes that of any other client; leave the option out, and give the server an access token"},
 	{"mcp-remote https://a.example/mcp --ignore-tool delete*", "! --ignore-tool: dragoman passes all tools of the server on, and without the option the model could use these; switch them off in the client's settings, and leave the option out"},
 	// Wrong lines.
 	{"mcp-remote", "! no server is named: write the URL of the server first"},
