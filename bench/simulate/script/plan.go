@@ -1,0 +1,79 @@
+package script
+
+import (
+	"strings"
+	"time"
+)
+
+// Plan is what the server does with a call, and the client with what comes of it. The client writes it into the call's arguments, so that
+// any process of the server knows it: {"mark":"c1.7","plan":"progress=2 how=sse"}. The zero Plan is answered at once, with a text.
+type Plan struct {
+	Progress int           // progress notifications before the answer
+	Logs     int           // log messages of this call before the answer
+	Ask      []string      // questions before the answer: elicit, sample, roots
+	Together bool          // they are asked at once, not in turn
+	Gap      time.Duration // between what comes before the answer
+	Wait     time.Duration // before the answer
+	How      string        // see below; "" is text
+	Size     int           // bytes of text in the answer, beyond the mark
+
+	Reply  string        // how the client answers questions; "" is accept
+	Late   time.Duration // how long its user thinks
+	Cancel time.Duration // when the client cancels the call by itself; 0 for never
+}
+
+// How the server answers: Plan.How.
+const (
+	JSON    = "json"    // over Streamable HTTP: one JSON body, if nothing came before it
+	SSE     = "sse"     // over Streamable HTTP: a stream
+	Twice   = "twice"   // the same answer two times
+	Error   = "error"   // an error of JSON-RPC
+	Never   = "never"   // no answer, and nothing is closed
+	Closes  = "closes"  // the stream ends as it should, without an answer; on a pipe: never
+	Cut     = "cut"     // the connection ends within the answer; on a pipe: the process dies
+	Null    = "null"    // the answer has "error":null beside its result
+	Status  = "status"  // HTTP 500; on a pipe: error
+	Busy    = "busy"    // HTTP 429; on a pipe: error
+	Garbage = "garbage" // something that is no JSON, then the answer
+	Other   = "other"   // the answer to an id that was never given, then the answer
+)
+
+// How the client answers a question: Plan.Reply.
+const (
+	Accept     = "accept"
+	Decline    = "decline"
+	ReplyTwice = "twice"
+	ReplyNever = "never"
+	ReplyError = "error"
+)
+
+// PlanOf returns the plan that a step has.
+func PlanOf(s Step) Plan {
+	p := Plan{
+		Progress: s.Number("progress"), Logs: s.Number("logs"), Together: s.Get("together") != "",
+		Gap: s.Time("gap"), Wait: s.Time("wait"), How: s.Get("how"), Size: s.Number("size"),
+		Reply: s.Get("reply"), Late: s.Time("late"), Cancel: s.Time("cancel"),
+	}
+	if ask := s.Get("ask"); ask != "" {
+		p.Ask = strings.Split(ask, ",")
+	}
+	return p
+}
+
+// ParsePlan reads the text of a plan: the values of a step.
+func ParsePlan(text string) Plan {
+	s, err := ParseStep("x x " + text)
+	if err != nil {
+		return Plan{}
+	}
+	return PlanOf(s)
+}
+
+// PlanText returns the values of s as the text of a plan.
+func PlanText(s Step) string {
+	words := make([]string, len(s.Values))
+	for i, v := range s.Values {
+		words[i] = v.Name + "=" + v.Text
+	}
+	return strings.Join(words, " ")
+}
