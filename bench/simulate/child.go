@@ -1,0 +1,339 @@
+package main
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
+	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
+)
+
+// childFlag makes this program one that plays the worlds of another.
+const childFlag = "-child"
+
+// job is a world to play, a line of JSON.
+type job struct {
+	Seed    uint64
+	Script  string // "" for that of the seed
+	Inside  bool   // without a wait between steps
+	Trace   bool   // the result has what happened
+	Raw     bool   // and its bytes
+	Compare bool   // the trace is for comparing: sorted within each virtual instant, random names replaced
+}
+
+// result is what came of a job, a line of JSON.
+type result struct {
+	Violations     []violation
+	Calls, Excused int
+	ByCause        map[string]int
+	Trace          string
+	Ran            time.Duration
+}
+
+type violation struct {
+	Law  string
+	At   time.Duration
+	Text string
+}
+
+// child plays the worlds that come on stdin, and writes their results to stdout. It does not return.
+func child() {
+	out := json.NewEncoder(os.Stdout)
+	os.Stdout = os.Stderr // what package testing prints
+	os.Args = os.Args[:1]
+	testing.Init()
+	flag.Set("test.v", "true") // or it prints only at the end
+	testing.Main(func(_, _ string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "worlds", F: func(t *testing.T) {
+		in := json.NewDecoder(os.Stdin)
+		for {
+			var j job
+			if err := in.Decode(&j); err != nil {
+				return
+			}
+			if err := out.Encode(j.play(t)); err != nil {
+				return
+			}
+		}
+	}}}, nil, nil)
+}
+
+// play plays the world of j in a bubble, and judges it.
+func (j job) play(t *testing.T) (r result) {
+	s, err := script.Make(j.Seed), error(nil)
+	if j.Script != "" {
+		if s, err = script.Parse(j.Script); err != nil {
+			return result{Violations: []violation{{Law: "script", Text: err.Error()}}}
+		}
+	}
+	begun := time.Now()
+	ok := t.Run("world", func(t *testing.T) {
+		seeded(t, s.Seed)
+		var all []trace.Event
+		synctest.Test(t, func(t *testing.T) { all = play(t, s, j.Inside) })
+		r = judged(s, all)
+		switch {
+		case j.Trace && j.Compare:
+			r.Trace = sameText(all)
+		case j.Trace:
+			var b strings.Builder
+			trace.Write(&b, all, j.Raw)
+			r.Trace = b.String()
+		}
+	})
+	if !ok && len(r.Violations) == 0 {
+		r.Violations = []violation{{Law: "failed"}}
+	}
+	r.Ran = time.Since(begun)
+	return r
+}
+
+// seeded makes crypto/rand follow the seed. cryptotest.SetGlobalRandom would reach the nonces of package cipher as well, but refuses
+// programs that "go test" has not built; so ids that are sealed differ from one play of a seed to the next, in their bytes only.
+func seeded(t *testing.T, seed uint64) {
+	var key [32]byte
+	for i := range 8 {
+		key[i] = byte(seed >> (8 * i))
+	}
+	was := rand.Reader
+	rand.Reader = &reader{of: mathrand.NewChaCha8(key)}
+	t.Cleanup(func() { rand.Reader = was })
+}
+
+type reader struct {
+	mu sync.Mutex
+	of *mathrand.ChaCha8
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.of.Read(p)
+}
+
+// random matches what is random in a trace: ids of sessions and long ids of messages.
+var random = regexp.MustCompile(`[A-Za-z0-9_-]{16,}`)
+
+// sameText is a trace as text that is equal for equal worlds: within an instant the order is not defined, random names are replaced by
+// numbers, and the numbers of connections left out.
+func sameText(all []trace.Event) string {
+	type line struct {
+		at         time.Duration
+		key, whole string
+	}
+	lines := make([]line, len(all))
+	for i, e := range all {
+		e.Conn = 0
+		whole := e.String()
+		lines[i] = line{e.At, random.ReplaceAllString(whole, "?"), whole}
+	}
+	slices.SortStableFunc(lines, func(a, b line) int {
+		if a.at != b.at {
+			return int(min(max(a.at-b.at, -1), 1))
+		}
+		return strings.Compare(a.key, b.key)
+	})
+	names := map[string]string{}
+	var b strings.Builder
+	for _, l := range lines {
+		fmt.Fprintln(&b, random.ReplaceAllStringFunc(l.whole, func(name string) string {
+			if names[name] == "" {
+				names[name] = fmt.Sprintf("<%d>", len(names)+1)
+			}
+			return names[name]
+		}))
+	}
+	return b.String()
+}
+
+// lane plays worlds, one after another, in a process that it starts again when that is lost.
+type lane struct {
+	patience time.Duration // how long a process may be silent; 0 for 20 s
+	cpu      time.Duration // of the processes that have ended
+
+	command *exec.Cmd
+	in      io.WriteCloser
+	results chan result // closed at the end of the process
+	said    head
+	played  int
+}
+
+// maxPlayed is how many worlds a process plays: what package testing and the program keep of each does not add up.
+const maxPlayed = 5000
+
+// play plays j. A process that dies or is silent is a violation.
+func (l *lane) play(j job) result {
+	if l.command == nil {
+		if err := l.start(); err != nil {
+			return result{Violations: []violation{{Law: "start", Text: err.Error()}}}
+		}
+	}
+	l.said.reset()
+	if err := json.NewEncoder(l.in).Encode(j); err != nil {
+		return l.lost("dead")
+	}
+	patience := l.patience
+	if patience == 0 {
+		patience = 20 * time.Second
+	}
+	silence := time.NewTimer(patience)
+	defer silence.Stop()
+	select {
+	case r, alive := <-l.results:
+		if !alive {
+			return l.lost("dead")
+		}
+		for i := range r.Violations {
+			if r.Violations[i].Law == "failed" {
+				r.Violations[i].Law, r.Violations[i].Text = lawOf("failed", l.said.text())
+			}
+		}
+		if l.played++; l.played == maxPlayed {
+			l.close()
+		}
+		return r
+	case <-silence.C:
+		l.command.Process.Signal(syscall.SIGQUIT) // its goroutines go to stderr
+		select {
+		case <-l.results:
+		case <-time.After(5 * time.Second):
+		}
+		return l.lost("hangs")
+	}
+}
+
+func (l *lane) start() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	l.command = exec.Command(self, childFlag)
+	l.command.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", "GOTRACEBACK=all")
+	l.command.Stderr = &l.said
+	if l.in, err = l.command.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := l.command.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := l.command.Start(); err != nil {
+		l.command = nil
+		return err
+	}
+	l.results, l.played = make(chan result), 0
+	go func(results chan<- result) {
+		defer close(results)
+		in := json.NewDecoder(bufio.NewReaderSize(out, 1<<16))
+		for {
+			var r result
+			if in.Decode(&r) != nil {
+				return
+			}
+			results <- r
+		}
+	}(l.results)
+	return nil
+}
+
+// close ends the process.
+func (l *lane) close() {
+	if l.command == nil {
+		return
+	}
+	l.in.Close()
+	process := l.command.Process
+	kill := time.AfterFunc(10*time.Second, func() { process.Kill() })
+	for range l.results {
+	}
+	l.command.Wait()
+	kill.Stop()
+	l.cpu += l.command.ProcessState.UserTime() + l.command.ProcessState.SystemTime()
+	l.command = nil
+}
+
+// lost ends the process, which is of no use any more, and says what it said at last.
+func (l *lane) lost(law string) result {
+	l.command.Process.Kill()
+	l.close()
+	v := violation{}
+	v.Law, v.Text = lawOf(law, l.said.text())
+	return result{Violations: []violation{v}}
+}
+
+// fails returns whether a script breaks law: in two of three plays.
+func (l *lane) fails(j job, law string) func(*script.Script) bool {
+	l.patience = 5 * time.Second // of a world of 10 ms
+	return func(s *script.Script) bool {
+		j.Script, j.Trace = s.String(), false
+		failed := 0
+		for play := range 3 {
+			r := l.play(j)
+			if slices.ContainsFunc(r.Violations, func(v violation) bool { return v.Law == law }) {
+				failed++
+			}
+			if failed == 2 || play-failed == 1 {
+				break
+			}
+		}
+		return failed == 2
+	}
+}
+
+// lawOf says which law a process broke by what it said on stderr.
+func lawOf(law, said string) (string, string) {
+	for _, known := range []struct{ text, law string }{
+		{"WARNING: DATA RACE", "race"},
+		{"blocked goroutines remain", "goroutines"},
+		{"deadlock: all goroutines in bubble are blocked", "deadlock"},
+		{"fatal error:", "fatal"},
+		{"panic:", "panic"},
+		{"--- FAIL", "failed"},
+	} {
+		if at := strings.Index(said, known.text); at >= 0 && law != "hangs" {
+			return known.law, said[at:]
+		}
+	}
+	return law, said
+}
+
+// head keeps the first of what is written to it.
+type head struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+const maxHead = 256 << 10
+
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.b = append(h.b, p[:min(len(p), maxHead-len(h.b))]...)
+	return len(p), nil
+}
+
+func (h *head) reset() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.b = h.b[:0]
+}
+
+func (h *head) text() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return string(h.b)
+}
