@@ -19,7 +19,9 @@ type Violation struct {
 	Text string
 }
 
-func (v Violation) String() string { return fmt.Sprintf("%s at %.3fs: %s", v.Law, v.At.Seconds(), v.Text) }
+func (v Violation) String() string {
+	return fmt.Sprintf("%s at %.3fs: %s", v.Law, v.At.Seconds(), v.Text)
+}
 
 // Verdict is what the judge says of a world.
 type Verdict struct {

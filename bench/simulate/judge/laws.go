@@ -32,7 +32,9 @@ func own(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-func isClient(who string) bool { return len(who) > 1 && who[0] == 'c' && who[1] >= '0' && who[1] <= '9' }
+func isClient(who string) bool {
+	return len(who) > 1 && who[0] == 'c' && who[1] >= '0' && who[1] <= '9'
+}
 
 // once: nothing is carried out twice, and an answer is the answer of its call.
 func once(w *world, wrong func(time.Duration, string, ...any)) {

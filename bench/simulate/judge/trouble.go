@@ -37,16 +37,15 @@ func (w *world) fault(e trace.Event, add func(client, what string, for_ time.Dur
 	d := func(i int) time.Duration { d, _ := time.ParseDuration(step.Word(i)); return d }
 	switch step.Who {
 	case "link":
-		a, b := step.Word(0), step.Word(1)
 		client := ""
-		for _, host := range []string{a, b} {
+		for _, host := range []string{step.Verb, step.Word(0)} {
 			if strings.HasPrefix(host, "c") {
 				client = host
 			}
 		}
-		switch step.Word(2) {
+		switch what := step.Word(1); what {
 		case "cut":
-			if step.Word(3) == "" || step.Word(3) == "0" {
+			if step.Word(2) == "" || step.Word(2) == "0" {
 				add(client, "link-cut", moment)
 			} else {
 				add(client, "link-cut", time.Hour) // it is cut when so many bytes have gone
@@ -56,11 +55,11 @@ func (w *world) fault(e trace.Event, add func(client, what string, for_ time.Dur
 		case "vanish":
 			add(client, "link-vanish", 10*time.Minute)
 		case "stall", "trickle":
-			add(client, "link-"+step.Word(2), d(3)+30*time.Second)
+			add(client, "link-"+what, d(2)+30*time.Second)
 		}
-		switch step.Word(1) {
+		switch what := step.Word(0); what {
 		case "refuse", "hang":
-			add("", "link-"+step.Word(1), d(2)+30*time.Second)
+			add("", "link-"+what, d(1)+30*time.Second)
 		}
 	case "operator":
 		switch step.Verb {
