@@ -26,7 +26,7 @@ var passes = map[trace.Kind]trace.Kind{
 var ofServer = []string{"tools/list", "resources/list", "resources/templates/list", "prompts/list", "prompts/get", "resources/read", "completion/complete"}
 
 // shaping are the settings by which dragoman has a say in what passes.
-var shaping = []string{"transform", "footprint", "adapters", "gates", "contract"}
+var shaping = []string{"transform", "footprint", "adapters", "gates"}
 
 // passage is which message it is, at both ends.
 type passage struct {
