@@ -63,6 +63,10 @@ func bytesPass(s *script.Script, all []trace.Event) []Violation {
 		}
 		if p, ok := passageOf(e, e.Kind); ok && isSent(e.Kind) {
 			given[p] = append(given[p], sentOnce{rev.of(e), e.Raw})
+			if _, method := headOf(e.Raw); e.Kind == trace.Replies && method != "" { // the call is sent again with the answer
+				p = passage{kind: trace.Calls, mark: e.Mark}
+				given[p] = append(given[p], sentOnce{rev.of(e), e.Raw})
+			}
 			continue
 		}
 		p, ok := passageOf(e, passes[e.Kind])

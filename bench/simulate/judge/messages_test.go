@@ -126,7 +126,7 @@ c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{}}`, ""},
 server answers session=s mark=c1.1 method=tools/call {"jsonrpc":"2.0","id":2,"result":{"content":[]}}
 c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{}}`, "content"},
 		{"an error of null, which dragoman takes out", "2025-06-18", "2025-06-18", call + initialize + `server received session=s mark=c1.1 method=tools/call {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"act"}}
-server answers session=s mark=c1.1 method=tools/call {"jsonrpc":"2.0","id":2,"error":null,"result":{"content":[]}}
+server answers session=s mark=c1.1 method=tools/call {"jsonrpc":"2.0","id":2,"result":{"content":[]},"error":null}
 c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"error":null,"result":{"content":[]}}`, "more than one"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -157,6 +157,10 @@ server received mark=c1.1 {"jsonrpc":"2.0","id":3,"method":"tools/call","params"
 		{"another token on a pipe", "stdio 2025-06-18", "2025-06-18", "", call + `server received mark=c1.1 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"act", "arguments":{"n":1e0},"_meta":{"progressToken":1}}}`, ""},
 		{"a member less", "stdio 2025-06-18", "2025-06-18", "", call + `server received mark=c1.1 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"act", "arguments":{"n":1e0}}}`, "differ"},
 		{"another revision", "2025-03-26", "2025-06-18", "", call + `server received mark=c1.1 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{}}`, ""},
+		{"sent again with an answer", modern, modern, "", call + `c1 replies mark=c1.1 n=1 {"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"act","requestState":"s"}}
+server received mark=c1.1 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"act","requestState":"s"}}`, ""},
+		{"sent again with another answer", modern, modern, "", call + `c1 replies mark=c1.1 n=1 {"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"act","requestState":"s"}}
+server received mark=c1.1 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"act","requestState":"t"}}`, "differ"},
 		{"what the client did not send", "2025-06-18", "2025-06-18", "", `server received method=tools/list {"jsonrpc":"2.0","id":2,"method":"tools/list","params":{}}`, ""},
 		{"result", "2025-06-18", "2025-06-18", "", answer + `c1 answered mark=c1.1 n=1 {"id":7,"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"a\u00e9"}]}}`, ""},
 		{"another escape", "2025-06-18", "2025-06-18", "", answer + `c1 answered mark=c1.1 n=1 {"id":7,"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"aé"}]}}`, "u00e9"},
