@@ -37,7 +37,7 @@ type law struct {
 	hold func(*world, func(at time.Duration, format string, a ...any))
 }
 
-// laws are all laws that need the model of the world. Others look at messages only.
+// laws are all laws that need the model of the world. Those of messages look at the trace only.
 var laws = []law{
 	{"strange", strange},
 	{"ends", ends},
@@ -52,6 +52,8 @@ var laws = []law{
 	{"calm", calm},
 }
 
+var lawsOfMessages = []func(*script.Script, []trace.Event) []Violation{validity, bytesPass}
+
 // Judge judges a world.
 func Judge(s *script.Script, all []trace.Event) *Verdict {
 	w := newWorld(s, all)
@@ -60,6 +62,9 @@ func Judge(s *script.Script, all []trace.Event) *Verdict {
 		l.hold(w, func(at time.Duration, format string, a ...any) {
 			v.Violations = append(v.Violations, Violation{l.name, at, fmt.Sprintf(format, a...)})
 		})
+	}
+	for _, broken := range lawsOfMessages {
+		v.Violations = append(v.Violations, broken(s, all)...)
 	}
 	sort.SliceStable(v.Violations, func(i, j int) bool { return v.Violations[i].At < v.Violations[j].At })
 	v.Calls = len(w.calls)
