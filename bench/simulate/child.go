@@ -199,10 +199,11 @@ func (l *lane) play(j job) result {
 		}
 		for i := range r.Violations {
 			if r.Violations[i].Law == "failed" {
+				l.close() // or not all that it said has come
 				r.Violations[i].Law, r.Violations[i].Text = lawOf("failed", l.said.text())
 			}
 		}
-		if l.played++; l.played == maxPlayed {
+		if l.played++; l.played == maxPlayed && l.command != nil {
 			l.close()
 		}
 		return r
@@ -302,7 +303,6 @@ func lawOf(law, said string) (string, string) {
 		{"deadlock: all goroutines in bubble are blocked", "deadlock"},
 		{"fatal error:", "fatal"},
 		{"panic:", "panic"},
-		{"--- FAIL", "failed"},
 	} {
 		if at := strings.Index(said, known.text); at >= 0 && law != "hangs" {
 			return known.law, said[at:]
