@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -40,7 +41,7 @@ func (e *UnreadError) Error() string {
 // input is what waits for a child to read it. A child may be busy for a long time: then only what waits, waits.
 type input struct {
 	name    string
-	file    *os.File
+	file    io.WriteCloser
 	memory  *large.Memory
 	timeout time.Duration   // UnreadTimeout; less than 0 for none
 	exited  <-chan struct{} // closed when the child has ended
@@ -270,7 +271,7 @@ func (in *input) isGone() bool {
 }
 
 // interrupt makes a write that waits return. It returns false where the system cannot do that.
-func (in *input) interrupt() bool { return in.file.SetWriteDeadline(time.Unix(1, 0)) == nil }
+func (in *input) interrupt() bool { return setWriteDeadline(in.file, time.Unix(1, 0)) }
 
 // write writes what waits, until the child has ended.
 func (in *input) write() {
@@ -327,7 +328,7 @@ func (in *input) writeLine(l *line, unread *time.Timer, busy time.Time) error {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
-		in.file.SetWriteDeadline(time.Time{}) //nolint:errcheck // it could be set
+		setWriteDeadline(in.file, time.Time{}) // it could be set
 		if in.overdue.Swap(false) {
 			said, now := in.heard.Load(), time.Now()
 			if now.Sub(since) >= in.timeout { // else it was about the line before
