@@ -37,7 +37,7 @@ type law struct {
 	hold func(*world, func(at time.Duration, format string, a ...any))
 }
 
-// laws are all laws that need the model of the world. Others look at messages only.
+// laws are all laws that need the model of the world. Those of messages look at the trace only.
 var laws = []law{
 	{"strange", strange},
 	{"ends", ends},
@@ -52,6 +52,8 @@ var laws = []law{
 	{"calm", calm},
 }
 
+var lawsOfMessages = []func(*script.Script, []trace.Event) []Violation{validity, bytesPass}
+
 // Judge judges a world.
 func Judge(s *script.Script, all []trace.Event) *Verdict {
 	w := newWorld(s, all)
@@ -60,6 +62,9 @@ func Judge(s *script.Script, all []trace.Event) *Verdict {
 		l.hold(w, func(at time.Duration, format string, a ...any) {
 			v.Violations = append(v.Violations, Violation{l.name, at, fmt.Sprintf(format, a...)})
 		})
+	}
+	for _, broken := range lawsOfMessages {
+		v.Violations = append(v.Violations, broken(s, all)...)
 	}
 	sort.SliceStable(v.Violations, func(i, j int) bool { return v.Violations[i].At < v.Violations[j].At })
 	v.Calls = len(w.calls)
@@ -212,7 +217,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			continue
 		}
-		if !c.foreseen(e) && !w.excuse(c, e.At, "") && !w.limit(c, e) {
+		if !c.foreseen(e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}
@@ -283,6 +288,26 @@ func (w *world) limit(c *call, e trace.Event) bool {
 			c.excuse = "limit"
 		}
 		return true
+	}
+	return false
+}
+
+// lost reports whether the session of the call is no more, as it may be after some troubles: the client is told so by 404.
+func (w *world) lost(c *call, e trace.Event) bool {
+	if !strings.HasPrefix(e.Failed, "status 404") {
+		return false
+	}
+	began := time.Duration(0)
+	for _, b := range w.all {
+		if b.Kind == trace.Began && b.Who == c.owner && b.Session == c.session {
+			began = b.At
+		}
+	}
+	for _, t := range w.troubles {
+		if t.from >= began && t.from <= e.At && (strings.HasPrefix(t.what, "operator-") || strings.HasPrefix(t.what, "server-") || strings.HasPrefix(t.what, "store-")) {
+			c.excuse = "session-lost"
+			return true
+		}
 	}
 	return false
 }

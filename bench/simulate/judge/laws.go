@@ -2,7 +2,6 @@ package judge
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -274,19 +273,18 @@ func (w *world) updated(client string, update trace.Event, i int) bool {
 
 // calm: when the faults have stopped, everything works again within a minute.
 func calm(w *world, wrong func(time.Duration, string, ...any)) {
-	if w.calm < 0 {
-		return
-	}
-	for _, c := range w.calls {
-		if !c.probe {
+	for _, e := range w.all {
+		if e.Kind != trace.Expects {
 			continue
 		}
-		if len(c.ends) == 0 || c.ends[0].Failed != "" || c.ends[0].Kind != trace.Answered {
-			failed := "no answer"
-			if len(c.ends) > 0 {
-				failed = c.ends[0].Failed
-			}
-			wrong(c.begins, "%s, sent after all faults had ended, ends with %s", c.mark, strconv.Quote(failed))
+		c := w.byMark[e.Mark]
+		switch {
+		case c == nil:
+			wrong(e.At, "%s cannot begin a session, though all faults have ended", e.Who)
+		case len(c.ends) == 0:
+			wrong(e.At, "%s, sent after all faults had ended, is not answered", c.mark)
+		case c.ends[0].Failed != "" || c.ends[0].Kind != trace.Answered:
+			wrong(e.At, "%s, sent after all faults had ended, ends with %q", c.mark, c.ends[0].Failed)
 		}
 	}
 }

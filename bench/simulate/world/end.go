@@ -29,6 +29,7 @@ func (w *world) calm() {
 		if own := w.replicas["p"+c.Name[1:]]; c.Transport == "stdio" && (own == nil || own.stopping()) {
 			continue // it has ended with the process of its own
 		}
+		w.trace.Add(trace.Event{Who: c.Name, Kind: trace.Expects, Mark: c.Name + ".999"})
 		step, _ := script.ParseStep(c.Name + " call 999")
 		w.do(step)
 	}
@@ -53,7 +54,6 @@ func (w *world) settle(d time.Duration) {
 func (w *world) close() {
 	for _, c := range w.script.Clients {
 		w.clients[c.Name].Close()
-		w.trace.Add(trace.Event{Who: c.Name, Kind: trace.Leaves})
 	}
 	synctest.Wait()
 	w.trace.Add(trace.Event{Kind: trace.Over})
