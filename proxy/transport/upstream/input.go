@@ -57,6 +57,8 @@ type input struct {
 	first, last *line // those that wait, in the order in which they are written
 	current     *line // the one that is being written
 	posted      int   // bytes of those that no sender waits for
+
+	spare sync.Pool // of *line: its own pool, since channels and timers are not to be used in another bubble of synctest
 }
 
 // line is one message on its way to the child.
@@ -79,17 +81,14 @@ type line struct {
 	before, after *line // while it waits
 }
 
-var (
-	newline    = []byte{'\n'}
-	spareLines = sync.Pool{New: func() any { return &line{done: make(chan error, 1)} }}
-)
+var newline = []byte{'\n'}
 
 // send is Send of the child.
 func (in *input) send(ctx context.Context, m *Outgoing) error {
 	if in.isGone() {
 		return errGone
 	}
-	l := lineOf(m)
+	l := in.lineOf(m)
 	borrowed := l.borrowed // what becomes of l now is the writer's
 	if in.put(l, !m.Request && !borrowed) {
 		return nil
@@ -104,7 +103,7 @@ func (in *input) send(ctx context.Context, m *Outgoing) error {
 			if l.timer != nil {
 				l.timer.Stop()
 			}
-			reuse(l)
+			in.reuse(l)
 			return nil
 		case <-ctx.Done():
 			return in.leave(ctx, l, m, borrowed, ctx.Err())
@@ -365,8 +364,11 @@ func (in *input) writeLine(l *line, unread *time.Timer, busy time.Time) error {
 }
 
 // lineOf returns the line of a message.
-func lineOf(m *Outgoing) *line {
-	l := spareLines.Get().(*line)
+func (in *input) lineOf(m *Outgoing) *line {
+	l, _ := in.spare.Get().(*line)
+	if l == nil {
+		l = &line{done: make(chan error, 1)}
+	}
 	l.alone, l.posted, l.left, l.busy = false, 0, false, 0
 	l.handed, l.handing, l.counts = nil, false, nil
 	if m.Request {
@@ -382,11 +384,11 @@ func lineOf(m *Outgoing) *line {
 }
 
 // reuse keeps l for another message.
-func reuse(l *line) {
+func (in *input) reuse(l *line) {
 	if l.b, l.end = nil, nil; cap(l.room) > keepBuffer {
 		l.room = nil
 	}
-	spareLines.Put(l)
+	in.spare.Put(l)
 }
 
 // put appends a line. If post is set, and those that no sender waits for leave room, it returns true: the sender need not wait.
@@ -453,7 +455,7 @@ func (in *input) finish(l *line, err error) {
 	} else if !alone {
 		l.done <- err
 	} else if l.posted > 0 {
-		reuse(l)
+		in.reuse(l)
 	}
 }
 
