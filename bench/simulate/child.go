@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"flag"
@@ -19,8 +21,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/judge"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
+	"github.com/dragoman-proxy/dragoman/bench/simulate/world"
 )
 
 // childFlag makes this program one that plays the worlds of another.
@@ -33,23 +40,26 @@ type job struct {
 	Inside  bool   // without a wait between steps
 	Trace   bool   // the result has what happened
 	Raw     bool   // and its bytes
+	Log     bool   // and what dragoman has logged
 	Compare bool   // the trace is for comparing: sorted within each virtual instant, random names replaced
 }
 
 // result is what came of a job, a line of JSON.
 type result struct {
-	Violations     []violation
-	Calls, Excused int
-	ByCause        map[string]int
-	Trace          string
-	Ran            time.Duration
+	judge.Verdict
+	Trace string
+	Ran   time.Duration
 }
 
-type violation struct {
-	Law  string
-	At   time.Duration
-	Text string
+func lost(law, text string) result {
+	return result{Verdict: judge.Verdict{Violations: []judge.Violation{{Law: law, Text: text}}}}
 }
+
+// What plays a world, and who judges it: other ones in the tests of the runner.
+var (
+	play   = world.Play
+	judged = judge.Judge
+)
 
 // child plays the worlds that come on stdin, and writes their results to stdout. It does not return.
 func child() {
@@ -60,6 +70,7 @@ func child() {
 	flag.Set("test.v", "true") // or it prints only at the end
 	testing.Main(func(_, _ string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "worlds", F: func(t *testing.T) {
 		in := json.NewDecoder(os.Stdin)
+		out.Encode(result{}) // it is there
 		for {
 			var j job
 			if err := in.Decode(&j); err != nil {
@@ -77,15 +88,25 @@ func (j job) play(t *testing.T) (r result) {
 	s, err := script.Make(j.Seed), error(nil)
 	if j.Script != "" {
 		if s, err = script.Parse(j.Script); err != nil {
-			return result{Violations: []violation{{Law: "script", Text: err.Error()}}}
+			return lost("script", err.Error())
 		}
 	}
 	begun := time.Now()
 	ok := t.Run("world", func(t *testing.T) {
 		seeded(t, s.Seed)
+		mode := world.InTurn
+		if j.Inside {
+			mode = world.AtOnce
+		}
 		var all []trace.Event
-		synctest.Test(t, func(t *testing.T) { all = play(t, s, j.Inside) })
-		r = judged(s, all)
+		log := &logged{}
+		synctest.Test(t, func(t *testing.T) {
+			log.begun = time.Now()
+			all = play(t, s, ".", mode, log.logger(j.Log))
+		})
+		r.Verdict = *judged(s, all)
+		all = append(all, log.all...)
+		slices.SortStableFunc(all, func(a, b trace.Event) int { return cmp.Compare(a.At, b.At) })
 		switch {
 		case j.Trace && j.Compare:
 			r.Trace = sameText(all)
@@ -96,7 +117,7 @@ func (j job) play(t *testing.T) (r result) {
 		}
 	})
 	if !ok && len(r.Violations) == 0 {
-		r.Violations = []violation{{Law: "failed"}}
+		r = lost("failed", "")
 	}
 	r.Ran = time.Since(begun)
 	return r
@@ -142,10 +163,7 @@ func sameText(all []trace.Event) string {
 		lines[i] = line{e.At, random.ReplaceAllString(whole, "?"), whole}
 	}
 	slices.SortStableFunc(lines, func(a, b line) int {
-		if a.at != b.at {
-			return int(min(max(a.at-b.at, -1), 1))
-		}
-		return strings.Compare(a.key, b.key)
+		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.key, b.key))
 	})
 	names := map[string]string{}
 	var b strings.Builder
@@ -160,6 +178,29 @@ func sameText(all []trace.Event) string {
 	return b.String()
 }
 
+// logged is what dragoman has logged, as notes of the trace.
+type logged struct {
+	begun time.Time
+	mu    sync.Mutex
+	all   []trace.Event
+}
+
+func (l *logged) logger(wanted bool) *zap.Logger {
+	if !wanted {
+		return zap.NewNop()
+	}
+	text := zapcore.NewConsoleEncoder(zapcore.EncoderConfig{MessageKey: "m", LevelKey: "l", NameKey: "n", EncodeLevel: zapcore.LowercaseLevelEncoder, ConsoleSeparator: " "})
+	return zap.New(zapcore.NewCore(text, zapcore.AddSync(l), zapcore.DebugLevel))
+}
+
+// Write writes down a line of the log.
+func (l *logged) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, trace.Event{At: time.Since(l.begun), Who: "log", Kind: trace.Note, Text: string(bytes.TrimSpace(line))})
+	return len(line), nil
+}
+
 // lane plays worlds, one after another, in a process that it starts again when that is lost.
 type lane struct {
 	patience time.Duration // how long a process may be silent; 0 for 20 s
@@ -170,6 +211,7 @@ type lane struct {
 	results chan result // closed at the end of the process
 	said    head
 	played  int
+	folder  string // of the process
 }
 
 // maxPlayed is how many worlds a process plays: what package testing and the program keep of each does not add up.
@@ -179,7 +221,7 @@ const maxPlayed = 5000
 func (l *lane) play(j job) result {
 	if l.command == nil {
 		if err := l.start(); err != nil {
-			return result{Violations: []violation{{Law: "start", Text: err.Error()}}}
+			return lost("start", err.Error())
 		}
 	}
 	l.said.reset()
@@ -199,10 +241,11 @@ func (l *lane) play(j job) result {
 		}
 		for i := range r.Violations {
 			if r.Violations[i].Law == "failed" {
+				l.close() // or not all that it said has come
 				r.Violations[i].Law, r.Violations[i].Text = lawOf("failed", l.said.text())
 			}
 		}
-		if l.played++; l.played == maxPlayed {
+		if l.played++; l.played == maxPlayed && l.command != nil {
 			l.close()
 		}
 		return r
@@ -221,7 +264,11 @@ func (l *lane) start() error {
 	if err != nil {
 		return err
 	}
+	if l.folder, err = os.MkdirTemp("", "simulate"); err != nil {
+		return err
+	}
 	l.command = exec.Command(self, childFlag)
+	l.command.Dir = l.folder
 	l.command.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", "GOTRACEBACK=all")
 	l.command.Stderr = &l.said
 	if l.in, err = l.command.StdinPipe(); err != nil {
@@ -233,6 +280,7 @@ func (l *lane) start() error {
 	}
 	if err := l.command.Start(); err != nil {
 		l.command = nil
+		os.RemoveAll(l.folder)
 		return err
 	}
 	l.results, l.played = make(chan result), 0
@@ -247,7 +295,16 @@ func (l *lane) start() error {
 			results <- r
 		}
 	}(l.results)
-	return nil
+	select {
+	case _, ok := <-l.results:
+		if ok {
+			return nil
+		}
+	case <-time.After(time.Minute):
+	}
+	l.command.Process.Kill()
+	l.close()
+	return fmt.Errorf("the process of the worlds does not begin: %s", l.said.text())
 }
 
 // close ends the process.
@@ -264,15 +321,14 @@ func (l *lane) close() {
 	kill.Stop()
 	l.cpu += l.command.ProcessState.UserTime() + l.command.ProcessState.SystemTime()
 	l.command = nil
+	os.RemoveAll(l.folder)
 }
 
 // lost ends the process, which is of no use any more, and says what it said at last.
 func (l *lane) lost(law string) result {
 	l.command.Process.Kill()
 	l.close()
-	v := violation{}
-	v.Law, v.Text = lawOf(law, l.said.text())
-	return result{Violations: []violation{v}}
+	return lost(lawOf(law, l.said.text()))
 }
 
 // fails returns whether a script breaks law: in two of three plays.
@@ -283,7 +339,7 @@ func (l *lane) fails(j job, law string) func(*script.Script) bool {
 		failed := 0
 		for play := range 3 {
 			r := l.play(j)
-			if slices.ContainsFunc(r.Violations, func(v violation) bool { return v.Law == law }) {
+			if slices.ContainsFunc(r.Violations, func(v judge.Violation) bool { return v.Law == law }) {
 				failed++
 			}
 			if failed == 2 || play-failed == 1 {
@@ -298,11 +354,11 @@ func (l *lane) fails(j job, law string) func(*script.Script) bool {
 func lawOf(law, said string) (string, string) {
 	for _, known := range []struct{ text, law string }{
 		{"WARNING: DATA RACE", "race"},
+		{"does not end within", "shutdown"},
 		{"blocked goroutines remain", "goroutines"},
 		{"deadlock: all goroutines in bubble are blocked", "deadlock"},
 		{"fatal error:", "fatal"},
 		{"panic:", "panic"},
-		{"--- FAIL", "failed"},
 	} {
 		if at := strings.Index(said, known.text); at >= 0 && law != "hangs" {
 			return known.law, said[at:]

@@ -43,7 +43,7 @@ type options struct {
 	lanes      int
 	failFast   bool
 	shrink     bool
-	raw        bool
+	raw, log   bool
 	again      int
 	inside     bool
 }
@@ -60,6 +60,7 @@ func run(args []string, out io.Writer) int {
 	flags.BoolVar(&o.failFast, "fail-fast", false, "stop at the first violation")
 	flags.BoolVar(&o.shrink, "shrink", false, "look for a shorter script that fails in the same way (with -seed and -file unless false)")
 	flags.BoolVar(&o.raw, "raw", false, "print the bytes of the messages, too")
+	flags.BoolVar(&o.log, "log", false, "print what dragoman logs, too")
 	flags.IntVar(&o.again, "again", 0, "with -seed or -file: play it this many times and compare")
 	flags.BoolVar(&o.inside, "inside", false, "do not wait between steps: plays what happens inside one")
 	if err := flags.Parse(args); err != nil {
@@ -73,7 +74,7 @@ func run(args []string, out io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 
-	one := job{Inside: o.inside, Trace: true, Raw: o.raw}
+	one := job{Inside: o.inside, Trace: true, Raw: o.raw, Log: o.log}
 	switch {
 	case given["file"]:
 		text, err := os.ReadFile(o.file)
@@ -109,7 +110,7 @@ func replay(j job, small bool, out io.Writer) int {
 		return 0
 	}
 	for _, v := range r.Violations {
-		fmt.Fprintf(out, "%s at %.3fs: %s\n", v.Law, v.At.Seconds(), v.Text)
+		fmt.Fprintln(out, v)
 	}
 	if small {
 		printSmallest(lane, j, r.Violations[0].Law, out)
@@ -128,7 +129,7 @@ func printSmallest(l *lane, j job, law string, out io.Writer) {
 
 // again plays one world n times and says how often it fails, and whether the same happens, by virtual instant.
 func again(j job, n int, out io.Writer) int {
-	j.Trace, j.Compare = true, true
+	j.Trace, j.Compare, j.Log = true, true, false
 	var mu sync.Mutex
 	laws, traces, failed := map[string]int{}, map[string]int{}, 0
 	left := n

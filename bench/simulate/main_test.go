@@ -11,8 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/judge"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
+	"github.com/dragoman-proxy/dragoman/bench/simulate/world"
 )
 
 // The processes of these tests play worlds of a stand-in.
@@ -25,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 // pretend plays a world in which each step is an event, and some steps break the process.
-func pretend(t *testing.T, s *script.Script, _ bool) []trace.Event {
+func pretend(t *testing.T, s *script.Script, _ string, _ world.Mode, _ *zap.Logger) []trace.Event {
 	tr := trace.New()
 	for _, step := range s.Steps {
 		switch step.Verb {
@@ -38,7 +42,7 @@ func pretend(t *testing.T, s *script.Script, _ bool) []trace.Event {
 			t.Error("so it fails")
 		case "hangs":
 			for {
-				time.Sleep(time.Hour)
+				time.Sleep(time.Second)
 			}
 		case "leaks":
 			go func() { <-make(chan int) }()
@@ -49,14 +53,14 @@ func pretend(t *testing.T, s *script.Script, _ bool) []trace.Event {
 }
 
 // pretendJudge finds fault with a large call before a cancellation.
-func pretendJudge(_ *script.Script, all []trace.Event) result {
-	r := result{Calls: 10, Excused: 1, ByCause: map[string]int{"restart": 1}}
+func pretendJudge(_ *script.Script, all []trace.Event) *judge.Verdict {
+	r := &judge.Verdict{Calls: 10, Excused: 1, ByCause: map[string]int{"restart": 1}}
 	large := false
 	for _, e := range all {
 		step, _ := script.ParseStep(e.Text)
 		large = large || step.Number("size") > 0
 		if large && step.Verb == "cancel" {
-			r.Violations = append(r.Violations, violation{"large", e.At, "a large call is cancelled"})
+			r.Violations = append(r.Violations, judge.Violation{Law: "large", At: e.At, Text: "a large call is cancelled"})
 		}
 	}
 	return r
@@ -136,7 +140,7 @@ c2 cancel 1
 
 // What a process of worlds does not survive is a violation, and the next world is played all the same.
 func TestAProcessThatIsLostIsAViolation(t *testing.T) {
-	l := &lane{patience: 2 * time.Second}
+	l := &lane{patience: 5 * time.Second}
 	defer l.close()
 	for _, c := range []struct{ step, law, text string }{
 		{"operator panics", "panic", "at a step"},
@@ -152,7 +156,7 @@ func TestAProcessThatIsLostIsAViolation(t *testing.T) {
 			}
 			continue
 		}
-		if !slices.ContainsFunc(r.Violations, func(v violation) bool { return v.Law == c.law && strings.Contains(v.Text, c.text) }) {
+		if !slices.ContainsFunc(r.Violations, func(v judge.Violation) bool { return v.Law == c.law && strings.Contains(v.Text, c.text) }) {
 			t.Errorf("%s: want %s, got %.2000v", c.step, c.law, r.Violations)
 		}
 	}

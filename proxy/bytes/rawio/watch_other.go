@@ -4,17 +4,9 @@ package rawio
 
 import "net"
 
-// Watch does nothing on systems other than Linux: a goroutine has to wait on each connection.
-type Watch struct{}
+// sockets does nothing on systems other than Linux.
+type sockets struct{}
 
-// NewWatch returns a Watch.
-func NewWatch() (*Watch, error) { return &Watch{}, nil }
+func (*Watch) addSocket(net.Conn, uint64, Watched) bool { return false }
 
-// Add returns false.
-func (*Watch) Add(net.Conn, Watched, Watcher) (id uint64, ok bool) { return 0, false }
-
-// Remove does nothing.
-func (*Watch) Remove(uint64) {}
-
-// Close does nothing.
-func (*Watch) Close() {}
+func (*sockets) close() {}
