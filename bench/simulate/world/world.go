@@ -150,7 +150,7 @@ func (w *world) config(name string, port int) (config.Config, error) {
 		var all []string
 		for i := range w.script.Replicas {
 			if replica(i+1) != name {
-				all = append(all, fmt.Sprintf("http://127.0.0.1:%d", front+1+i))
+				all = append(all, fmt.Sprintf("127.0.0.1:%d", front+1+i))
 			}
 		}
 		lines = append(lines, "bridge.peers: ["+strings.Join(all, ", ")+"]")
