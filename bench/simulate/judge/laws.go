@@ -49,6 +49,9 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 			if e.Kind != trace.Answered || e.Failed != "" {
 				continue
 			}
+			if c.shared {
+				continue
+			}
 			if !strings.HasPrefix(e.Text, c.mark+" done ") {
 				wrong(e.At, "%s is answered with %.60q", c.mark, e.Text)
 				continue
@@ -60,7 +63,7 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 				wrong(e.At, "%s is answered though the server has not seen it", c.mark)
 			}
 		}
-		if len(c.ends) > 0 && len(c.received) == 0 && c.ends[0].Kind == trace.Answered && c.ends[0].Failed == "" {
+		if !c.shared && len(c.ends) > 0 && len(c.received) == 0 && c.ends[0].Kind == trace.Answered && c.ends[0].Failed == "" {
 			wrong(c.ends[0].At, "%s never reached the server", c.mark)
 		}
 	}
