@@ -243,9 +243,13 @@ func (c *call) foreseen(e trace.Event) bool {
 			return true
 		}
 	}
-	for _, t := range c.told { // the answer of a question may be an error for the server, which ends the call by it
-		if c.plan.Reply != "" && c.plan.Reply != script.Accept && c.plan.Reply != script.ReplyTwice && soon(t.At) {
-			return true
+	if c.plan.Reply != "" && c.plan.Reply != script.Accept && c.plan.Reply != script.ReplyTwice { // it may be an error, which ends the call
+		for _, list := range [][]trace.Event{c.told, c.replies} {
+			for _, t := range list {
+				if soon(t.At) {
+					return true
+				}
+			}
 		}
 	}
 	return false
