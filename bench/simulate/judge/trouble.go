@@ -15,7 +15,7 @@ func (w *world) troubled(e trace.Event) {
 		w.troubles = append(w.troubles, trouble{what: what, from: e.At, to: e.At + for_, client: client})
 	}
 	switch {
-	case e.Kind == trace.Fault:
+	case e.Kind == trace.Step:
 		w.fault(e, add)
 	case e.Kind == trace.Died:
 		if t := w.script.Server.Transport; t == "stdio" {

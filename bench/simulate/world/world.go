@@ -24,7 +24,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
-	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -268,8 +267,8 @@ func (w *world) ended(p *process, err error) {
 		e.Failed = err.Error()
 	}
 	w.trace.Add(e)
-	if held := p.srv.Held(); held != (proxy.Held{}) {
-		w.trace.Add(trace.Event{Who: p.name, Kind: trace.Strange, Text: fmt.Sprintf("has ended and still holds %+v", held)})
+	if held := held(p.srv); held != "" {
+		w.trace.Add(trace.Event{Who: p.name, Kind: trace.Strange, Text: "has ended and still holds " + held})
 	}
 }
 
@@ -310,23 +309,18 @@ func (w *world) join(c script.Client) error {
 // do carries out a step.
 func (w *world) do(step script.Step) {
 	w.trace.Add(trace.Event{Kind: trace.Step, Text: step.String()})
-	fault := func() { w.trace.Add(trace.Event{Who: step.Who, Kind: trace.Fault, Text: step.String()}) }
 	switch step.Who {
 	case "":
 		d, _ := time.ParseDuration(step.Word(0))
 		time.Sleep(d)
 	case "server":
-		fault()
 		w.server.Do(step)
 	case "link":
-		fault()
 		w.link(step)
 	case "operator":
-		fault()
 		w.operate(step)
 	default:
 		if c := w.clients[step.Who]; c != nil {
-			fault()
 			c.Do(step)
 		}
 	}

@@ -1,0 +1,674 @@
+package peers
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
+	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
+)
+
+// serverCall is a request that is not answered yet.
+type serverCall struct {
+	sess *serverSession
+	m    *message
+	out  *serverStream
+	conn int
+
+	params   serverParams
+	modern   bool
+	revision string
+	can      map[string]json.RawMessage // capabilities of the client
+	level    int                        // of logs; above all of them: none
+	mark     string
+	text     string // of plan
+	plan     script.Plan
+	stop     chan struct{} // closed when it must not go on
+	over     bool
+}
+
+type serverParams struct {
+	Name            string
+	URI             string
+	Level           string
+	ProtocolVersion string
+	Capabilities    map[string]json.RawMessage
+	Arguments       json.RawMessage
+	InputResponses  map[string]json.RawMessage
+	RequestState    string
+	Notifications   serverFilter
+	Meta            struct {
+		ProgressToken json.RawMessage
+		Version       *string                    `json:"io.modelcontextprotocol/protocolVersion"`
+		Capabilities  map[string]json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
+		LogLevel      string                     `json:"io.modelcontextprotocol/logLevel"`
+	} `json:"_meta"`
+}
+
+const (
+	metaSubscription = "io.modelcontextprotocol/subscriptionId"
+	metaServer       = "io.modelcontextprotocol/serverInfo"
+)
+
+// serverFilter is what a subscriptions/listen wants to know.
+type serverFilter struct {
+	Tools     bool     `json:"toolsListChanged,omitempty"`
+	Prompts   bool     `json:"promptsListChanged,omitempty"`
+	Resources bool     `json:"resourcesListChanged,omitempty"`
+	URIs      []string `json:"resourceSubscriptions,omitempty"`
+}
+
+// newServerCall reads what the parameters of m say, and of a mark and a plan.
+func newServerCall(sess *serverSession, m *message, out *serverStream, conn *serverConn) *serverCall {
+	c := &serverCall{sess: sess, m: m, out: out, conn: conn.number(), stop: make(chan struct{})}
+	_ = json.Unmarshal(m.Params, &c.params)
+	var plan string
+	switch c.m.Method {
+	case "tools/call":
+		if c.params.Name == "act" {
+			var a struct{ Mark, Plan string }
+			_ = json.Unmarshal(c.params.Arguments, &a)
+			c.mark, plan = a.Mark, a.Plan
+		}
+	case "resources/read":
+		if u, err := url.Parse(c.params.URI); err == nil && u.Scheme == "mark" {
+			c.mark, plan = u.Host, u.Query().Get("plan")
+		}
+	}
+	c.text, c.plan = plan, script.ParsePlan(plan)
+	return c
+}
+
+// meta returns the revision that _meta names; "" for none.
+func (c *serverCall) meta() string {
+	if c.params.Meta.Version == nil {
+		return ""
+	}
+	return *c.params.Meta.Version
+}
+
+// refuseRevision answers a request of a revision that the server does not speak.
+func (c *serverCall) refuseRevision(requested string) {
+	s := c.sess.s
+	s.tell(trace.Event{Who: c.sess.who, Kind: trace.Note, Method: c.m.Method, ID: c.m.id(), Session: c.sess.id, Conn: c.conn,
+		Text: "of a revision that the server does not speak", Failed: "-32022"})
+	c.out.answer(writeError(c.m.ID, -32022, "Unsupported protocol version",
+		object{"supported": s.supported(), "requested": requested}), 400, true)
+}
+
+// request takes a request whose transport has nothing against it.
+func (s *Server) request(c *serverCall) {
+	sess := c.sess
+	if c.modern {
+		c.revision, c.can, c.level = modernRevision, c.params.Meta.Capabilities, len(severities)
+		if c.params.Meta.LogLevel != "" {
+			c.level = severity(c.params.Meta.LogLevel)
+		}
+	} else {
+		c.revision, c.can, c.level = sess.revision, sess.can, sess.level
+	}
+	e := trace.Event{Who: sess.who, Kind: trace.Received, Mark: c.mark, Method: c.m.Method, ID: c.m.id(), Session: sess.id, Conn: c.conn, Raw: c.m.raw}
+	if c.mark != "" {
+		if c.params.RequestState == "" || !c.modern {
+			s.carried[c.mark]++
+		}
+		e.N, e.Text = s.carried[c.mark], c.text
+	}
+	s.tell(e)
+	sess.see(c)
+	sess.calls = append(sess.calls, c)
+	if c.mark == "" && s.slowness() == 0 {
+		c.reply()
+		return
+	}
+	s.running.Add(1)
+	go func() {
+		defer s.running.Done()
+		if c.mark != "" && !c.carryOut() {
+			return
+		}
+		if c.sleep(c.plan.Wait) && c.sleep(c.lateness()) {
+			c.locked(c.reply)
+		}
+	}()
+}
+
+func (c *serverCall) lateness() time.Duration {
+	c.sess.s.mu.Lock()
+	defer c.sess.s.mu.Unlock()
+	return c.sess.s.slowness()
+}
+
+// locked does what is of a call that goes on still; false if it does not.
+func (c *serverCall) locked(do func()) bool {
+	c.sess.s.mu.Lock()
+	defer c.sess.s.mu.Unlock()
+	if !c.over {
+		do()
+	}
+	return !c.over
+}
+
+// sleep waits for d; false if the call was stopped.
+func (c *serverCall) sleep(d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.stop:
+		return false
+	}
+}
+
+// end takes a call out of those that are open.
+func (c *serverCall) end() {
+	if c.over {
+		return
+	}
+	c.over = true
+	close(c.stop)
+	c.sess.calls = slices.DeleteFunc(c.sess.calls, func(of *serverCall) bool { return of == c })
+	c.sess.s.listens = slices.DeleteFunc(c.sess.s.listens, func(l *serverListen) bool { return l.call == c })
+	for _, q := range c.sess.questions {
+		if q.call == c {
+			q.over = true
+		}
+	}
+}
+
+// cancel ends a call that gets no answer. Its questions are cancelled too.
+func (c *serverCall) cancel() {
+	c.withdraw()
+	c.end()
+	c.out.finish()
+}
+
+// withdraw cancels the questions of a call that are open; the call goes on.
+func (c *serverCall) withdraw() {
+	var open []*serverQuestion
+	for _, q := range c.sess.questions {
+		if q.call == c && !q.over {
+			open = append(open, q)
+		}
+	}
+	slices.SortFunc(open, func(a, b *serverQuestion) int { return a.n - b.n })
+	for _, q := range open {
+		q.withdrawn = true
+		c.sess.send(c.out, trace.Event{Kind: trace.Withdraws, Mark: c.mark, Method: q.method, ID: string(q.id), N: q.n},
+			writeRequest(nil, "notifications/cancelled", object{"requestId": q.id, "reason": "withdrawn"}))
+		q.end()
+	}
+}
+
+// carryOut does what comes before the answer; false if there is nothing more to do.
+func (c *serverCall) carryOut() bool {
+	first := c.params.RequestState == "" || !c.modern
+	for n := 1; first && n <= max(c.plan.Progress, c.plan.Logs); n++ {
+		if n <= c.plan.Progress && c.params.Meta.ProgressToken != nil {
+			if !c.locked(func() { c.progress(n) }) || !c.sleep(c.plan.Gap) {
+				return false
+			}
+		}
+		if n <= c.plan.Logs && c.level <= severity("info") {
+			log := func() {
+				c.sess.send(c.out, trace.Event{Kind: trace.Logs, Mark: c.mark, N: n}, logMessage(numbered(c.mark, "log", n)))
+			}
+			if !c.locked(log) || !c.sleep(c.plan.Gap) {
+				return false
+			}
+		}
+	}
+	var ask []string
+	for _, what := range c.plan.Ask {
+		method, capability := methodOf(what)
+		if _, can := c.can[capability]; can && (capability != "elicitation" || since(c.revision, "2025-06-18")) {
+			ask = append(ask, method)
+		}
+	}
+	if c.modern {
+		return c.askModern(ask)
+	}
+	var open []*serverQuestion
+	for i, method := range ask {
+		if !c.locked(func() { open = append(open, c.ask(i+1, method)) }) {
+			return false
+		}
+		if !c.plan.Together && (!c.await(open[i]) || !c.sleep(c.plan.Gap)) {
+			return false
+		}
+	}
+	for _, q := range open {
+		if !c.await(q) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *serverCall) progress(n int) {
+	params := object{"progressToken": c.params.Meta.ProgressToken, "progress": n, "total": c.plan.Progress}
+	if since(c.revision, "2025-03-26") {
+		params["message"] = numbered(c.mark, "progress", n)
+	}
+	c.sess.send(c.out, trace.Event{Kind: trace.Progresses, Mark: c.mark, N: n}, writeRequest(nil, "notifications/progress", params))
+}
+
+// serverQuestion is a question of a call.
+type serverQuestion struct {
+	call      *serverCall
+	n         int
+	method    string
+	id        json.RawMessage
+	done      chan struct{}
+	over      bool // answered, withdrawn, or its call has ended
+	withdrawn bool
+}
+
+func (q *serverQuestion) end() {
+	if !q.over {
+		q.over = true
+		close(q.done)
+	}
+}
+
+// methodOf returns the method and the capability of a word in Plan.Ask.
+func methodOf(what string) (method, capability string) {
+	switch what {
+	case "elicit":
+		return "elicitation/create", "elicitation"
+	case "sample":
+		return "sampling/createMessage", "sampling"
+	}
+	return "roots/list", "roots"
+}
+
+// questionParams returns the parameters of the n-th question.
+func (c *serverCall) questionParams(n int, method string) object {
+	text := numbered(c.mark, "question", n)
+	switch method {
+	case "elicitation/create":
+		params := object{"message": text, "requestedSchema": object{"type": "object",
+			"properties": object{"answer": object{"type": "string", "title": "Answer"}}, "required": []string{"answer"}}}
+		if since(c.revision, "2025-11-25") {
+			params["mode"] = "form"
+		}
+		return params
+	case "sampling/createMessage":
+		return object{"maxTokens": 100, "messages": []any{object{"role": "user", "content": object{"type": "text", "text": text}}}}
+	}
+	return object{"_meta": object{"question": text}}
+}
+
+func (c *serverCall) ask(n int, method string) *serverQuestion {
+	sess := c.sess
+	sess.asked++
+	id := json.RawMessage(strconv.Itoa(sess.asked))
+	if sess.asked%2 == 0 {
+		id = json.RawMessage(strconv.Quote(fmt.Sprint("question-", sess.asked)))
+	}
+	q := &serverQuestion{call: c, n: n, method: method, id: id, done: make(chan struct{})}
+	sess.questions[string(id)] = q
+	sess.send(c.out, trace.Event{Kind: trace.Asks, Mark: c.mark, Method: method, ID: string(id), N: n},
+		writeRequest(id, method, c.questionParams(n, method)))
+	return q
+}
+
+func (c *serverCall) await(q *serverQuestion) bool {
+	select {
+	case <-q.done:
+		return true
+	case <-c.stop:
+		return false
+	}
+}
+
+// askModern answers with questions, if some are left; false if it did. What it has to remember is in requestState: mark, how often it was
+// carried out, and which questions were asked.
+func (c *serverCall) askModern(ask []string) bool {
+	goOn := true
+	c.locked(func() {
+		s, from := c.sess.s, 1
+		missing := false
+		if c.params.RequestState != "" {
+			var mark string
+			var count, last int
+			n, err := fmt.Sscanf(c.params.RequestState, "%s %d %d %d", &mark, &count, &from, &last)
+			if err != nil || n != 4 || mark != c.mark || count > s.carried[c.mark] || last > len(ask) {
+				c.sess.strange("requestState is not that of this call: "+c.params.RequestState, c.m.raw)
+				c.fail(-32602, "Invalid requestState", nil)
+				goOn = false
+				return
+			}
+			for n := from; n <= last && !missing; n++ {
+				reply, ok := c.params.InputResponses[questionKey(n)]
+				if missing = !ok; ok {
+					s.tell(trace.Event{Who: c.sess.who, Kind: trace.Told, Mark: c.mark, Method: ask[n-1], ID: questionKey(n), N: n,
+						Session: c.sess.id, Conn: c.conn, Text: replyText(ask[n-1], reply, nil), Raw: c.m.raw})
+					from = n + 1
+				}
+			}
+		}
+		if from > len(ask) {
+			return
+		}
+		goOn = false
+		last := from
+		if c.plan.Together {
+			last = len(ask)
+		}
+		requests := object{}
+		for n := from; n <= last; n++ {
+			requests[questionKey(n)] = object{"method": ask[n-1], "params": c.questionParams(n, ask[n-1])}
+			s.tell(trace.Event{Who: c.sess.who, Kind: trace.Asks, Mark: c.mark, Method: ask[n-1], ID: questionKey(n), N: n, Session: c.sess.id, Conn: c.conn})
+		}
+		c.end()
+		c.out.answer(writeResult(c.m.ID, object{"resultType": "input_required", "inputRequests": requests,
+			"requestState": fmt.Sprintf("%s %d %d %d", c.mark, s.carried[c.mark], from, last)}), 200, !c.streams())
+	})
+	return goOn
+}
+
+func questionKey(n int) string { return fmt.Sprint("question-", n) }
+
+func (c *serverCall) streams() bool { return c.plan.How == script.SSE }
+
+// reply answers a call.
+func (c *serverCall) reply() {
+	result, failed := c.result()
+	if c.over || c.m.Method == "subscriptions/listen" && failed == nil {
+		return
+	}
+	if failed != nil {
+		c.fail(failed.Code, failed.Message, failed.Data)
+		return
+	}
+	if c.modern {
+		result["resultType"] = "complete"
+		result["_meta"] = object{metaServer: serverInfo(c.revision)}
+		if cacheable(c.m.Method) {
+			result["ttlMs"], result["cacheScope"] = 0, "private"
+		}
+	}
+	raw := writeResult(c.m.ID, result)
+	e := trace.Event{Text: serverText(result), Raw: raw}
+	switch c.plan.How {
+	case script.Error:
+		c.fail(-32050, numbered(c.mark, "failed", c.sess.s.carried[c.mark]), nil)
+	case script.Status, script.Busy:
+		status := map[string]int{script.Status: 500, script.Busy: 429}[c.plan.How]
+		if x := c.out.x; x != nil && !x.begun && c.sess.pipe == nil {
+			e.Failed = strconv.Itoa(status)
+			c.done(e)
+			x.respond(status, []byte("this is "+e.Failed), "Content-Type", "text/plain", "Retry-After", "1")
+			return
+		}
+		c.fail(-32603, numbered(c.mark, "failed", c.sess.s.carried[c.mark]), nil)
+	case script.Never:
+	case script.Closes:
+		if c.sess.pipe == nil {
+			e.Failed, e.Text, e.Raw = "closes", "", nil
+			c.done(e)
+			c.out.finish()
+		}
+	case script.Cut:
+		e.Failed = "cut"
+		c.done(e)
+		c.out.cut(raw)
+	case script.Twice:
+		c.done(e)
+		c.out.send(raw)
+		c.out.answer(raw, 200, false)
+	case script.Null:
+		e.Raw = append(raw[:len(raw)-1:len(raw)-1], `,"error":null}`...)
+		c.done(e)
+		c.out.answer(e.Raw, 200, !c.streams())
+	case script.Garbage:
+		c.done(e)
+		c.out.garbage()
+		c.out.answer(raw, 200, false)
+	case script.Other:
+		c.done(e)
+		c.out.send(writeResult(json.RawMessage(`"never-given"`), result))
+		c.out.answer(raw, 200, false)
+	default:
+		c.done(e)
+		c.out.answer(raw, 200, !c.streams())
+	}
+}
+
+// fail answers a call with an error.
+func (c *serverCall) fail(code int, text string, data any) {
+	c.failWith(200, code, text, data)
+}
+
+func (c *serverCall) failWith(status, code int, text string, data any) {
+	if raw, ok := data.(json.RawMessage); ok && raw == nil {
+		data = nil
+	}
+	raw := writeError(c.m.ID, code, text, data)
+	if c.modern && code == -32601 {
+		status = 404
+	}
+	c.done(trace.Event{Failed: fmt.Sprintf("%d %s", code, text), Raw: raw})
+	c.out.answer(raw, status, !c.streams())
+}
+
+// done tells e, the answer, and ends the call.
+func (c *serverCall) done(e trace.Event) {
+	e.Who, e.Kind, e.Mark, e.Method, e.ID, e.Session, e.Conn = c.sess.who, trace.Answers, c.mark, c.m.Method, c.m.id(), c.sess.id, c.out.connection()
+	if e.Conn == 0 {
+		e.Conn = c.conn
+	}
+	if e.Failed == "" && !c.out.can() {
+		e.Failed = "no stream"
+	}
+	c.sess.s.tell(e)
+	c.end()
+}
+
+func cacheable(method string) bool {
+	switch method {
+	case "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read":
+		return true
+	}
+	return false
+}
+
+// serverText returns the text of a result, up to 200 bytes.
+func serverText(result object) string {
+	for _, name := range []string{"content", "contents"} {
+		if list, ok := result[name].([]any); ok && len(list) > 0 {
+			text, _ := list[0].(object)["text"].(string)
+			return text[:min(len(text), 200)]
+		}
+	}
+	return ""
+}
+
+func serverInfo(revision string) object {
+	info := object{"name": "simulated", "version": "1.0.0"}
+	if since(revision, "2025-06-18") {
+		info["title"] = "A simulated server"
+	}
+	return info
+}
+
+func (s *Server) capabilities(revision string) object {
+	all := object{"tools": object{"listChanged": true}, "prompts": object{"listChanged": true}, "logging": object{},
+		"resources": object{"listChanged": true, "subscribe": true}}
+	if since(revision, "2025-03-26") {
+		all["completions"] = object{}
+	}
+	return all
+}
+
+// result carries out what has no plan, and returns the result of what has one.
+func (c *serverCall) result() (object, *rpcError) {
+	s, sess := c.sess.s, c.sess
+	text := numbered(c.mark, "done", s.carried[c.mark])
+	if c.plan.Size > 0 {
+		text += " " + strings.Repeat("x", c.plan.Size)
+	}
+	unknown := &rpcError{Code: -32601, Message: "Method not found: " + c.m.Method}
+	switch c.m.Method {
+	case "initialize":
+		if c.modern || !s.handshake() {
+			return nil, unknown
+		}
+		return c.initialize()
+	case "server/discover":
+		if c.modern {
+			return object{"supportedVersions": s.supported(), "capabilities": s.capabilities(modernRevision)}, nil
+		}
+		return nil, unknown
+	case "subscriptions/listen":
+		if c.modern {
+			s.listen(c)
+			return nil, nil
+		}
+		return nil, unknown
+	case "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+		if c.modern {
+			return nil, unknown
+		}
+		switch c.m.Method {
+		case "logging/setLevel":
+			if severity(c.params.Level) < 0 {
+				return nil, &rpcError{Code: -32602, Message: "Invalid level"}
+			}
+			sess.level = severity(c.params.Level)
+		case "resources/subscribe":
+			sess.uris[c.params.URI] = true
+		case "resources/unsubscribe":
+			delete(sess.uris, c.params.URI)
+		}
+		return object{}, nil
+	case "tools/list":
+		return object{"tools": s.tools(c.revision)}, nil
+	case "tools/call":
+		switch {
+		case c.mark != "":
+			return object{"content": []any{object{"type": "text", "text": text}}}, nil
+		case c.params.Name == "noop" || c.params.Name == "extra" && s.extra["tools"]:
+			result := object{"content": []any{object{"type": "text", "text": `{"ok":true}`}}}
+			if since(c.revision, "2025-06-18") {
+				result["structuredContent"] = object{"ok": true}
+			}
+			return result, nil
+		}
+		return nil, &rpcError{Code: -32602, Message: "Unknown tool: " + c.params.Name}
+	case "resources/list":
+		var all []any
+		for n := 1; n <= 9; n++ {
+			all = append(all, object{"uri": fmt.Sprint("note://", n), "name": fmt.Sprint("note ", n), "mimeType": "text/plain"})
+		}
+		if s.extra["resources"] {
+			all = append(all, object{"uri": "note://extra", "name": "extra"})
+		}
+		return object{"resources": all}, nil
+	case "resources/templates/list":
+		return object{"resourceTemplates": []any{object{"uriTemplate": "note://{n}", "name": "note"}}}, nil
+	case "resources/read":
+		uri := c.params.URI
+		if c.mark == "" {
+			if text = fmt.Sprintf("%s v%d", uri, s.versions[uri]); !strings.HasPrefix(uri, "note://") {
+				failed := &rpcError{Code: -32002, Message: "Resource not found", Data: encode(object{"uri": uri})}
+				if c.modern {
+					failed.Code = -32602
+				}
+				return nil, failed
+			}
+		}
+		return object{"contents": []any{object{"uri": uri, "mimeType": "text/plain", "text": text}}}, nil
+	case "prompts/list":
+		all := []any{object{"name": "greet", "description": "A greeting", "arguments": []any{object{"name": "who"}}}}
+		if s.extra["prompts"] {
+			all = append(all, object{"name": "extra"})
+		}
+		return object{"prompts": all}, nil
+	case "prompts/get":
+		if c.params.Name != "greet" {
+			return nil, &rpcError{Code: -32602, Message: "Unknown prompt: " + c.params.Name}
+		}
+		return object{"messages": []any{object{"role": "user", "content": object{"type": "text", "text": "hello"}}}}, nil
+	case "completion/complete":
+		return object{"completion": object{"values": []string{"one", "two"}}}, nil
+	}
+	return nil, unknown
+}
+
+func (s *Server) tools(revision string) []any {
+	tool := func(name string, properties object) object {
+		t := object{"name": name, "description": "The tool " + name, "inputSchema": object{"type": "object", "properties": properties}}
+		if since(revision, "2025-03-26") {
+			t["annotations"] = object{"readOnlyHint": true}
+		}
+		if since(revision, "2025-06-18") {
+			t["title"] = "Tool " + name
+			if name == "noop" {
+				t["outputSchema"] = object{"type": "object", "properties": object{"ok": object{"type": "boolean"}}}
+			}
+		}
+		return t
+	}
+	text := object{"type": "string"}
+	all := []any{tool("act", object{"mark": text, "plan": text}), tool("noop", object{})}
+	if s.extra["tools"] {
+		all = append(all, tool("extra", object{}))
+	}
+	return all
+}
+
+// initialize begins a session.
+func (c *serverCall) initialize() (object, *rpcError) {
+	s, sess := c.sess.s, c.sess
+	if sess.revision != "" {
+		sess.strange("initialize comes twice", c.m.raw)
+		return nil, &rpcError{Code: -32600, Message: "Already initialized"}
+	}
+	all := s.speaks()
+	sess.revision, sess.can = all[len(all)-1], c.params.Capabilities
+	if slices.Contains(all, c.params.ProtocolVersion) {
+		sess.revision = c.params.ProtocolVersion
+	}
+	if sess.id == "" { // Streamable HTTP
+		sess.id = fmt.Sprint("session-", s.next("session"))
+		s.given[sess.id] = true
+		s.sessions = append(s.sessions, sess)
+		if c.out.x != nil {
+			c.out.x.session = sess.id
+		}
+		c.out.name, c.out.primes = fmt.Sprint(sess.id, ".0"), since(sess.revision, "2025-11-25")
+		sess.posts = append(sess.posts, c.out)
+	}
+	return object{"protocolVersion": sess.revision, "capabilities": s.capabilities(sess.revision), "serverInfo": serverInfo(sess.revision)}, nil
+}
+
+// serverListen is a subscriptions/listen that is open.
+type serverListen struct {
+	call   *serverCall
+	filter serverFilter
+}
+
+func (s *Server) listen(c *serverCall) {
+	l := &serverListen{call: c, filter: c.params.Notifications}
+	s.listens = append(s.listens, l)
+	s.tell(trace.Event{Who: c.sess.who, Kind: trace.Standing, Method: c.m.Method, ID: c.m.id(), Session: c.sess.id, Conn: c.conn, Text: string(encode(l.filter))})
+	c.out.send(writeRequest(nil, "notifications/subscriptions/acknowledged",
+		object{"_meta": object{metaSubscription: c.m.ID}, "notifications": l.filter}))
+}
+
+// end ends a listen in order.
+func (l *serverListen) end() {
+	l.call.done(trace.Event{})
+	l.call.out.answer(writeResult(l.call.m.ID, object{"resultType": "complete", "_meta": object{metaSubscription: l.call.m.ID}}), 200, false)
+}
