@@ -147,14 +147,11 @@ func (r *reader) Read(p []byte) (int, error) {
 // random matches what is random in a trace: ids of sessions and long ids of messages.
 var random = regexp.MustCompile(`[A-Za-z0-9_-]{24,}`)
 
-// readable writes what happened for a reader: random names are numbered, and a step that is also a fault comes once.
+// readable writes what happened for a reader: random names are numbered.
 func readable(all []trace.Event, raw bool) string {
 	names := numbers{}
 	var b strings.Builder
-	for i, e := range all {
-		if e.Kind == trace.Fault && i > 0 && all[i-1].Kind == trace.Step && all[i-1].Text == e.Text {
-			continue
-		}
+	for _, e := range all {
 		fmt.Fprintln(&b, names.replace(e.String()))
 		if raw && len(e.Raw) > 0 {
 			fmt.Fprintf(&b, "%24s%s\n", "", e.Raw)
