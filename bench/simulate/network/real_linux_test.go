@@ -20,7 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/rawio"
 )
 
-// What is done at both ends of a connection, a the dialer's. Read and write have a number of bytes; look says what the kernel's poll says,
+// acts is what is done at both ends of a connection, a the dialer's. Read and write have a number of bytes; look says what the kernel's poll says,
 // or what is told: in, and left for the end of the peer's sending.
 var acts = []string{
 	"a write 5, b read 9, b write 3, a read 2, a read 2, a look",
