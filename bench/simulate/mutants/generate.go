@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -17,19 +19,34 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 )
 
 // site is a statement that can be deleted.
 type site struct {
 	file     string // from the root
-	line     int
-	from, to int // where it is in the file
-	what     string
+	text     []byte // of the file
+	from, to int    // the statement in text
 }
 
-// score says what became of the mutants of one room.
-type score struct{ generated, killed, survived int }
+// String returns the place of the statement and its first line.
+func (s site) String() string {
+	what, _, _ := bytes.Cut(s.text[s.from:s.to], []byte{'\n'})
+	return fmt.Sprintf("%s:%d: %s", s.file, 1+bytes.Count(s.text[:s.from], []byte{'\n'}), what)
+}
+
+// without returns the text of the file without the statement. The lines stay where they are.
+func (s site) without() []byte {
+	out := bytes.Clone(s.text)
+	for i := s.from; i < s.to; i++ {
+		if out[i] != '\n' {
+			out[i] = ' '
+		}
+	}
+	return out
+}
+
+// score counts mutants.
+type score struct{ generated, killed int }
 
 // generated deletes one statement after the other, and sees whether the simulator notices.
 func generated(t *tree, o *options, out io.Writer) error {
@@ -37,75 +54,54 @@ func generated(t *tree, o *options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	each := or(o.each, 20*time.Second)
-	if err := t.sound(each); err != nil {
+	if err := t.sound(); err != nil {
 		return err
 	}
-	draw := rand.New(rand.NewPCG(o.seed, 0))
-	draw.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	byRoom := map[string]*score{}
+	rand.New(rand.NewPCG(o.seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	byRoom, whole, needed := map[string]*score{}, score{}, 0
 	var survivors []site
-	whole, refused := score{}, 0
 	for _, s := range all {
 		if whole.generated == o.generate {
 			break
 		}
-		text, err := s.without(t.root)
-		if err != nil {
-			return err
-		}
-		if _, no := errors.AsType[*notCompiled](t.compile(s.file, text)); no {
-			refused++
+		v, err := t.play(s.file, s.without())
+		switch {
+		case errors.Is(err, errNotCompiled):
+			needed++
 			continue
+		case err != nil:
+			return fmt.Errorf("%v: %w", s, err)
 		}
-		v := t.try(s.file, text, each)
-		if v.err != nil {
-			return fmt.Errorf("%s:%d: %w", s.file, s.line, v.err)
-		}
-		room := filepath.Dir(s.file)
+		end, room := "survives", filepath.Dir(s.file)
 		if byRoom[room] == nil {
 			byRoom[room] = new(score)
 		}
-		end := "survives"
-		for _, c := range []*score{&whole, byRoom[room]} {
-			if c.generated++; v.law != "" {
-				c.killed++
-				end = "killed after " + v.after + " by " + v.law + ", seed " + v.seed
-			} else {
-				c.survived++
-			}
-		}
+		byRoom[room].generated++
+		whole.generated++
 		if v.law == "" {
 			survivors = append(survivors, s)
+		} else {
+			end = fmt.Sprintf("killed after %s by %s, seed %s", v.after, v.law, v.seed)
+			byRoom[room].killed++
+			whole.killed++
 		}
-		fmt.Fprintf(out, "%s:%d: %s: %s\n", s.file, s.line, s.what, end)
+		fmt.Fprintf(out, "%v: %s\n", s, end)
 	}
-	table(out, byRoom, whole)
-	fmt.Fprintf(out, "%d statements were drawn that cannot be deleted alone\n\nSurvivors:\n", refused)
-	slices.SortFunc(survivors, func(a, b site) int { return strings.Compare(a.file, b.file)*1_000_000 + a.line - b.line })
-	for _, s := range survivors {
-		fmt.Fprintf(out, "%s:%d: %s\n", s.file, s.line, s.what)
-	}
-	if float64(whole.killed) < o.want*float64(whole.generated) {
-		return fmt.Errorf("less than %.0f %% of the mutants were killed", 100*o.want)
-	}
-	return nil
-}
-
-func table(out io.Writer, byRoom map[string]*score, whole score) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nroom\tgenerated\tkilled\tsurvived")
-	names := make([]string, 0, len(byRoom))
-	for room := range byRoom {
-		names = append(names, room)
+	row := func(room string, c score) {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\n", room, c.generated, c.killed, c.generated-c.killed)
 	}
-	slices.Sort(names)
-	for _, room := range names {
-		c := byRoom[room]
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\n", room, c.generated, c.killed, c.survived)
+	for _, room := range slices.Sorted(maps.Keys(byRoom)) {
+		row(room, *byRoom[room])
 	}
-	fmt.Fprintf(w, "all\t%d\t%d\t%d\n", whole.generated, whole.killed, whole.survived)
-	w.Flush() //nolint:errcheck // the writer of a table has nowhere to say it
+	row("all", whole)
+	fmt.Fprintf(w, "%d others do not compile without the statement\n\nSurvivors:\n", needed)
+	slices.SortFunc(survivors, func(a, b site) int { return cmp.Or(strings.Compare(a.file, b.file), a.from-b.from) })
+	for _, s := range survivors {
+		fmt.Fprintln(w, s)
+	}
+	return errors.Join(w.Flush(), enough(whole.killed, whole.generated, o.want))
 }
 
 // sites returns the statements that can be deleted in the packages of the simulator under these folders, in their order.
@@ -116,22 +112,19 @@ func (t *tree) sites(under []string) (all []site, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("go list %s: %w", t.simulator, err)
 	}
-	for list := json.NewDecoder(bytes.NewReader(said)); ; {
+	for list := json.NewDecoder(bytes.NewReader(said)); list.More(); {
 		var pkg struct {
 			Dir     string
 			GoFiles []string
 		}
-		if err := list.Decode(&pkg); err == io.EOF {
-			break
-		} else if err != nil {
+		if err := list.Decode(&pkg); err != nil {
 			return nil, err
 		}
 		dir, err := filepath.Rel(t.root, pkg.Dir)
-		within := func(folder string) bool {
-			folder = strings.TrimSuffix(filepath.Clean(strings.TrimPrefix(folder, "./")), "/...")
+		if err != nil || !slices.ContainsFunc(under, func(folder string) bool {
+			folder = filepath.Clean(strings.TrimSuffix(folder, "..."))
 			return dir == folder || strings.HasPrefix(dir, folder+"/")
-		}
-		if err != nil || !slices.ContainsFunc(under, within) {
+		}) {
 			continue
 		}
 		for _, name := range pkg.GoFiles {
@@ -160,6 +153,13 @@ func sitesIn(file string, text []byte) (all []site, err error) {
 	if err != nil {
 		return nil, err
 	}
+	siteOf := func(s ast.Stmt) site {
+		return site{file, text, set.Position(s.Pos()).Offset, set.Position(s.End()).Offset}
+	}
+	shows := func(s ast.Stmt) bool {
+		at := siteOf(s)
+		return !told.Match(at.text[at.from:at.to])
+	}
 	ast.Inspect(tree, func(n ast.Node) bool {
 		var list []ast.Stmt
 		switch n := n.(type) {
@@ -171,12 +171,8 @@ func sitesIn(file string, text []byte) (all []site, err error) {
 			list = n.Body
 		}
 		for _, s := range list {
-			at := site{file: file, line: set.Position(s.Pos()).Line, from: set.Position(s.Pos()).Offset, to: set.Position(s.End()).Offset}
-			if all0 := string(text[at.from:at.to]); deletable(s, func(s ast.Stmt) string {
-				return string(text[set.Position(s.Pos()).Offset:set.Position(s.End()).Offset])
-			}) {
-				at.what, _, _ = strings.Cut(all0, "\n")
-				all = append(all, at)
+			if deletable(s, shows) {
+				all = append(all, siteOf(s))
 			}
 		}
 		return true
@@ -187,32 +183,16 @@ func sitesIn(file string, text []byte) (all []site, err error) {
 // told matches statements that only log, measure or observe.
 var told = regexp.MustCompile(`zap\.|\.Log\b|[lL]og\(\)\.|\.Inc\(|\.Observe\(|\.Set\(float64|Metrics|Losses|Report\.|Dropped\(|\.Quirk\(|[oO]bserve|\b[sS]een\b|\b[sS]pan\b|Clock\.`)
 
-// deletable reports whether a statement is one whose absence could show. textOf returns what it is in the file.
-func deletable(s ast.Stmt, textOf func(ast.Stmt) string) bool {
+// deletable reports whether a statement is one whose absence could show. shows reports whether it does more than to tell.
+func deletable(s ast.Stmt, shows func(ast.Stmt) bool) bool {
 	switch s := s.(type) {
 	case *ast.AssignStmt:
-		if first, is := s.Lhs[0].(*ast.Ident); s.Tok == token.DEFINE || is && first.Name == "_" && len(s.Lhs) == 1 {
-			return false
-		}
+		blank, is := s.Lhs[0].(*ast.Ident)
+		return s.Tok != token.DEFINE && !(is && blank.Name == "_" && len(s.Lhs) == 1) && shows(s)
 	case *ast.ExprStmt, *ast.SendStmt, *ast.IncDecStmt, *ast.GoStmt, *ast.DeferStmt:
+		return shows(s)
 	case *ast.IfStmt:
-		return s.Else == nil && slices.ContainsFunc(s.Body.List, func(s ast.Stmt) bool { return !told.MatchString(textOf(s)) })
-	default:
-		return false
+		return s.Else == nil && slices.ContainsFunc(s.Body.List, shows)
 	}
-	return !told.MatchString(textOf(s))
-}
-
-// without returns the text of the file without the statement. The lines stay where they are.
-func (s site) without(root string) ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(root, s.file))
-	if err != nil {
-		return nil, err
-	}
-	for i := s.from; i < s.to; i++ {
-		if text[i] != '\n' {
-			text[i] = ' '
-		}
-	}
-	return text, nil
+	return false
 }

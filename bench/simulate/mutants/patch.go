@@ -15,13 +15,10 @@ const here = "bench/simulate/mutants"
 
 // patch is a fault that was mended, as a diff that brings it back.
 type patch struct {
-	name  string
-	path  string
-	file  string // that it changes
-	world string // what has to happen so that the fault shows
-	head  map[string]string
-	hunks int
-	lines int // that change
+	name, path string
+	file       string            // that it changes
+	head       map[string]string // such as World: what has to happen so that the fault shows
+	diff       string
 }
 
 // patches reads the patches in a folder, all of them or those with these names.
@@ -52,55 +49,33 @@ func readPatch(name, path string) (*patch, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &patch{name: name, path: path, head: map[string]string{}}
 	head, diff, _ := strings.Cut(string(text), "\n\n")
+	p := &patch{name: name, path: path, head: map[string]string{}, diff: diff}
 	for line := range strings.Lines(head) {
-		key, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
-		if !ok {
-			return nil, fmt.Errorf("a line of the head is no `Name: value`: %q", line)
-		}
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		p.head[key] = value
 	}
-	p.world = p.head["World"]
-	for line := range strings.Lines(diff) {
-		switch {
-		case strings.HasPrefix(line, "--- a/"):
-			if p.file != "" {
-				return nil, errors.New("it changes more than one file")
-			}
-			p.file = strings.TrimSpace(strings.TrimPrefix(line, "--- a/"))
-		case strings.HasPrefix(line, "+++ "):
-		case strings.HasPrefix(line, "@@"):
-			p.hunks++
-		case line[0] == '-', line[0] == '+':
-			p.lines++
-		}
-	}
-	if p.file == "" {
-		return nil, errors.New("it changes no file")
-	}
+	_, p.file, _ = strings.Cut(diff, "--- a/")
+	p.file, _, _ = strings.Cut(p.file, "\n")
 	return p, nil
 }
 
-// apply returns the text of the file with the fault. Git does that in a folder that holds this file alone.
+// apply returns the text of the file with the fault. Git makes it in a folder that holds this file alone.
 func (p *patch) apply(root string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "mutant-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	text, err := os.ReadFile(filepath.Join(root, p.file))
-	if err != nil {
-		return nil, err
-	}
 	at := filepath.Join(dir, p.file)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, text, 0o644)); err != nil {
+	text, err := os.ReadFile(filepath.Join(root, p.file))
+	if err = errors.Join(err, os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, text, 0o644)); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("git", "apply", p.path)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+	cmd := exec.Command("git", "apply", "-")
+	cmd.Dir, cmd.Env, cmd.Stdin = dir, append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)), strings.NewReader(p.diff)
 	if said, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("git apply %s: %w: %s", p.name, err, tail(said))
+		return nil, fmt.Errorf("git apply %s: %w: %s", p.path, err, tail(said))
 	}
 	return os.ReadFile(at)
 }
