@@ -113,18 +113,18 @@ func replay(j job, small bool, out io.Writer) int {
 		fmt.Fprintln(out, v)
 	}
 	if small {
-		printSmallest(lane, j, r.Violations[0].Law, out)
+		printSmallest(lane, j, kindOf(r.Violations[0]), out)
 	}
 	return 1
 }
 
-func printSmallest(l *lane, j job, law string, out io.Writer) {
+func printSmallest(l *lane, j job, kind string, out io.Writer) {
 	s, err := script.Parse(j.Script)
 	if err != nil {
 		fmt.Fprintln(out, err)
 		return
 	}
-	fmt.Fprintf(out, "\n# %s: the smallest script that fails so, for testdata/worlds:\n%s", law, shrink(s, l.fails(j, law)))
+	fmt.Fprintf(out, "\n# %s\n# The smallest script that fails so, for testdata/worlds:\n%s", kind, shrink(s, l.fails(j, kind)))
 }
 
 // again plays one world n times and says how often it fails, and whether the same happens, by virtual instant.
@@ -182,7 +182,7 @@ func many(ctx context.Context, o options, out io.Writer) int {
 	}
 	fmt.Fprintf(out, "from seed %d\n", o.from)
 	var mu sync.Mutex
-	sum := summary{laws: map[string][]uint64{}, texts: map[string]string{}, causes: map[string]int{}}
+	sum := summary{kinds: map[string][]uint64{}, causes: map[string]int{}}
 	next, first := o.from, ""
 	sum.cpu = inLanes(o.lanes, func(l *lane) {
 		for {
@@ -205,9 +205,9 @@ func many(ctx context.Context, o options, out io.Writer) int {
 	})
 	failed := sum.write(out, time.Since(begun))
 	if o.shrink && !o.failFast {
-		for law, seeds := range sum.laws {
+		for kind, seeds := range sum.kinds {
 			l := &lane{}
-			printSmallest(l, job{Script: script.Make(seeds[0]).String(), Inside: o.inside}, law, out)
+			printSmallest(l, job{Script: script.Make(seeds[0]).String(), Inside: o.inside}, kind, out)
 			l.close()
 		}
 	}
@@ -238,8 +238,7 @@ func inLanes(n int, do func(*lane)) (cpu time.Duration) {
 type summary struct {
 	worlds, failed, calls, excused int
 	cpu                            time.Duration
-	laws                           map[string][]uint64 // the seeds that broke each
-	texts                          map[string]string   // how the first did
+	kinds                          map[string][]uint64 // of violations, and their seeds
 	causes                         map[string]int
 }
 
@@ -253,16 +252,15 @@ func (s *summary) add(seed uint64, r result, out io.Writer) {
 	if len(r.Violations) > 0 {
 		s.failed++
 	}
-	broken := map[string]bool{}
 	for _, v := range r.Violations {
-		if broken[v.Law] {
-			continue
+		kind := kindOf(v)
+		seeds := s.kinds[kind]
+		if seeds == nil {
+			fmt.Fprintf(out, "%.300v\n    go run ./bench/simulate -seed %d\n", v, seed)
 		}
-		broken[v.Law] = true
-		if s.laws[v.Law] == nil {
-			fmt.Fprintf(out, "%s at %.3fs: %.300s\n    go run ./bench/simulate -seed %d\n", v.Law, v.At.Seconds(), v.Text, seed)
+		if len(seeds) == 0 || seeds[len(seeds)-1] != seed {
+			s.kinds[kind] = append(seeds, seed)
 		}
-		s.laws[v.Law] = append(s.laws[v.Law], seed)
 	}
 }
 
@@ -271,10 +269,10 @@ func (s *summary) write(out io.Writer, took time.Duration) bool {
 	n := max(s.worlds, 1)
 	fmt.Fprintf(out, "%d worlds, %.0f a minute, %.1f ms of CPU each; %d failed\n", s.worlds, float64(s.worlds)/took.Minutes(),
 		s.cpu.Seconds()*1000/float64(n), s.failed)
-	for _, law := range slices.SortedFunc(maps.Keys(s.laws), func(a, b string) int { return len(s.laws[b]) - len(s.laws[a]) }) {
-		seeds := s.laws[law]
+	for _, kind := range slices.SortedFunc(maps.Keys(s.kinds), func(a, b string) int { return cmp.Or(len(s.kinds[b])-len(s.kinds[a]), strings.Compare(a, b)) }) {
+		seeds := s.kinds[kind]
 		slices.Sort(seeds)
-		fmt.Fprintf(out, "  %-24s %6d  seeds %v\n", law, len(seeds), seeds[:min(len(seeds), 5)])
+		fmt.Fprintf(out, "%6d  %s  seeds %v\n", len(seeds), kind, seeds[:min(len(seeds), 5)])
 	}
 	fmt.Fprintf(out, "%d calls, %d excused%s\n", s.calls, s.excused, causes(s.causes))
 	tooMany := s.calls > 100 && s.excused*5 > s.calls

@@ -72,7 +72,7 @@ func TestSeedsThatFailAreFound(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	for _, want := range []string{`from seed 1\n`, `large at [\d.]+s: a large call is cancelled\n    go run ./bench/simulate -seed \d+`, `300 worlds, \d+ a minute, [\d.]+ ms of CPU each; \d+ failed`,
-		`  large +\d+  seeds \[\d+ \d+ \d+ \d+ \d+\]`, `3000 calls, 300 excused \(restart 300\)`} {
+		` +\d+  large: a large call is cancelled  seeds \[\d+ \d+ \d+ \d+ \d+\]`, `3000 calls, 300 excused \(restart 300\)`} {
 		if !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -125,7 +125,7 @@ c3 call 2 size=20
 	}
 	l := &lane{}
 	defer l.close()
-	got := shrink(s, l.fails(job{}, "large")).String()
+	got := shrink(s, l.fails(job{}, "large: a large call is cancelled")).String()
 	want := `world seed=7 replicas=1 store=false portable=false
 server http both
 client c2 sse 2024-11-05

@@ -121,6 +121,9 @@ func (s *Server) request(c *serverCall) {
 	}
 	s.tell(e)
 	sess.see(c)
+	if !c.modern && sess.revision == "" && c.m.Method != "initialize" && c.m.Method != "ping" && (c.meta() == "" || isHandshake(c.meta())) {
+		sess.strange("a request before initialize: "+c.m.Method, c.m.raw)
+	}
 	sess.calls = append(sess.calls, c)
 	if c.mark == "" && s.slowness() == 0 {
 		c.reply()
@@ -331,48 +334,52 @@ func (c *serverCall) await(q *serverQuestion) bool {
 	}
 }
 
-// askModern answers with questions, if some are left; false if it did. What it has to remember is in requestState: mark, how often it was
-// carried out, and which questions were asked.
+// askModern answers with questions, if some are left; false if it did. What it has to remember is in requestState: the mark, how often it
+// was carried out, which questions were asked last, and which is the next one.
 func (c *serverCall) askModern(ask []string) bool {
-	goOn := true
-	c.locked(func() {
-		s, from := c.sess.s, 1
-		missing := false
+	var open []int
+	goOn := c.locked(func() {
+		s, count, next := c.sess.s, c.sess.s.carried[c.mark], 1
 		if c.params.RequestState != "" {
-			var mark string
-			var count, last int
-			n, err := fmt.Sscanf(c.params.RequestState, "%s %d %d %d", &mark, &count, &from, &last)
-			if err != nil || n != 4 || mark != c.mark || count > s.carried[c.mark] || last > len(ask) {
+			var mark, asked string
+			if _, err := fmt.Sscan(c.params.RequestState, &mark, &count, &asked, &next); err != nil || mark != c.mark || next > len(ask)+1 {
 				c.sess.strange("requestState is not that of this call: "+c.params.RequestState, c.m.raw)
 				c.fail(-32602, "Invalid requestState", nil)
-				goOn = false
 				return
 			}
-			for n := from; n <= last && !missing; n++ {
-				reply, ok := c.params.InputResponses[questionKey(n)]
-				if missing = !ok; ok {
-					s.tell(trace.Event{Who: c.sess.who, Kind: trace.Told, Mark: c.mark, Method: ask[n-1], ID: questionKey(n), N: n,
-						Session: c.sess.id, Conn: c.conn, Text: replyText(ask[n-1], reply, nil), Raw: c.m.raw})
-					from = n + 1
+			for word := range strings.SplitSeq(asked, ",") {
+				n, _ := strconv.Atoi(word)
+				if n < 1 || n > len(ask) {
+					c.sess.strange("requestState is not that of this call, or its client can less than before: "+c.params.RequestState, c.m.raw)
+					continue
 				}
+				reply, ok := c.params.InputResponses[questionKey(n)]
+				if !ok {
+					open = append(open, n)
+					continue
+				}
+				s.tell(trace.Event{Who: c.sess.who, Kind: trace.Told, Mark: c.mark, Method: ask[n-1], ID: questionKey(n), N: n,
+					Session: c.sess.id, Conn: c.conn, Text: replyText(ask[n-1], reply, nil), Raw: c.m.raw})
 			}
 		}
-		if from > len(ask) {
+		for len(open) == 0 || c.plan.Together {
+			if next > len(ask) {
+				break
+			}
+			open, next = append(open, next), next+1
+		}
+		if len(open) == 0 {
 			return
 		}
-		goOn = false
-		last := from
-		if c.plan.Together {
-			last = len(ask)
-		}
-		requests := object{}
-		for n := from; n <= last; n++ {
+		requests, asked := object{}, make([]string, len(open))
+		for i, n := range open {
+			asked[i] = strconv.Itoa(n)
 			requests[questionKey(n)] = object{"method": ask[n-1], "params": c.questionParams(n, ask[n-1])}
 			s.tell(trace.Event{Who: c.sess.who, Kind: trace.Asks, Mark: c.mark, Method: ask[n-1], ID: questionKey(n), N: n, Session: c.sess.id, Conn: c.conn})
 		}
 		c.end()
 		c.out.answer(writeResult(c.m.ID, object{"resultType": "input_required", "inputRequests": requests,
-			"requestState": fmt.Sprintf("%s %d %d %d", c.mark, s.carried[c.mark], from, last)}), 200, !c.streams())
+			"requestState": fmt.Sprint(c.mark, " ", count, " ", strings.Join(asked, ","), " ", next)}), 200, !c.streams())
 	})
 	return goOn
 }

@@ -107,11 +107,15 @@ func (st *serverStream) end() {
 		return
 	}
 	st.over = true
-	if st.x != nil {
+	st.pause()
+}
+
+// pause ends the response over which it goes at present.
+func (st *serverStream) pause() {
+	if x := st.x; x != nil {
 		st.begin()
-		st.x.write([]byte(lastChunk))
-		st.x.end()
-		st.x = nil
+		x.write([]byte(lastChunk))
+		x.end()
 	}
 }
 
@@ -546,10 +550,7 @@ func (s *Server) get(sess *serverSession, x *serverExchange, q *http.Request) {
 			}
 			e.Text = "GET after " + last
 			s.tell(e)
-			if st.x != nil { // the old connection may be gone without a word
-				st.x.write([]byte(lastChunk))
-				st.x.end()
-			}
+			st.pause() // the old connection may be gone without a word
 			n, _ := strconv.Atoi(last[dot+1:])
 			st.x, x.stream = x, st
 			st.begin()

@@ -135,8 +135,6 @@ func (p *serverProcess) line(line []byte) {
 		if c.modern = true; c.params.Meta.Version == nil || c.params.Meta.Capabilities == nil {
 			p.sess.strange("_meta has no protocolVersion or no clientCapabilities", m.raw)
 		}
-	case p.sess.revision == "" && m.Method != "initialize" && m.Method != "ping" && !asks:
-		p.sess.strange("a request before initialize: "+m.Method, m.raw)
 	}
 	p.s.request(c)
 }

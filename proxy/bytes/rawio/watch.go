@@ -70,7 +70,7 @@ func (w *Watch) Add(nc net.Conn, what Watched, by Watcher) (id uint64, ok bool) 
 		w.stopWith(id, t.Tell(what, told{w, id}))
 		return id, true
 	}
-	if !w.addSocket(nc, id, what) {
+	if !w.sockets.add(nc, id, what == Readable, w) {
 		w.Remove(id)
 		return 0, false
 	}

@@ -31,16 +31,7 @@ type Process struct {
 	Release func()
 }
 
-// command returns the program of the operating system that s names.
-func command(s *Stdio) *exec.Cmd {
-	cmd := exec.Command(s.Command[0], s.Command[1:]...) //nolint:gosec // running it is the purpose
-	cmd.Env = append([]string{}, s.Env...)              // nil would mean this process's environment
-	cmd.Dir = s.Dir
-	cmd.SysProcAttr = ownGroup()
-	return cmd
-}
-
-// startCommand is a Starter for what command returns. The goroutine that calls it keeps its thread until Wait returns, because the
+// startCommand starts a program of the operating system, in a group of its own. The goroutine that calls it keeps its thread until Wait returns, because the
 // signal at the death of this process (Pdeathsig) is tied to the thread that has started the child.
 func startCommand(cmd *exec.Cmd) (*Process, error) {
 	ours, theirs, err := pipes()

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os/exec"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -162,6 +163,15 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 	go c.readStderr()
 	go c.supervise()
 	return c, nil
+}
+
+// command returns the program of the operating system that s names.
+func command(s *Stdio) *exec.Cmd {
+	cmd := exec.Command(s.Command[0], s.Command[1:]...) //nolint:gosec // running it is the purpose
+	cmd.Env = append([]string{}, s.Env...)              // nil would mean this process's environment
+	cmd.Dir = s.Dir
+	cmd.SysProcAttr = ownGroup()
+	return cmd
 }
 
 // run starts the child and waits for its end.

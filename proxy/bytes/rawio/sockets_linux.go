@@ -3,18 +3,28 @@ package rawio
 import (
 	"net"
 	"os"
+	"sync"
 	"syscall"
 )
 
 // sockets is an epoll instance, and the goroutine that waits for it. The zero value has none yet.
 type sockets struct {
+	mu    sync.Mutex // held while it is opened
 	epoll *os.File
 	raw   syscall.RawConn
 	done  chan struct{}
 }
 
-// openSockets opens the epoll instance. w.mu must be held.
-func (w *Watch) openSockets() error {
+// notifier is a Watch.
+type notifier interface{ notify(id uint64) }
+
+// open opens the epoll instance, unless it is open. The goroutine notifies by of each socket on which something happens.
+func (s *sockets) open(by notifier) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.epoll != nil {
+		return nil
+	}
 	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {
 		return os.NewSyscallError("epoll_create1", err)
@@ -31,28 +41,20 @@ func (w *Watch) openSockets() error {
 		_ = epoll.Close()
 		return err
 	}
-	w.sockets = sockets{epoll: epoll, raw: raw, done: make(chan struct{})}
-	go w.run()
+	s.epoll, s.raw, s.done = epoll, raw, make(chan struct{})
+	go s.run(by)
 	return nil
 }
 
-// addSocket makes the kernel notify the Watcher id of what happens on nc. It returns false if nc is no socket.
-func (w *Watch) addSocket(nc net.Conn, id uint64, what Watched) bool {
+// add makes the kernel tell once when nc is readable, or else each time that its peer ends sending. It notifies by, which is the
+// same for all sockets. add returns false if nc is no socket.
+func (s *sockets) add(nc net.Conn, id uint64, readable bool, by notifier) bool {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
 		return false
 	}
 	raw, err := sc.SyscallConn()
-	if err != nil {
-		return false
-	}
-	w.mu.Lock()
-	if w.sockets.epoll == nil {
-		err = w.openSockets()
-	}
-	of := w.sockets.raw
-	w.mu.Unlock()
-	if err != nil {
+	if err != nil || s.open(by) != nil {
 		return false
 	}
 
@@ -61,11 +63,11 @@ func (w *Watch) addSocket(nc net.Conn, id uint64, what Watched) bool {
 		Fd:     int32(uint32(id)),
 		Pad:    int32(uint32(id >> 32)),
 	}
-	if what == Readable {
+	if readable {
 		ev.Events = syscall.EPOLLIN | syscall.EPOLLRDHUP | syscall.EPOLLONESHOT
 	}
 	ctlErr := syscall.EINVAL
-	err = of.Control(func(epoll uintptr) {
+	err = s.raw.Control(func(epoll uintptr) {
 		_ = raw.Control(func(fd uintptr) {
 			ctlErr, _ = syscall.EpollCtl(int(epoll), syscall.EPOLL_CTL_ADD, int(fd), &ev).(syscall.Errno)
 			if ctlErr == syscall.EEXIST {
@@ -79,8 +81,7 @@ func (w *Watch) addSocket(nc net.Conn, id uint64, what Watched) bool {
 // epollET is EPOLLET without the sign that package syscall gives it.
 const epollET = 1 << 31
 
-func (w *Watch) run() {
-	s := &w.sockets
+func (s *sockets) run(by notifier) {
 	defer close(s.done)
 	events := make([]syscall.EpollEvent, 128)
 	for {
@@ -96,7 +97,7 @@ func (w *Watch) run() {
 			return // closed
 		}
 		for _, ev := range events[:n] {
-			w.notify(uint64(uint32(ev.Pad))<<32 | uint64(uint32(ev.Fd)))
+			by.notify(uint64(uint32(ev.Pad))<<32 | uint64(uint32(ev.Fd)))
 		}
 	}
 }

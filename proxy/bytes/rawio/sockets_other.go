@@ -7,6 +7,6 @@ import "net"
 // sockets does nothing on systems other than Linux.
 type sockets struct{}
 
-func (*Watch) addSocket(net.Conn, uint64, Watched) bool { return false }
+func (*sockets) add(net.Conn, uint64, bool, interface{ notify(id uint64) }) bool { return false }
 
 func (*sockets) close() {}
