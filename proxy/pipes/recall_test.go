@@ -54,10 +54,10 @@ func TestCancellationFollowsItsRequest(t *testing.T) {
 	}
 	for name, over := range map[string]func(*slow, *owner) recalling{
 		"streams": func(s *slow, o *owner) recalling {
-			return Open(s, said{pipe: s.pipe}, config.Limits{Queue: 10, Batch: 10}, o)
+			return Open(s, said{pipe: s.pipe}, nil, config.Limits{Queue: 10, Batch: 10}, o)
 		},
 		"renumbered": func(s *slow, o *owner) recalling {
-			conn, _ := Renumber(s, said{pipe: s.pipe}, config.Limits{Batch: 10}, o)
+			conn, _ := Renumber(s, said{pipe: s.pipe}, nil, config.Limits{Batch: 10}, o)
 			return conn
 		},
 	} {
@@ -131,7 +131,7 @@ func TestRequestThatMayHaveArrivedIsCancelled(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &slow{pipe: &pipe{closed: make(chan struct{})}, way: make(chan error, 1)}
 			o := &owner{TB: t, memory: large.NewMemory(1 << 20)}
-			conn := Open(s, said{pipe: s.pipe}, config.Limits{Queue: 10, Batch: 10}, o)
+			conn := Open(s, said{pipe: s.pipe}, nil, config.Limits{Queue: 10, Batch: 10}, o)
 			s.way <- &upstream.Error{Op: c.op, Err: context.DeadlineExceeded}
 			if _, err := conn.Send(t.Context(), &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","id":"a","method":"tools/call"}`), Request: true}); err == nil {
 				t.Error("sent")
@@ -154,7 +154,7 @@ func TestCancellationAfterTheStreamIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{pipe: &pipe{closed: make(chan struct{})}, way: make(chan error, 2*maxLeft)}
 		o := &owner{TB: t, memory: large.NewMemory(1 << 20)}
-		l := Open(s, said{pipe: s.pipe}, config.Limits{Queue: 10, Batch: 10}, o)
+		l := Open(s, said{pipe: s.pipe}, nil, config.Limits{Queue: 10, Batch: 10}, o)
 		const cancelled = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`
 		cancel := func(id int) (sent []string) {
 			was := len(s.sent)

@@ -61,10 +61,11 @@ type Renumbered struct {
 	byKey map[string]*idmap.Entry[sending]
 }
 
-// Renumber returns such a connection over conn, and the stream of all messages for the client. st has
-// all messages of the server behind conn.
-func Renumber(conn upstream.Conn, st upstream.Stream, cfg config.Limits, o Owner) (*Renumbered, upstream.Stream) {
+// Renumber returns such a connection over conn, and the stream of all messages for the client. st has all messages of the server behind
+// conn, on which an initialize with the id begun was sent; nil for none.
+func Renumber(conn upstream.Conn, st upstream.Stream, begun []byte, cfg config.Limits, o Owner) (*Renumbered, upstream.Stream) {
 	c := &Renumbered{Conn: conn, owner: o, batch: cfg.Batch, byKey: make(map[string]*idmap.Entry[sending])}
+	c.table.Taken(begun)
 	return c, &renumberedStream{Stream: st, of: c}
 }
 

@@ -71,7 +71,7 @@ func TestRenumberedMessages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, s := &owner{TB: t, memory: large.NewMemory(1 << 20)}, new(taking)
-			conn, st := Renumber(s, &texts{all: c.messages}, config.Limits{Batch: 10}, o)
+			conn, st := Renumber(s, &texts{all: c.messages}, nil, config.Limits{Batch: 10}, o)
 			for i, id := range c.requests {
 				if _, err := conn.Send(t.Context(), &upstream.Outgoing{Body: []byte(request(id)), Request: true}); err != nil || s.sent[i] != request(fmt.Sprint(i+1)) {
 					t.Fatal(s.sent, err)
@@ -97,7 +97,7 @@ func TestRenumberedMessages(t *testing.T) {
 // TestRenumberedRequestsOfAnySize: a large request is copied with room of the budget, and fails without.
 func TestRenumberedRequestsOfAnySize(t *testing.T) {
 	o, s := &owner{TB: t, memory: large.NewMemory(1 << 20)}, new(taking)
-	conn, _ := Renumber(s, &texts{}, config.Limits{Batch: 10}, o)
+	conn, _ := Renumber(s, &texts{}, nil, config.Limits{Batch: 10}, o)
 	text := strings.Repeat("x", 2*large.Size)
 	body := func(id string) []byte {
 		return []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + text + `"}}`)

@@ -64,12 +64,14 @@ type Streams struct {
 	header    []upstream.Header // those of its last message
 }
 
-// Open begins to read st, which has all messages of the server behind conn. The Streams close st.
-func Open(conn upstream.Conn, st upstream.Stream, cfg config.Limits, o Owner) *Streams {
+// Open begins to read st, which has all messages of the server behind conn. The Streams close st. begun is the id of the initialize
+// that was sent on conn; nil for none.
+func Open(conn upstream.Conn, st upstream.Stream, begun []byte, cfg config.Limits, o Owner) *Streams {
 	l := &Streams{
 		conn: conn, cfg: cfg, owner: o,
 		ended: make(chan struct{}), pipe: st, kept: o.Memory().Holding(), patience: UnreachedTime,
 	}
+	l.table.Taken(begun)
 	_, l.headed = conn.(*upstream.SSESession)
 	l.life, l.stop = context.WithCancel(context.Background())
 	l.waiting.Limit(cfg, l.kept)

@@ -77,7 +77,7 @@ func opened(t *testing.T) *Streams {
 	p := &pipe{closed: make(chan struct{})}
 	o := &owner{TB: t, memory: large.NewMemory(1 << 20)}
 	t.Cleanup(o.tasks.Wait)
-	return Open(p, said{pipe: p}, config.Limits{Queue: 10, QueueBytes: 1 << 20, Batch: 10}, o)
+	return Open(p, said{pipe: p}, nil, config.Limits{Queue: 10, QueueBytes: 1 << 20, Batch: 10}, o)
 }
 
 func TestClosedStreamsSendNothing(t *testing.T) {

@@ -60,7 +60,7 @@ func asking(t *testing.T, patience time.Duration, queue int) (*asker, *Streams) 
 	t.Helper()
 	a := &asker{says: make(chan string), got: make(chan string, 1000)}
 	o := &owner{TB: t, memory: large.NewMemory(1 << 20)}
-	l := Open(a, askerStream{a}, config.Limits{Queue: queue, QueueBytes: 1 << 20, Batch: 10}, o)
+	l := Open(a, askerStream{a}, nil, config.Limits{Queue: queue, QueueBytes: 1 << 20, Batch: 10}, o)
 	l.mu.Lock()
 	l.patience = patience
 	l.mu.Unlock()

@@ -76,11 +76,12 @@ func (table *Table) Make(t sealed.Session, b *upstream.Begun, by *downstream.Sen
 	return s
 }
 
-// OpenLanes reads st, the stream of all messages of the server behind conn.
-func (t *Table) OpenLanes(conn upstream.Conn, st upstream.Stream) *Lanes {
+// OpenLanes reads st, the stream of all messages of the server behind conn, on which an initialize with the id begun was sent; nil for
+// none.
+func (t *Table) OpenLanes(conn upstream.Conn, st upstream.Stream, begun []byte) *Lanes {
 	cfg := t.Now().Config.Limits
 	return &Lanes{
-		Streams: pipes.Open(conn, st, cfg, t.Host),
+		Streams: pipes.Open(conn, st, begun, cfg, t.Host),
 		Trails: replay.New[*ResumableCall](replay.Limits{
 			Events: cfg.Replay, Bytes: int(cfg.ReplayBytes), Age: cfg.ReplayTime,
 			Total: &t.Kept, Most: t.Host.Memory().Budget.Size() / replayShare,

@@ -225,7 +225,7 @@ func TestARefusedSubscriptionIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBridge(t)
 		p := &refusing{out: make(chan string, 100)}
-		c := b.New(pipes.Open(p, said{out: p.out}, b.host.Config().Limits, b.host), ByOwnProcess, translate.Latest(), wire.Facts(0))
+		c := b.New(pipes.Open(p, said{out: p.out}, nil, b.host.Config().Limits, b.host), ByOwnProcess, translate.Latest(), wire.Facts(0))
 		ctx, end := context.WithCancel(t.Context())
 		l := &listenRequest{c: c, ctx: ctx, what: `"notifications":{"toolsListChanged":true}`}
 		done := make(chan struct{})

@@ -36,6 +36,7 @@ var Shape = func() *wire.Shape {
 // request. The caller serializes access and bounds the number of entries.
 type Table[T any] struct {
 	last   uint64
+	taken  string               // a number that is never given; "" for none
 	open   map[string]*Entry[T] // by the keys of the ids that the server has
 	tokens map[string]string    // the senders' tokens for tasks, by the keys of the ids that the server has
 	order  []string             // of tokens, oldest first
@@ -55,6 +56,9 @@ type Entry[T any] struct {
 	task     bool   // the request may become a task
 }
 
+// Taken keeps the table from giving a request the id, raw JSON, of one that was sent before: that of initialize.
+func (t *Table[T]) Taken(id []byte) { t.taken = string(id) }
+
 // Enter adds an entry for the request m, which was scanned with Shape. In m it marks the id and the
 // progress token to be replaced by the values for the server, in every member that the server may read
 // as either.
@@ -64,6 +68,10 @@ func (t *Table[T]) Enter(m *wire.Message, of T) *Entry[T] {
 	}
 	t.last++
 	given := strconv.FormatUint(t.last, 10)
+	if given == t.taken {
+		t.last++
+		given = strconv.FormatUint(t.last, 10)
+	}
 	e := &Entry[T]{
 		Of: of, number: t.last, ID: string(m.ID()), Key: string(wire.AppendIDKey(nil, m.ID())),
 		Given: given, GivenKey: string(wire.AppendIDKey(nil, []byte(given))),

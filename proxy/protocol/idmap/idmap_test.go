@@ -206,3 +206,25 @@ func play(t *testing.T, seed uint64, steps int) {
 		t.Fatalf("seed %d: %d entries, %d calls are open", seed, table.Len(), open)
 	}
 }
+
+// TestTheIDOfInitializeIsNotGiven to a request: within a session an id names one request only.
+func TestTheIDOfInitializeIsNotGiven(t *testing.T) {
+	for _, c := range []struct {
+		begun string
+		want  []string
+	}{
+		{"", []string{"1", "2", "3"}},
+		{"1", []string{"2", "3", "4"}},
+		{"2", []string{"1", "3", "4"}},
+		{"0", []string{"1", "2", "3"}},
+		{`"1"`, []string{"1", "2", "3"}},
+	} {
+		var table Table[int]
+		table.Taken([]byte(c.begun))
+		for i, want := range c.want {
+			if e := table.Enter(scan(t, `{"jsonrpc":"2.0","id":7,"method":"x"}`), i); e.Given != want {
+				t.Errorf("after initialize with id %s, request %d has id %s, want %s", c.begun, i, e.Given, want)
+			}
+		}
+	}
+}

@@ -147,7 +147,7 @@ func (opener *Opener) lanesTo(conn upstream.Conn, standing upstream.Stream) *ses
 		r := opener.restarting(o, translate.Modern(), "")
 		conn, standing = r, r.Stream()
 	}
-	return opener.OpenLanes(conn, standing)
+	return opener.OpenLanes(conn, standing, nil)
 }
 
 // Open opens a connection for a server without a handshake.

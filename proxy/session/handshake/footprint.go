@@ -3,7 +3,6 @@ package handshake
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
@@ -47,7 +46,7 @@ func (h *Handshake) readTools(ctx context.Context, s *session.Session) ([][]byte
 	asked := 0
 	list := toolindex.Ask{Of: s.ServerRevision, Page: func(params string) ([]byte, error) {
 		asked++
-		h.ID = strconv.AppendInt(nil, int64(asked), 10)
+		h.ID = fmt.Appendf(nil, `"dragoman:list-%d"`, asked)
 		m, _, err := era.Ask(ctx, &h.Opening, mcp.Request(h.ID, wire.ToolsList, "{"+params+"}"), s.ServerRevision)
 		if err != nil {
 			return nil, err

@@ -53,7 +53,7 @@ func (opener *Opener) Open(ctx context.Context, o modernclient.Opening) (s *sess
 	s.Principal = "modern " + o.Principal
 	s.Ended = nil // the state of own tools belongs to the principal, which may have several sessions
 	if s.Piped {
-		l := opener.OpenLanes(h.Conn, h.Standing)
+		l := opener.OpenLanes(h.Conn, h.Standing, h.ID)
 		l.WhenLost(o.Lost)
 		if o.Kind == modernclient.WithoutHandshake {
 			remapped := share.NewRemapper(opener.Host, l)

@@ -48,7 +48,7 @@ func (p *pipe) openDirect(q *stateless.Request) (*pipe, error) {
 	} else {
 		var standing upstream.Stream
 		half.called = make(chan struct{}, 1)
-		half.given, standing = pipes.Renumber(s.Conn, h.Standing, p.proxy.Now().Config.Limits, p.proxy.Host)
+		half.given, standing = pipes.Renumber(s.Conn, h.Standing, nil, p.proxy.Now().Config.Limits, p.proxy.Host)
 		s.Conn, s.Recall = half.given, half.given.Recall
 		x := half.exchange()
 		x.Stream = standing

@@ -390,7 +390,7 @@ func (p *pipe) begin(line []byte) error {
 	}
 	if h.Standing != nil {
 		p.called = make(chan struct{}, 1)
-		p.given, h.Standing = pipes.Renumber(s.Conn, h.Standing, p.proxy.Now().Config.Limits, p.proxy.Host)
+		p.given, h.Standing = pipes.Renumber(s.Conn, h.Standing, h.ID, p.proxy.Now().Config.Limits, p.proxy.Host)
 		s.Conn, s.Recall = p.given, p.given.Recall
 	}
 	h.Span.Done(nil)

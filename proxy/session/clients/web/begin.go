@@ -45,7 +45,7 @@ func (f *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answ
 	case s == nil && h.Conn != nil:
 		f.Host.Spawn(func() { f.EndConn(h.Conn) })
 	case s != nil && s.Piped:
-		s.OverLanes(f.OpenLanes(h.Conn, h.Standing))
+		s.OverLanes(f.OpenLanes(h.Conn, h.Standing, h.ID))
 	}
 	err = h.Conclude(s, answer, err)
 	h.End(s, err)

@@ -174,7 +174,7 @@ const retryServer = time.Minute
 // openPooled begins the session of p.
 func (f *Face) openPooled(x *exchange.Exchange, key poolKey, p *pooledSession) error {
 	us := append(mcp.AppendString([]byte(`{"name":"dragoman","version":`), mcp.Version()), '}')
-	raw := mcp.Initialize([]byte("1"), key.revision.Name, []byte("{}"), us)
+	raw := mcp.Initialize([]byte(`"dragoman:0"`), key.revision.Name, []byte("{}"), us)
 	if err := x.Msg.Scan(raw, nil); err != nil {
 		return err
 	}
