@@ -381,6 +381,10 @@ var varying = regexp.MustCompile(`"[^"]*"|[A-Za-z0-9_-]{24,}|\b[a-z]*-?[0-9][0-9
 
 // lawOf says which law a process broke by what it said on stderr.
 func lawOf(law, said string) (string, string) {
+	said = chatter.ReplaceAllString(said, "")
+	if law == "hangs" {
+		return law, said
+	}
 	for _, known := range []struct{ text, law string }{
 		{"WARNING: DATA RACE", "race"},
 		{"does not end within", "shutdown"},
@@ -389,11 +393,34 @@ func lawOf(law, said string) (string, string) {
 		{"fatal error:", "fatal"},
 		{"panic:", "panic"},
 	} {
-		if at := strings.Index(said, known.text); at >= 0 && law != "hangs" {
-			return known.law, said[at:]
+		if _, after, is := strings.Cut(said, known.text); is {
+			if known.law == "goroutines" {
+				after = ": " + strings.Join(leftIn(after), ", ") + "\n" + after
+			}
+			return known.law, known.text + after
 		}
 	}
 	return law, said
+}
+
+// chatter is what package testing says of tests that pass.
+var chatter = regexp.MustCompile(`(?m)^(=== RUN| *--- PASS).*\n`)
+
+// leftIn lists who has begun the goroutines that a bubble has left.
+func leftIn(said string) (by []string) {
+	for stack := range strings.SplitSeq(said, "\n\n") {
+		head, _, _ := strings.Cut(stack, "\n")
+		_, creator, ok := strings.Cut(stack, "created by ")
+		if !ok || !strings.Contains(head, "(durable)") {
+			continue
+		}
+		creator, _, _ = strings.Cut(creator, " in goroutine")
+		if creator = creator[strings.LastIndex(creator, "/")+1:]; !slices.Contains(by, creator) {
+			by = append(by, creator)
+		}
+	}
+	slices.Sort(by)
+	return by
 }
 
 // head keeps the first of what is written to it.
