@@ -92,11 +92,14 @@ func isSent(k trace.Kind) bool {
 // passageOf is which message e is about; kind is how its sender writes it down.
 func passageOf(e *trace.Event, kind trace.Kind) (passage, bool) {
 	p := passage{kind: kind, mark: e.Mark}
+	if !isClient(p.mark) { // a log message that is about no call
+		p.mark = ""
+	}
 	switch kind {
 	case "":
 		return p, false
 	case trace.Calls:
-		return p, e.Mark != ""
+		return p, p.mark != ""
 	case trace.Answers:
 		if p.mark == "" {
 			p.what = e.Method
@@ -105,6 +108,7 @@ func passageOf(e *trace.Event, kind trace.Kind) (passage, bool) {
 		return p, true
 	case trace.Updates:
 		p.what = e.Text
+		return p, true
 	}
 	p.n = e.N
 	return p, true

@@ -96,6 +96,7 @@ type call struct {
 	mark, owner string
 	plan        script.Plan
 	session     string // that the client named
+	id          string
 	begins      time.Duration
 	ends        []trace.Event // Answered, Refused
 	received    []trace.Event
@@ -110,7 +111,7 @@ type call struct {
 	withdrawn   []trace.Event
 	given       time.Duration // when the client gave it up: it has cancelled it, closed its way back, or left; 0: it has not
 	how         string        // how: cancels, unheard, leaves
-	probe       bool          // it was sent after the calm
+	shared      bool          // the client gave its id to another call while it was open
 	excuse      string
 }
 
@@ -133,7 +134,12 @@ func newWorld(s *script.Script, all []trace.Event) *world {
 			if w.byMark[e.Mark] != nil {
 				continue // sent again, with the answers to its questions
 			}
-			c := &call{mark: e.Mark, owner: e.Who, plan: script.ParsePlan(e.Text), session: e.Session, begins: e.At, probe: w.calm >= 0}
+			c := &call{mark: e.Mark, owner: e.Who, plan: script.ParsePlan(e.Text), session: e.Session, id: e.ID, begins: e.At}
+			for _, other := range w.calls {
+				if other.owner == c.owner && other.id == c.id && other.session == c.session && len(other.ends) == 0 {
+					c.shared, other.shared = true, true
+				}
+			}
 			w.calls = append(w.calls, c)
 			w.byMark[e.Mark] = c
 		case trace.Leaves, trace.Ends:
@@ -205,7 +211,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(c.ends[1].At, "%s ends %d times", c.mark, len(c.ends))
 		}
 		if len(c.ends) == 0 {
-			if c.how == "" && !w.excuse(c, w.over, "client-") {
+			if c.how == "" && !c.shared && !w.excuse(c, w.over, "client-") {
 				wrong(w.over, "%s, sent at %.3fs, never ends", c.mark, c.begins.Seconds())
 			}
 			continue
@@ -234,7 +240,7 @@ func (c *call) answered() (time.Duration, bool) {
 // foreseen reports whether the plan of the call leads to an end with an error, or the client itself, and not later than it should.
 func (c *call) foreseen(e trace.Event) bool {
 	soon := func(at time.Duration) bool { return e.At <= at+moment }
-	if c.how != "" { // an answer is not owed
+	if c.how != "" || c.shared { // an answer is not owed, or may be that of another
 		return true
 	}
 	switch c.plan.How {
@@ -243,9 +249,13 @@ func (c *call) foreseen(e trace.Event) bool {
 			return true
 		}
 	}
-	for _, t := range c.told { // the answer of a question may be an error for the server, which ends the call by it
-		if c.plan.Reply != "" && c.plan.Reply != script.Accept && c.plan.Reply != script.ReplyTwice && soon(t.At) {
-			return true
+	if c.plan.Reply != "" && c.plan.Reply != script.Accept && c.plan.Reply != script.ReplyTwice { // it may be an error, which ends the call
+		for _, list := range [][]trace.Event{c.told, c.replies} {
+			for _, t := range list {
+				if soon(t.At) {
+					return true
+				}
+			}
 		}
 	}
 	return false

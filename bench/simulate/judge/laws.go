@@ -49,6 +49,9 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 			if e.Kind != trace.Answered || e.Failed != "" {
 				continue
 			}
+			if c.shared {
+				continue
+			}
 			if !strings.HasPrefix(e.Text, c.mark+" done ") {
 				wrong(e.At, "%s is answered with %.60q", c.mark, e.Text)
 				continue
@@ -60,7 +63,7 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 				wrong(e.At, "%s is answered though the server has not seen it", c.mark)
 			}
 		}
-		if len(c.ends) > 0 && len(c.received) == 0 && c.ends[0].Kind == trace.Answered && c.ends[0].Failed == "" {
+		if !c.shared && len(c.ends) > 0 && len(c.received) == 0 && c.ends[0].Kind == trace.Answered && c.ends[0].Failed == "" {
 			wrong(c.ends[0].At, "%s never reached the server", c.mark)
 		}
 	}
@@ -150,7 +153,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			if told[t.N]++; told[t.N] == 2 {
 				wrong(t.At, "the answer to question %d of %s came twice", t.N, c.mark)
 			}
-			if r := find(c.replies, t.N); r != nil && r.Text != t.Text && r.Text != "" && t.Failed == "" && t.Text != "" {
+			if r := find(c.replies, t.N); r != nil && strings.HasPrefix(r.Text, c.mark) && r.Text != t.Text {
 				wrong(t.At, "question %d of %s was answered with %q, and the server got %q", t.N, c.mark, r.Text, t.Text)
 			}
 		}
@@ -182,7 +185,7 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			answered, done := c.answered()
 			seen := c.received[0].At
 			due := max(seen, c.given) + moment
-			if !(done && answered <= due) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) {
+			if !(done && answered <= due) && !c.waitsForClient(c.given) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) {
 				wrong(due, "%s, cancelled at %.3fs, is not cancelled at the server", c.mark, c.given.Seconds())
 			}
 		}
@@ -195,6 +198,17 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 	}
+}
+
+// waitsForClient reports whether the server has answered the call of a client with questions, as from 2026-07-28 on: nothing of it is open there.
+func (c *call) waitsForClient(at time.Duration) bool {
+	asked := time.Duration(-1)
+	for _, a := range c.asks {
+		if a.ID != "" && a.ID[0] >= 'a' && a.At <= at { // no id of JSON-RPC: a key
+			asked = a.At
+		}
+	}
+	return asked >= 0 && c.received[len(c.received)-1].At <= asked
 }
 
 // pings: each of the server's is answered within ten seconds.

@@ -152,7 +152,10 @@ func schemaOf(revision string) (*revisionSchema, error) {
 		return nil, err
 	}
 	mend(doc)
-	s := &revisionSchema{name: revision, compiler: jsonschema.NewCompiler(), defs: "#/definitions/", compiled: map[string]*jsonschema.Schema{}}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	compiler.RegisterFormat(&jsonschema.Format{Name: "uri-template", Validate: uriTemplate})
+	s := &revisionSchema{name: revision, compiler: compiler, defs: "#/definitions/", compiled: map[string]*jsonschema.Schema{}}
 	object := doc.(map[string]any)
 	if object["$defs"] != nil {
 		s.defs = "#/$defs/"
@@ -190,6 +193,14 @@ func mend(node any) {
 			mend(n)
 		}
 	}
+}
+
+// uriTemplate: the library's own wants a URI where the expressions are left out, and refuses note://{n}.
+func uriTemplate(v any) error {
+	if text, ok := v.(string); ok && strings.Count(text, "{") != strings.Count(text, "}") {
+		return errors.New("an expression without end")
+	}
+	return nil
 }
 
 // as says what is wrong with value as what the schema calls name. What the schema does not know is right: a method of an extension.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -19,7 +20,7 @@ type Conn struct {
 	local, remote net.Addr
 }
 
-func (c *Conn) lock() (unlock func()) { return c.end.link.n.lock() }
+func (c *Conn) lock() *sync.Mutex { return c.end.link.n.lock() }
 
 // ID returns the number of the connection, which is the same at both ends.
 func (c *Conn) ID() int { return c.end.link.id }
@@ -35,7 +36,7 @@ func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
 // Read implements net.Conn.
 func (c *Conn) Read(p []byte) (int, error) {
-	defer c.lock()()
+	defer c.lock().Unlock()
 	for e := c.end; ; e.mayRead.wait() {
 		switch {
 		case e.closed:
@@ -58,7 +59,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 
 // Write implements net.Conn.
 func (c *Conn) Write(p []byte) (n int, err error) {
-	defer c.lock()()
+	defer c.lock().Unlock()
 	e := c.end
 	for {
 		switch room := e.link.window - (len(e.out) - e.read); {
@@ -95,7 +96,7 @@ func (e *end) why() error {
 
 // Close implements net.Conn. If bytes were not read, the connection is reset.
 func (c *Conn) Close() error {
-	defer c.lock()()
+	defer c.lock().Unlock()
 	if c.end.closed {
 		return c.failure("close", net.ErrClosed)
 	}
@@ -105,11 +106,11 @@ func (c *Conn) Close() error {
 
 // CloseWrite ends the sending.
 func (c *Conn) CloseWrite() error {
-	defer c.lock()()
+	defer c.lock().Unlock()
 	switch e := c.end; {
 	case e.closed:
 		return c.failure("close", net.ErrClosed)
-	case e.failed && !e.killed:
+	case e.failed && !e.killed, e.sent && e.ended: // there is no connection any more
 		return c.failure("close", os.NewSyscallError("shutdown", syscall.ENOTCONN))
 	default:
 		e.finish()
@@ -127,7 +128,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error { return c.set(t, &c.end.mayRe
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.set(t, &c.end.mayWrite) }
 
 func (c *Conn) set(t time.Time, which ...*wait) error {
-	defer c.lock()()
+	defer c.lock().Unlock()
 	if c.end.closed {
 		return c.failure("set", net.ErrClosed)
 	}
@@ -167,7 +168,7 @@ func (c *Conn) dressed() net.Conn {
 
 // Tell notifies by of what happens, and of what has happened already, until stop is called, as rawio asks of a connection that is no socket.
 func (c telling) Tell(what rawio.Watched, by rawio.Watcher) (stop func()) {
-	defer c.lock()()
+	defer c.lock().Unlock()
 	e, w := c.end, &watcher{what: what, by: by}
 	if !e.closed { // else the kernel would say nothing either
 		e.watchers = append(e.watchers, w)
@@ -176,14 +177,14 @@ func (c telling) Tell(what rawio.Watched, by rawio.Watcher) (stop func()) {
 		}
 	}
 	return func() {
-		defer c.lock()()
+		defer c.lock().Unlock()
 		e.watchers = slices.DeleteFunc(e.watchers, func(other *watcher) bool { return other == w })
 	}
 }
 
 // Quiet returns nil if the connection is open and has nothing to read.
 func (c telling) Quiet() error {
-	defer c.lock()()
+	defer c.lock().Unlock()
 	switch e := c.end; {
 	case e.closed:
 		return net.ErrClosed

@@ -32,7 +32,7 @@ func later(a, b time.Time) time.Time {
 
 // each calls do for the links between a and b.
 func (n *Network) each(a, b string, do func(*link)) {
-	defer n.lock()()
+	defer n.lock().Unlock()
 	for _, k := range n.links {
 		if between(a, b, k.ends[0].host, k.ends[1].host) {
 			do(k)
@@ -44,7 +44,7 @@ func (n *Network) each(a, b string, do func(*link)) {
 // pipe ends at both ends.
 func (n *Network) Cut(a, b string, after int) {
 	n.each(a, b, func(k *link) {
-		if k.cuts, k.more = true, after; after <= 0 {
+		if k.cuts, k.more = !k.vanished, after; k.cuts && after <= 0 {
 			k.cut()
 		}
 	})
@@ -55,7 +55,7 @@ func (n *Network) Half(a, b string) {
 	n.each(a, b, func(k *link) {
 		for i := range k.ends {
 			switch e := &k.ends[i]; {
-			case !is(e.host, a) || !is(e.other.host, b) || e.closed || e.killed:
+			case !is(e.host, a) || !is(e.other.host, b) || e.closed || e.killed || k.vanished:
 			case k.pipe:
 				e.finish()
 			default:
@@ -105,11 +105,11 @@ func (n *Network) Hang(host string, d time.Duration) {
 
 func (n *Network) cast(w weather, d time.Duration) {
 	n.each(w.a, w.b, func(k *link) { k.weather(w) })
-	defer n.lock()()
+	defer n.lock().Unlock()
 	n.weather = append(n.weather, w)
 	n.look()
 	time.AfterFunc(d, func() {
-		defer n.lock()()
+		defer n.lock().Unlock()
 		n.settle()
 	})
 }
@@ -127,7 +127,7 @@ func (n *Network) settle() {
 // Heal ends all that delays or refuses now, and takes back the cuts that have not happened. What has vanished stays so.
 func (n *Network) Heal() {
 	n.each("", "", func(k *link) { k.still, k.slow, k.cuts = time.Time{}, time.Time{}, false })
-	defer n.lock()()
+	defer n.lock().Unlock()
 	n.weather = nil
 	n.settle()
 	n.look()
@@ -136,7 +136,7 @@ func (n *Network) Heal() {
 // Kill cuts the power of host. Its listeners refuse, its connections are reset for their peers, and its pipes end. What it writes
 // afterwards is lost, and what it reads and dials fails, until its owners have closed all: Revive is for what is new.
 func (n *Network) Kill(host string) {
-	defer n.lock()()
+	defer n.lock().Unlock()
 	n.lives[host] = life{n.lives[host].n + 1, true}
 	for _, l := range n.listeners {
 		if l.host == host {
@@ -155,7 +155,7 @@ func (n *Network) Kill(host string) {
 
 // Revive lets a host that was killed listen and dial again.
 func (n *Network) Revive(host string) {
-	defer n.lock()()
+	defer n.lock().Unlock()
 	n.lives[host] = life{n.lives[host].n, false}
 }
 
@@ -170,7 +170,8 @@ func (k *link) cut() {
 func (e *end) kill() {
 	if !e.killed && !e.closed {
 		e.reset(syscall.ECONNRESET)
-		e.other.reset(syscall.ECONNRESET)
-		e.killed = true
+		if e.killed = true; !e.link.vanished {
+			e.other.reset(syscall.ECONNRESET)
+		}
 	}
 }

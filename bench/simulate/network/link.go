@@ -99,7 +99,7 @@ func (e *end) trickle() {
 	e.drop = 1 + (e.drop+2)%7
 	e.drops = e.drop
 	time.AfterFunc(time.Duration(e.drops)*time.Millisecond, func() {
-		defer e.link.n.lock()()
+		defer e.link.n.lock().Unlock()
 		bytes := min(e.drops, len(e.out)-e.arrived)
 		e.drops = 0
 		if bytes > 0 && !e.link.vanished && !time.Now().Before(e.link.still) {
@@ -112,7 +112,7 @@ func (e *end) trickle() {
 // failAfter makes e fail after d, since its connection has vanished.
 func (e *end) failAfter(d time.Duration) {
 	time.AfterFunc(d, func() {
-		defer e.link.n.lock()()
+		defer e.link.n.lock().Unlock()
 		e.reset(syscall.ETIMEDOUT)
 	})
 }

@@ -50,16 +50,16 @@ func New(portable bool) *Network {
 	}
 }
 
-func (n *Network) lock() (unlock func()) {
+func (n *Network) lock() *sync.Mutex {
 	n.mu.Lock()
-	return n.mu.Unlock
+	return &n.mu
 }
 
 func address(port int) *net.TCPAddr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port} }
 
 // Listen listens at a port of host on 127.0.0.1.
 func (n *Network) Listen(host string, port int) (net.Listener, error) {
-	defer n.lock()()
+	defer n.lock().Unlock()
 	l := &listener{n: n, host: host, addr: address(port)}
 	switch {
 	case n.closed || n.lives[host].dead:
@@ -74,7 +74,7 @@ func (n *Network) Listen(host string, port int) (net.Listener, error) {
 
 // Balance makes dials to port go to the others in turn, connection by connection, without those at which nothing listens.
 func (n *Network) Balance(port int, ports ...int) {
-	defer n.lock()()
+	defer n.lock().Unlock()
 	n.balanced[port] = slices.Clone(ports)
 }
 
@@ -90,7 +90,7 @@ type listener struct {
 
 // Accept implements net.Listener. After a powercut of its host it waits until the listener is closed.
 func (l *listener) Accept() (net.Conn, error) {
-	defer l.n.lock()()
+	defer l.n.lock().Unlock()
 	for len(l.queue) == 0 && !l.closed {
 		l.came.Wait()
 	}
@@ -104,7 +104,7 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // Close implements net.Listener. Connections that were not accepted are reset.
 func (l *listener) Close() error {
-	defer l.n.lock()()
+	defer l.n.lock().Unlock()
 	if l.closed {
 		return l.failure("close", net.ErrClosed)
 	}
@@ -136,7 +136,7 @@ func (l *listener) failure(op string, err error) error {
 // Dial returns a function that dials for the host from: the host that it is now, so that after a powercut the function fails for ever.
 // Of an address only the port matters.
 func (n *Network) Dial(from string) func(ctx context.Context, network, address string) (net.Conn, error) {
-	defer n.lock()()
+	defer n.lock().Unlock()
 	life := n.lives[from]
 	return func(ctx context.Context, network, to string) (net.Conn, error) {
 		_, text, err := net.SplitHostPort(to)
@@ -227,7 +227,7 @@ func (n *Network) connect(from string, l *listener, port int) *Conn {
 // Pipe returns two ends of a pipe in both directions, of host a and of b. As with the pipes of a process, what was written before an
 // end is closed can be read, and then a write to it fails at once. It does not vanish.
 func (n *Network) Pipe(a, b string) (net.Conn, net.Conn) {
-	defer n.lock()()
+	defer n.lock().Unlock()
 	k := n.join(a, b, 64<<10)
 	k.pipe = true
 	for i := range k.ends {
@@ -241,7 +241,7 @@ func (n *Network) Pipe(a, b string) (net.Conn, net.Conn) {
 
 // Open returns how many connections and pipes host has that it has not closed itself.
 func (n *Network) Open(host string) (open int) {
-	defer n.lock()()
+	defer n.lock().Unlock()
 	for _, k := range n.links {
 		for i := range k.ends {
 			if e := &k.ends[i]; e.host == host && !e.closed && !e.killed {

@@ -39,7 +39,8 @@ type ClientOptions struct {
 // down if it comes, and never that there was none. Begins is followed by one of Began, Answered with an error and Refused, of the method
 // initialize or server/discover. Failed of Answered is "code message", or "tool text" for a result with isError. Failed of Refused is
 // "status N: what came", "ended: how" or "dial: why". A listen of 2026-07-28 is neither answered nor refused: it is Opened when it is
-// acknowledged, and Closed; it is begun again 1 s later, then ever more slowly, to half a minute.
+// acknowledged, and Closed. A standing stream or listen that ends, or cannot be opened (Closed without Opened), is begun again 1 s later,
+// then ever more slowly, every half a minute at last.
 type Client struct {
 	o      ClientOptions
 	modern bool
@@ -79,7 +80,8 @@ type clientSession struct {
 	listens  map[string]*call // modern: by URI; "" is that for the lists
 	standing *exchange
 	last     string // of the standing stream: the last event's id
-	away     bool   // it left, and has not come back
+	away     bool   // it left, and has not come back: there is no standing stream
+	leaves   int    // how often it left
 	broken   []*exchange
 }
 
@@ -130,10 +132,9 @@ func (c *Client) Close() {
 	c.closed = true
 	close(c.done)
 	c.cancel()
-	c.closeConns()
+	c.hangUp()
 	c.mu.Unlock()
 	if c.box != nil {
-		c.box.close()
 		c.o.Out.Close()
 		if in, ok := c.o.In.(io.Closer); ok {
 			in.Close()
@@ -577,8 +578,13 @@ func (s *clientSession) lose(why string) {
 		s.standing = nil
 	}
 	for _, k := range s.listens {
-		k.stop()
+		k.quiet()
+		k.end()
+		if k.x != nil {
+			k.x.leave()
+		}
 	}
+	clear(s.listens)
 }
 
 // end makes an end of the call for the client, whatever came of it.
@@ -685,58 +691,55 @@ func (c *Client) leave(keep bool) {
 		return
 	}
 	c.note(trace.Event{Kind: trace.Leaves, Session: s.ident()})
-	if c.o.Transport == "stdio" {
-		c.hangUp()
-		return
-	}
-	for _, k := range c.calls {
-		k.quiet()
-	}
-	if keep && s != nil && s.ok {
+	if keep = keep && s != nil && s.ok; keep {
+		s.quietAll()
+		s.leaves++
 		s.away = true
-		for x := range c.active {
-			if x.s == s && x != s.standing {
-				s.breakOff(x)
-			}
-		}
-		for _, list := range s.open {
-			for _, k := range list {
-				k.quiet()
-			}
-		}
 		if s.standing != nil {
 			s.last = s.standing.last
 			s.standing.leave()
 			s.standing = nil
 		}
+		for x := range c.active {
+			if x.s == s {
+				s.breakOff(x)
+			}
+		}
 	} else {
 		c.dropSession()
 	}
-	c.closeConns()
+	c.hangUp()
 }
 
-// hangUp ends what dragoman reads of a pipe. What it writes is read to its end.
+// hangUp closes all connections; of a pipe what dragoman reads, and what it writes is read to its end.
 func (c *Client) hangUp() {
-	for _, k := range c.calls {
-		k.quiet()
+	if c.box != nil {
+		c.gone = true
+		c.box.close()
 	}
-	c.dropSession()
-	c.gone = true
-	c.box.close()
+	for x := range c.active {
+		x.leave()
+	}
+	for _, k := range c.idle {
+		k.Close()
+	}
+	c.idle = nil
 }
 
 // dropSession forgets the session and all that is awaited in it.
 func (c *Client) dropSession() {
-	s := c.session
-	if s == nil {
-		return
+	if s := c.session; s != nil {
+		s.quietAll()
+		s.lose("")
 	}
+}
+
+func (s *clientSession) quietAll() {
 	for _, list := range s.open {
 		for _, k := range list {
 			k.quiet()
 		}
 	}
-	s.lose("")
 }
 
 func (s *clientSession) ident() string {
@@ -753,17 +756,11 @@ func (c *Client) end() {
 		return
 	}
 	s.note(nil, trace.Event{Kind: trace.Ends})
-	switch c.o.Transport {
-	case "stdio":
+	c.dropSession()
+	if c.o.Transport != "http" {
 		c.hangUp()
-	case "sse":
-		c.dropSession()
-		c.closeConns()
-	default:
-		c.dropSession()
-		if !c.modern {
-			s.delete()
-		}
+	} else if !c.modern {
+		s.delete()
 	}
 }
 
@@ -827,7 +824,7 @@ func (c *Client) pipeEnds(err error, rest int) {
 	if rest > 0 {
 		s.strange(nil, "the pipe ended within a line", nil)
 	}
-	if s.ok {
+	if s.ok && !c.modern {
 		s.note(nil, trace.Event{Kind: trace.Closed, Text: ended(err)})
 	}
 	s.refuseAll(ended(err))

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,7 @@ type exchange struct {
 	handle  func(resp *http.Response, err error) (keep bool) // is called once, without the lock, unless the client left
 	told    func(why string)                                 // for a notification: why it was not accepted, "" if it was
 	session string                                           // the id that the response gave
+	alone   bool                                             // it has a connection of its own
 	left    bool                                             // the client has closed it
 	opened  bool                                             // a standing stream that was accepted
 	last    string                                           // id of the last event
@@ -73,7 +75,7 @@ func (c *Client) start(x *exchange) {
 	}
 	c.active[x] = true
 	for i, k := range c.idle {
-		if k.address == x.address {
+		if k.address == x.address && !x.alone {
 			c.idle = append(c.idle[:i:i], c.idle[i+1:]...)
 			k.x, x.conn = x, k
 			break
@@ -101,8 +103,8 @@ func (c *Client) start(x *exchange) {
 			if of, ok := conn.(interface{ ID() int }); ok {
 				k.number = of.ID()
 			}
-			if at, ok := conn.RemoteAddr().(*net.TCPAddr); ok && at.Port > 8000 && at.Port < 8010 {
-				k.via = fmt.Sprintf("r%d", at.Port-8000)
+			if at, ok := conn.(interface{ Peer() string }); ok {
+				k.via = at.Peer()
 			}
 			x.conn = k
 			c.goes(func() { c.readConn(k) })
@@ -153,22 +155,11 @@ func (c *Client) readConn(k *clientConn) {
 		c.mu.Lock()
 		delete(c.active, x)
 		k.x = nil
-		if keep = keep && !c.closed && !x.left && len(c.idle) < maxIdle; keep {
+		if keep = keep && !c.closed && !x.left && !x.alone && len(c.idle) < maxIdle; keep {
 			c.idle = append(c.idle, k)
 		}
 		c.mu.Unlock()
 	}
-}
-
-// closeConns closes every connection. The lock is held.
-func (c *Client) closeConns() {
-	for x := range c.active {
-		x.leave()
-	}
-	for _, k := range c.idle {
-		k.Close()
-	}
-	c.idle = nil
 }
 
 // leave closes x without a word: nothing of it is heard any more.
@@ -182,12 +173,12 @@ func (x *exchange) leave() {
 
 // waits reports whether an answer is missing.
 func (x *exchange) waits() bool {
-	for _, k := range x.calls {
-		if k.x == x && !k.ended {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.calls, func(k *call) bool { return k.x == x && !k.ended })
+}
+
+// expects reports whether an answer is missing that the client wants.
+func (x *exchange) expects() bool {
+	return slices.ContainsFunc(x.calls, func(k *call) bool { return k.x == x && !k.ended && !k.silent })
 }
 
 func (x *exchange) strange(text string, raw []byte) {
@@ -312,6 +303,7 @@ func (x *exchange) posted(resp *http.Response, err error) bool {
 		} else if resp.StatusCode < 300 {
 			x.strange("what is no request was answered by "+text, body)
 		}
+	case resp.StatusCode == 202 && !x.expects(): // it was cancelled
 	case resp.StatusCode < 300 && (kind != "application/json" || resp.StatusCode != 200):
 		x.strange("a request was answered by "+text, body)
 	case !lost:
@@ -376,8 +368,9 @@ func (x *exchange) stream(body io.Reader) bool {
 // resume asks for what came after the last event of x, after a pause. The lock is held.
 func (x *exchange) resume(pause time.Duration) {
 	s := x.s
+	leaves := s.leaves
 	s.c.later(pause, func() {
-		if s.away || s.over || !x.waits() {
+		if s.leaves != leaves || s.over || !x.waits() {
 			return
 		}
 		next := s.exchange("GET", "/mcp", acceptStream, nil, "Last-Event-ID", x.last)
@@ -611,50 +604,33 @@ func (c *Client) garbage(kind string) {
 	}
 	s := c.session
 	if s == nil || !s.ok {
-		s = &clientSession{c: c, over: true, endpoint: "/messages"}
+		s = &clientSession{c: c, endpoint: "/messages"}
 	}
 	path := "/mcp"
 	if c.o.Transport == "sse" {
 		path = s.endpoint
 	}
 	x := s.exchange("POST", path, acceptBoth, body)
-	data := x.data
+	x.alone = true
 	switch kind {
 	case "http":
-		data = body
+		x.data = body
 	case "huge": // a body that is not to be waited for
-		data = bytes.Replace(data, []byte("Content-Length: 100000"), []byte("Content-Length: 1000000000000"), 1)
+		x.data = bytes.Replace(x.data, []byte("Content-Length: 100000"), []byte("Content-Length: 1000000000000"), 1)
 	}
-	c.goes(func() {
-		conn, err := c.o.Dial(c.ctx, "tcp", x.address)
+	x.handle = func(resp *http.Response, err error) bool {
+		e := trace.Event{Kind: trace.Note, Text: "garbage " + kind}
 		if err != nil {
-			return
+			e.Failed = ended(err)
+		} else if e.Failed, _ = refusal(resp); resp.StatusCode < 400 && c.o.Transport == "http" {
+			e.Kind, e.Text = trace.Strange, "garbage was taken for something: "+kind
 		}
-		stop := make(chan struct{})
-		c.wg.Go(func() { // ends the exchange with the client, and in any case
-			select {
-			case <-c.done:
-			case <-stop:
-			}
-			conn.Close()
-		})
-		defer close(stop)
-		_ = conn.SetDeadline(time.Now().Add(time.Minute))
-		_, _ = conn.Write(data)
-		resp, err := http.ReadResponse(newReader(conn), nil)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		e := trace.Event{Kind: trace.Note, Text: "garbage " + kind}
-		switch {
-		case c.closed:
-			return
-		case err != nil:
-			e.Failed = ended(err)
-		case resp.StatusCode < 400 && !(c.o.Transport == "sse" && kind != "http"):
-			e.Kind, e.Text = trace.Strange, "garbage was taken for something: "+kind+", "+resp.Status
-		default:
-			e.Failed = fmt.Sprintf("status %d", resp.StatusCode)
+		if !x.left {
+			s.note(x, e)
 		}
-		c.note(e)
-	})
+		return false
+	}
+	c.start(x)
 }

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -19,10 +20,8 @@ type question struct {
 
 // listen is a subscriptions/listen of 2026-07-28.
 type listen struct {
-	uri     string // "" for that of the lists
-	opened  bool
-	nothing bool // nothing of it was accepted
-	pause   time.Duration
+	uri   string // "" for that of the lists
+	pause time.Duration
 }
 
 // takeAll takes what came in an event or a line. x is nil for a pipe. The lock is held.
@@ -67,6 +66,11 @@ func (s *clientSession) find(m *message, x *exchange) *call {
 	case m.Error != nil && m.Error.Code == -32600: // the second one is refused
 		return list[len(list)-1]
 	}
+	for _, k := range list {
+		if !k.silent {
+			return k
+		}
+	}
 	return list[0]
 }
 
@@ -91,7 +95,7 @@ func (s *clientSession) answer(m *message, x *exchange) {
 	if s.c.o.Transport == "http" && k.x != x {
 		s.strange(x, "an answer on another's stream: "+k.mark+" "+k.method, m.raw)
 	}
-	if (m.Result != nil) == (m.Error != nil) {
+	if (m.Result != nil) == (m.Error != nil) || bytes.Contains(m.raw, []byte(`"error":null`)) || bytes.Contains(m.raw, []byte(`"result":null`)) {
 		s.strange(x, "an answer with both result and error, or neither", m.raw)
 	}
 	s.answered[m.id()] = "answered"
@@ -230,8 +234,9 @@ func (s *clientSession) question(m *message, x *exchange) {
 	if plan.Reply == script.ReplyNever {
 		return
 	}
+	leaves := s.leaves
 	s.c.later(plan.Late, func() {
-		if q.revoked || s.over || s.away || s.c.gone {
+		if q.revoked || s.over || s.leaves != leaves || s.c.gone {
 			return
 		}
 		result, failed := s.reply(q)
@@ -409,10 +414,13 @@ func (s *clientSession) startListen(kind trace.Kind, l *listen) {
 // acknowledged notes that a listen has begun.
 func (k *call) acknowledged(accepted map[string]json.RawMessage, raw []byte) {
 	l := k.listen
-	if l.nothing = len(accepted) == 0; !l.nothing && !l.opened {
-		l.opened, l.pause = true, time.Second
-		k.s.note(k.x, trace.Event{Kind: trace.Opened, Method: k.method, ID: k.id, Text: l.uri, Raw: raw})
+	e := trace.Event{Kind: trace.Opened, Method: k.method, ID: k.id, Text: l.uri, Raw: raw}
+	if len(accepted) == 0 || l.uri != "" && !bytes.Contains(accepted["resourceSubscriptions"], []byte(l.uri)) {
+		e.Kind, e.Text = trace.Closed, "nothing was accepted"
+		k.stop()
 	}
+	l.pause = time.Second
+	k.s.note(k.x, e)
 }
 
 // stopped notes that a listen has ended, though the client did not want it, and begins it again after a pause.
@@ -422,12 +430,8 @@ func (k *call) stopped(why string) {
 		return
 	}
 	s.note(k.x, trace.Event{Kind: trace.Closed, Method: k.method, ID: k.id, Text: why})
-	if s.over || l.nothing || s.c.gone {
-		delete(s.listens, l.uri)
-		return
-	}
 	pause := l.pause
-	l.opened, l.pause = false, min(2*pause, 32*time.Second)
+	l.pause = min(2*pause, 32*time.Second)
 	s.c.later(pause, func() {
 		if s.listens[l.uri] == k && !s.over && !s.c.gone {
 			s.startListen("", l)

@@ -269,7 +269,7 @@ func (s *Server) Do(step script.Step) {
 				sess.end()
 			}
 			for _, st := range sess.standing {
-				st.end()
+				st.pause() // a client may go on with it
 			}
 		}
 		for _, l := range slices.Clone(s.listens) {

@@ -410,6 +410,9 @@ func TestServerStreamsAreResumed(t *testing.T) {
 		w.want("log", st.next(), "log server log 3")
 		w.do("server closestreams")
 		w.want("end", st.all(), "")
+		st = w.send("GET", "/mcp", "", "Last-Event-Id", st.last)
+		w.do("server log 4")
+		w.want("log", st.next(), "log server log 4")
 		w.nothingStrange()
 	})
 }

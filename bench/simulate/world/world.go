@@ -78,7 +78,7 @@ func Play(t *testing.T, s *script.Script, dir string, mode Mode, log *zap.Logger
 		replicas: map[string]*process{}, clients: map[string]*peers.Client{},
 	}
 	if err := w.open(dir); err != nil {
-		t.Fatalf("seed %d: %v", s.Seed, err)
+		panic(fmt.Sprintf("seed %d: %v", s.Seed, err)) // what was begun would keep the bubble from ending
 	}
 	for _, step := range s.Steps {
 		w.do(step)
@@ -150,7 +150,7 @@ func (w *world) config(name string, port int) (config.Config, error) {
 		var all []string
 		for i := range w.script.Replicas {
 			if replica(i+1) != name {
-				all = append(all, fmt.Sprintf("http://127.0.0.1:%d", front+1+i))
+				all = append(all, fmt.Sprintf("127.0.0.1:%d", front+1+i))
 			}
 		}
 		lines = append(lines, "bridge.peers: ["+strings.Join(all, ", ")+"]")
@@ -231,13 +231,12 @@ func (h halfOf) Close() error {
 
 // start begins a replica.
 func (w *world) start(name string) error {
-	port := front + int(name[1]-'0')
-	cfg, err := w.config(name, port)
+	cfg, err := w.config(name, port(name))
 	if err != nil {
 		return err
 	}
 	w.network.Revive(name)
-	ln, err := w.network.Listen(name, port)
+	ln, err := w.network.Listen(name, port(name))
 	if err != nil {
 		return err
 	}
@@ -282,7 +281,7 @@ func (w *world) join(c script.Client) error {
 		return nil
 	}
 	name := "p" + c.Name[1:]
-	cfg, err := w.config(name, 0)
+	cfg, err := w.config(name, port(name))
 	if err != nil {
 		return err
 	}
@@ -398,7 +397,7 @@ func port(name string) int {
 	if name[0] == 'r' {
 		return front + int(name[1]-'0')
 	}
-	return 0
+	return front + 100 + int(name[1]-'0')
 }
 
 func (p *process) ended() bool {
