@@ -359,10 +359,10 @@ func (m *maker) add(lines string) {
 	}
 }
 
-// may says whether r can happen, and counts it: at most about a sixth of the calls may be ended by faults, and processes that die five
-// times in a row are not started again.
+// may says whether r can happen, and counts it. Most calls must end as they should, or the judge learns little; and a process that dies
+// five times in a row is not started again.
 func (m *maker) may(r row) bool {
-	if !m.has(r.only) || r.cost > 0 && (m.touched+r.cost)*7 > m.asked {
+	if !m.has(r.only) || r.cost > 0 && (m.touched+r.cost)*4 > m.asked {
 		return false
 	}
 	m.touched += r.cost
