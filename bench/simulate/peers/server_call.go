@@ -583,7 +583,7 @@ func (c *serverCall) result() (object, *rpcError) {
 		}
 		return object{"resources": all}, nil
 	case "resources/templates/list":
-		return object{"resourceTemplates": []any{object{"uriTemplate": "note://{n}", "name": "note"}}}, nil
+		return object{"resourceTemplates": []any{object{"uriTemplate": "note://all/{n}", "name": "note"}}}, nil
 	case "resources/read":
 		uri := c.params.URI
 		if c.mark == "" {
