@@ -1,0 +1,841 @@
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
+	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
+)
+
+// ClientOptions says what a client is.
+type ClientOptions struct {
+	Name      string // c1
+	Transport string // http, sse, stdio
+	Revision  string
+	Trace     *trace.Trace
+
+	Dial    func(ctx context.Context, network, address string) (net.Conn, error) // http, sse
+	Address func() string                                                        // http, sse: where the next connection goes to
+	In      io.Reader                                                            // stdio: what dragoman writes; closed at the end if it can be
+	Out     io.WriteCloser                                                       // stdio: what dragoman reads
+	Token   string                                                               // bearer; "" for none
+}
+
+// Client is a client as the SDKs make them: it begins a session if a step needs one and there is none, keeps a standing stream open,
+// answers what it is asked, and forgets its session after a 404.
+//
+// What it writes down of its requests: one that has a mark is Calls, others are Requests, Subscribes, Unsubscribe; exactly one of
+// Answered and Refused follows with the same mark, method and ID. An input_required is no answer: Asked and Replies follow, and the
+// request is sent again under a new id, with which it is Answered. Of a request after Cancels, Unheard or Leaves an answer is written
+// down if it comes, and never that there was none. Begins is followed by one of Began, Answered with an error and Refused, of the method
+// initialize or server/discover. Failed of Answered is "code message", or "tool text" for a result with isError. Failed of Refused is
+// "status N: what came", "ended: how" or "dial: why". A listen of 2026-07-28 is neither answered nor refused: it is Opened when it is
+// acknowledged, and Closed. A standing stream or listen that ends, or cannot be opened (Closed without Opened), is begun again 1 s later,
+// then ever more slowly, every half a minute at last.
+type Client struct {
+	o      ClientOptions
+	modern bool
+	done   chan struct{} // closed by Close
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	box    *outbox // stdio
+
+	mu       sync.Mutex // held by all that takes a message or a step; never while bytes move or time passes
+	closed   bool
+	gone     bool // stdio: the pipe has ended, or the client left; it never comes back
+	session  *clientSession
+	sessions int
+	busy     int
+	calls    map[string]*call // by mark
+	level    string           // modern: of the logs that it wants
+	deaf     time.Time
+	spoilt   bool               // a bad line was sent, which may be answered without an id
+	active   map[*exchange]bool // exchanges of HTTP that have not ended
+	idle     []*clientConn
+}
+
+// clientSession is a session, from its beginning; of a modern client, all that it does until it forgets.
+type clientSession struct {
+	c        *Client
+	n        int
+	began    chan struct{} // closed when there is a session, or there will be none
+	ok, over bool
+	id       string
+	revision string
+	endpoint string // http+sse: the URI for POSTs
+	ids      int
+	open     map[string][]*call // requests without an answer, by id
+	answered map[string]string  // ids that have had one, and how: answered, refused
+	asked    map[string]*question
+	listens  map[string]*call // modern: by URI; "" is that for the lists
+	standing *exchange
+	last     string // of the standing stream: the last event's id
+	away     bool   // it left, and has not come back: there is no standing stream
+	leaves   int    // how often it left
+	broken   []*exchange
+}
+
+// call is a request of the client.
+type call struct {
+	s            *clientSession
+	mark, method string
+	id           string
+	params       object
+	plan         script.Plan
+	alone        bool      // its stream is not resumed
+	listen       *listen   // a modern subscription
+	x            *exchange // over HTTP: where its answer comes
+	ended        bool      // answered or refused, or nothing is awaited any more
+	silent       bool      // that there is no answer is no matter: it was cancelled, or left
+	counted      bool      // in Client.busy
+}
+
+// NewClient returns a client that has done nothing yet.
+func NewClient(o ClientOptions) *Client {
+	c := &Client{o: o, modern: o.Revision >= "2026", done: make(chan struct{}), calls: map[string]*call{}, active: map[*exchange]bool{}}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	if o.Transport == "stdio" {
+		c.box = newOutbox(o.Out, func(error) { o.Out.Close() })
+		c.wg.Go(c.readPipe)
+	}
+	return c
+}
+
+// Busy reports whether requests of it are open, or wait for a session.
+func (c *Client) Busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.busy > 0
+}
+
+// Close leaves at once with all that is open. All goroutines have ended when it returns.
+func (c *Client) Close() {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	if c.session != nil || len(c.active) > 0 {
+		c.note(trace.Event{Kind: trace.Leaves})
+	}
+	c.dropSession()
+	c.closed = true
+	close(c.done)
+	c.cancel()
+	c.hangUp()
+	c.mu.Unlock()
+	if c.box != nil {
+		c.o.Out.Close()
+		if in, ok := c.o.In.(io.Closer); ok {
+			in.Close()
+		}
+		<-c.box.ended
+	}
+	c.wg.Wait()
+}
+
+// goes runs f in a goroutine that Close waits for. The lock is held.
+func (c *Client) goes(f func()) {
+	if !c.closed {
+		c.wg.Go(f)
+	}
+}
+
+// later runs f with the lock after d, unless the client is closed meanwhile. The lock is held, and f runs at once if d is 0.
+func (c *Client) later(d time.Duration, f func()) {
+	if d <= 0 {
+		f()
+		return
+	}
+	c.goes(func() {
+		if c.sleep(d) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if !c.closed {
+				f()
+			}
+		}
+	})
+}
+
+// sleep returns after d, or with false when the client is closed.
+func (c *Client) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.done:
+		return false
+	}
+}
+
+// hear waits as long as the client is deaf.
+func (c *Client) hear() {
+	for {
+		c.mu.Lock()
+		d := time.Until(c.deaf)
+		c.mu.Unlock()
+		if d <= 0 || !c.sleep(d) {
+			return
+		}
+	}
+}
+
+// deafReader reads from what dragoman writes, but when the client is deaf.
+type deafReader struct {
+	c *Client
+	r io.Reader
+}
+
+func (d deafReader) Read(p []byte) (int, error) {
+	d.c.hear()
+	n, err := d.r.Read(p)
+	d.c.hear()
+	return n, err
+}
+
+// note writes e down as the client's.
+func (c *Client) note(e trace.Event) {
+	e.Who = c.o.Name
+	if e.Via == "" && c.o.Transport == "stdio" {
+		e.Via = "p" + strings.TrimPrefix(c.o.Name, "c")
+	}
+	c.o.Trace.Add(e)
+}
+
+// note writes e down as of this session, and of the connection of x, which may be nil.
+func (s *clientSession) note(x *exchange, e trace.Event) {
+	e.Session = s.id
+	if x != nil && x.conn != nil {
+		e.Conn, e.Via = x.conn.number, x.conn.via
+	}
+	s.c.note(e)
+}
+
+func (s *clientSession) strange(x *exchange, text string, raw []byte) {
+	s.note(x, trace.Event{Kind: trace.Strange, Text: text, Raw: raw})
+}
+
+// Do carries out a step. It never blocks; a step whose object is gone does nothing.
+func (c *Client) Do(step script.Step) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.gone {
+		return
+	}
+	s := c.session
+	switch step.Verb {
+	case "deaf":
+		d, _ := time.ParseDuration(step.Word(0))
+		c.deaf = time.Now().Add(d)
+	case "cancel":
+		if k := c.calls[step.Mark()]; k != nil {
+			k.cancel()
+		}
+	case "hang":
+		if k := c.calls[step.Mark()]; k != nil {
+			k.hang()
+		}
+	case "leave":
+		c.leave(c.o.Transport == "http" && !c.modern)
+	case "forget":
+		c.leave(false)
+	case "delete":
+		c.end()
+	case "back":
+		if s != nil && s.ok {
+			s.back(step.Word(0) != "none")
+		}
+	case "garbage":
+		c.garbage(step.Word(0))
+	default:
+		if do := c.doing(step); do != nil {
+			c.inSession(do)
+		}
+	}
+}
+
+// inSession calls do with the lock as soon as there is a session: it begins one if need be. If that fails, nothing is done.
+func (c *Client) inSession(do func(s *clientSession)) {
+	if c.session == nil {
+		c.begin()
+	}
+	s := c.session
+	if s.ok {
+		do(s)
+		return
+	}
+	c.busy++
+	c.goes(func() {
+		select {
+		case <-s.began:
+		case <-c.done:
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.busy--; s.ok && !s.over && !c.closed && !c.gone {
+			do(s)
+		}
+	})
+}
+
+// doing returns what a step does in a session; nil if it is nothing.
+func (c *Client) doing(step script.Step) func(s *clientSession) {
+	asks := func(method string, params object, text string) func(*clientSession) {
+		return func(s *clientSession) { s.request(trace.Requests, &call{method: method, params: params}, "", text) }
+	}
+	switch step.Verb {
+	case "begin":
+		return func(*clientSession) {}
+	case "list":
+		method := step.Word(0) + "/list"
+		if step.Word(0) == "templates" {
+			method = "resources/templates/list"
+		}
+		return asks(method, object{}, "")
+	case "call", "read", "same", "again", "batch":
+		return func(s *clientSession) { s.marked(step) }
+	case "note":
+		return asks("resources/read", object{"uri": step.Word(0)}, step.Word(0))
+	case "prompt":
+		return asks("prompts/get", object{"name": "greet"}, "greet")
+	case "ping":
+		if c.modern { // there is no ping in it
+			return asks("server/discover", object{}, "")
+		}
+		return asks("ping", nil, "")
+	case "raw":
+		return asks(step.Word(0), object{}, "")
+	case "subscribe", "unsubscribe":
+		kind, uri := trace.Subscribes, step.Word(0)
+		if step.Verb == "unsubscribe" {
+			kind = trace.Unsubscribe
+		}
+		if c.modern {
+			return func(s *clientSession) { s.listenTo(kind, uri) }
+		}
+		return func(s *clientSession) {
+			s.request(kind, &call{method: "resources/" + step.Verb, params: object{"uri": uri}}, "", uri)
+		}
+	case "level":
+		if c.modern {
+			c.level = step.Word(0)
+			return nil
+		}
+		return asks("logging/setLevel", object{"level": step.Word(0)}, step.Word(0))
+	case "roots":
+		if !c.modern {
+			return func(s *clientSession) { s.tell("notifications/roots/list_changed", nil) }
+		}
+	}
+	return nil
+}
+
+// marked sends the calls of a step.
+func (s *clientSession) marked(step script.Step) {
+	c, plan := s.c, script.PlanOf(step)
+	words := step.Words
+	if step.Verb != "batch" {
+		words = words[:min(len(words), 1)]
+	}
+	id := ""
+	if step.Verb == "same" || step.Verb == "again" {
+		other := c.calls[c.o.Name+"."+step.Word(1)]
+		if other == nil || other.s != s || (other.ended || other.silent) == (step.Verb == "same") {
+			return // the other call is not as the step wants it
+		}
+		id = other.id
+	}
+	var together []*call
+	var all []json.RawMessage
+	for _, word := range words {
+		k := &call{mark: c.o.Name + "." + word, plan: plan, alone: step.Get("back") == "none"}
+		if c.calls[k.mark] != nil {
+			continue // a mark is of one call
+		}
+		if step.Verb == "read" {
+			k.method, k.params = "resources/read", object{"uri": "mark://" + k.mark + "?plan=" + url.QueryEscape(script.PlanText(step))}
+		} else {
+			k.method, k.params = "tools/call", object{"name": "act", "arguments": object{"mark": k.mark, "plan": script.PlanText(step)}}
+		}
+		if plan.Progress > 0 {
+			k.params["_meta"] = object{"progressToken": k.mark}
+		}
+		c.calls[k.mark] = k
+		if step.Verb == "batch" && s.revision == "2025-03-26" {
+			all = append(all, s.register(trace.Calls, k, "", script.PlanText(step)))
+			together = append(together, k)
+		} else {
+			s.request(trace.Calls, k, id, script.PlanText(step))
+		}
+		if plan.Cancel > 0 {
+			c.later(plan.Cancel, k.cancel)
+		}
+	}
+	if len(together) > 0 {
+		s.send(encode(all), together...)
+	}
+}
+
+// register gives k an id, if id is "", notes it as open and returns its message.
+func (s *clientSession) register(kind trace.Kind, k *call, id, text string) []byte {
+	k.s = s
+	if k.id = id; id == "" {
+		if s.ids++; s.ids%3 == 0 {
+			k.id = strconv.Quote(s.c.o.Name + "-" + strconv.Itoa(s.ids))
+		} else {
+			k.id = strconv.Itoa(s.ids)
+		}
+	}
+	delete(s.answered, k.id)
+	s.open[k.id] = append(s.open[k.id], k)
+	if k.listen == nil && !k.counted {
+		k.counted = true
+		s.c.busy++
+	}
+	raw := writeRequest(json.RawMessage(k.id), k.method, s.withMeta(k))
+	if kind != "" {
+		s.note(nil, trace.Event{Kind: kind, Mark: k.mark, Method: k.method, ID: k.id, Text: text, Raw: raw})
+	}
+	return raw
+}
+
+// withMeta returns the parameters of k, of a modern client with what each request has to say.
+func (s *clientSession) withMeta(k *call) any {
+	if !s.c.modern {
+		if k.params == nil {
+			return nil
+		}
+		return k.params
+	}
+	meta := object{
+		metaPrefix + "protocolVersion":    s.c.o.Revision,
+		metaPrefix + "clientInfo":         object{"name": s.c.o.Name, "version": "1"},
+		metaPrefix + "clientCapabilities": s.c.capabilities(),
+	}
+	if level := s.c.level; level != "" || k.plan.Logs > 0 {
+		if level == "" {
+			level = "debug"
+		}
+		meta[metaPrefix+"logLevel"] = level
+	}
+	params := maps.Clone(k.params)
+	if given, ok := params["_meta"].(object); ok {
+		maps.Copy(meta, given)
+	}
+	params["_meta"] = meta
+	return params
+}
+
+const metaPrefix = "io.modelcontextprotocol/"
+
+// capabilities are all that the client's revision has, but for tasks.
+func (c *Client) capabilities() object {
+	switch {
+	case c.modern:
+		return object{"roots": object{}, "sampling": object{}, "elicitation": object{"form": object{}}}
+	case c.o.Revision >= "2025-11":
+		return object{"roots": object{"listChanged": true}, "sampling": object{}, "elicitation": object{"form": object{}}}
+	case c.o.Revision >= "2025-06":
+		return object{"roots": object{"listChanged": true}, "sampling": object{}, "elicitation": object{}}
+	}
+	return object{"roots": object{"listChanged": true}, "sampling": object{}}
+}
+
+// request sends k, with a fresh id if id is "".
+func (s *clientSession) request(kind trace.Kind, k *call, id, text string) {
+	s.send(s.register(kind, k, id, text), k)
+}
+
+// tell sends a notification.
+func (s *clientSession) tell(method string, params any) { s.send(writeRequest(nil, method, params)) }
+
+// send has a message on its way: that of the calls, or one that is no request if there are none.
+func (s *clientSession) send(raw []byte, calls ...*call) *exchange {
+	if s.c.o.Transport != "stdio" {
+		return s.post(raw, calls)
+	}
+	if !s.c.box.send(append(raw[:len(raw):len(raw)], '\n')) {
+		for _, k := range calls {
+			k.refuse("ended: the pipe")
+		}
+	}
+	return nil
+}
+
+// begin begins a session.
+func (c *Client) begin() {
+	c.sessions++
+	s := &clientSession{c: c, n: c.sessions, began: make(chan struct{}), open: map[string][]*call{}, answered: map[string]string{}, asked: map[string]*question{}, listens: map[string]*call{}}
+	if c.modern {
+		s.revision = c.o.Revision
+	}
+	c.session = s
+	k := &call{method: "initialize", params: object{
+		"protocolVersion": c.o.Revision, "capabilities": c.capabilities(), "clientInfo": object{"name": c.o.Name, "version": "1"},
+	}}
+	if c.modern {
+		k.method, k.params = "server/discover", object{}
+	}
+	raw := s.register("", k, "", "")
+	s.note(nil, trace.Event{Kind: trace.Begins, Method: k.method, ID: k.id, N: s.n, Text: c.o.Revision, Raw: raw})
+	if c.o.Transport == "sse" {
+		s.openSSE(func() { s.send(raw, k) })
+		return
+	}
+	s.send(raw, k)
+}
+
+// hello takes the answer to initialize or server/discover.
+func (s *clientSession) hello(k *call, x *exchange, m *message) {
+	if s.over {
+		return
+	}
+	refuse := func(why string) {
+		s.note(x, trace.Event{Kind: trace.Refused, Method: k.method, ID: k.id, Failed: why})
+		s.lose("")
+	}
+	if m.Error != nil {
+		s.note(x, trace.Event{Kind: trace.Answered, Method: k.method, ID: k.id, Failed: m.Error.String(), Raw: m.raw})
+		s.lose("")
+		return
+	}
+	var r struct {
+		ProtocolVersion   string
+		SupportedVersions []string
+		Capabilities      map[string]json.RawMessage
+		ServerInfo        *struct{ Name string }
+	}
+	if err := json.Unmarshal(m.Result, &r); err != nil || r.Capabilities == nil || s.c.modern != (r.SupportedVersions != nil) || !s.c.modern && (r.ServerInfo == nil || r.ProtocolVersion == "") {
+		s.strange(x, "the answer to "+k.method+" lacks what it must have", m.raw)
+	}
+	ready := func() {
+		s.ok = true
+		s.note(x, trace.Event{Kind: trace.Began, Method: k.method, ID: k.id, N: s.n, Text: s.revision, Raw: m.raw})
+		close(s.began)
+		switch {
+		case s.c.modern:
+			s.listenTo("", "")
+		case s.c.o.Transport == "http":
+			s.stand("", time.Second)
+		case s.c.o.Transport == "stdio":
+			s.note(nil, trace.Event{Kind: trace.Opened})
+		}
+	}
+	if s.c.modern {
+		ready()
+		return
+	}
+	if s.revision = r.ProtocolVersion; x != nil {
+		s.id = x.session
+	}
+	raw := writeRequest(nil, "notifications/initialized", nil)
+	if x = s.send(raw); x == nil {
+		ready()
+		return
+	}
+	// What comes after has to come after it at the server too, so its acceptance is awaited.
+	x.told = func(why string) {
+		if s.over {
+			return
+		}
+		if why != "" {
+			refuse(why)
+			return
+		}
+		ready()
+	}
+}
+
+// lose ends the session for the client: the next step begins another one. why is "" if it never began.
+func (s *clientSession) lose(why string) {
+	if s.over {
+		return
+	}
+	s.over = true
+	if !s.ok {
+		close(s.began)
+	}
+	if s.c.session == s {
+		s.c.session = nil
+	}
+	if s.standing != nil {
+		if s.standing.opened && why != "" {
+			s.note(s.standing, trace.Event{Kind: trace.Closed, Text: why})
+		}
+		s.standing.leave()
+		s.standing = nil
+	}
+	for _, k := range s.listens {
+		k.quiet()
+		k.end()
+		if k.x != nil {
+			k.x.leave()
+		}
+	}
+	clear(s.listens)
+}
+
+// end makes an end of the call for the client, whatever came of it.
+func (k *call) end() {
+	if k.counted {
+		k.counted = false
+		k.s.c.busy--
+	}
+	k.ended = true
+	k.unregister()
+}
+
+// unregister takes k out of those that have no answer yet.
+func (k *call) unregister() {
+	list := k.s.open[k.id]
+	for i := range list {
+		if list[i] == k {
+			list = append(list[:i:i], list[i+1:]...)
+			break
+		}
+	}
+	if k.s.open[k.id] = list; len(list) == 0 {
+		delete(k.s.open, k.id)
+	}
+}
+
+// quiet makes k one of which nothing is awaited any more; what comes is written down still.
+func (k *call) quiet() {
+	k.silent = true
+	if k.counted {
+		k.counted = false
+		k.s.c.busy--
+	}
+}
+
+// refuse notes that there will be no answer.
+func (k *call) refuse(why string) {
+	if k.ended {
+		return
+	}
+	k.end()
+	k.s.answered[k.id] = "refused"
+	switch {
+	case k.listen != nil:
+		k.stopped(why)
+	case !k.silent:
+		k.s.note(k.x, trace.Event{Kind: trace.Refused, Mark: k.mark, Method: k.method, ID: k.id, Failed: why})
+	}
+	if !k.s.ok {
+		k.s.lose("") // it was the request that begins it
+	}
+}
+
+// cancel tells the server that the answer is of no use any more.
+func (k *call) cancel() {
+	if k.ended || k.silent || k.s == nil || k.s.over {
+		return
+	}
+	s := k.s
+	s.note(nil, trace.Event{Kind: trace.Cancels, Mark: k.mark, Method: k.method, ID: k.id})
+	k.quiet()
+	k.giveUp()
+}
+
+// giveUp tells the server, in the way of the revision, that nothing is awaited.
+func (k *call) giveUp() {
+	if k.s.c.modern && k.s.c.o.Transport == "http" {
+		if k.x != nil {
+			k.x.leave()
+		}
+		k.end()
+		return
+	}
+	k.s.tell("notifications/cancelled", object{"requestId": json.RawMessage(k.id), "reason": "the user has changed its mind"})
+}
+
+// hang closes the way back of the call, without a word.
+func (k *call) hang() {
+	if k.ended || k.silent || k.x == nil || k.x.left || k.s.c.o.Transport != "http" {
+		return
+	}
+	k.s.note(k.x, trace.Event{Kind: trace.Unheard, Mark: k.mark, Method: k.method, ID: k.id})
+	for _, other := range k.x.calls {
+		other.quiet()
+	}
+	k.s.breakOff(k.x)
+}
+
+// breakOff closes x, and keeps it for back if it can be resumed.
+func (s *clientSession) breakOff(x *exchange) {
+	if x.left {
+		return
+	}
+	x.leave()
+	if x.last != "" && x.waits() {
+		s.broken = append(s.broken, x)
+	}
+}
+
+// leave goes away without a word. The session is kept if keep is set, for back and for the next step.
+func (c *Client) leave(keep bool) {
+	s := c.session
+	if s == nil && len(c.active) == 0 {
+		return
+	}
+	c.note(trace.Event{Kind: trace.Leaves, Session: s.ident()})
+	if keep = keep && s != nil && s.ok; keep {
+		s.quietAll()
+		s.leaves++
+		s.away = true
+		if s.standing != nil {
+			s.last = s.standing.last
+			s.standing.leave()
+			s.standing = nil
+		}
+		for x := range c.active {
+			if x.s == s {
+				s.breakOff(x)
+			}
+		}
+	} else {
+		c.dropSession()
+	}
+	c.hangUp()
+}
+
+// hangUp closes all connections; of a pipe what dragoman reads, and what it writes is read to its end.
+func (c *Client) hangUp() {
+	if c.box != nil {
+		c.gone = true
+		c.box.close()
+	}
+	for x := range c.active {
+		x.leave()
+	}
+	for _, k := range c.idle {
+		k.Close()
+	}
+	c.idle = nil
+}
+
+// dropSession forgets the session and all that is awaited in it.
+func (c *Client) dropSession() {
+	if s := c.session; s != nil {
+		s.quietAll()
+		s.lose("")
+	}
+}
+
+func (s *clientSession) quietAll() {
+	for _, list := range s.open {
+		for _, k := range list {
+			k.quiet()
+		}
+	}
+}
+
+func (s *clientSession) ident() string {
+	if s == nil {
+		return ""
+	}
+	return s.id
+}
+
+// end ends the session as the protocol has it.
+func (c *Client) end() {
+	s := c.session
+	if s == nil || !s.ok {
+		return
+	}
+	s.note(nil, trace.Event{Kind: trace.Ends})
+	c.dropSession()
+	if c.o.Transport != "http" {
+		c.hangUp()
+	} else if !c.modern {
+		s.delete()
+	}
+}
+
+// back comes back after leave: the standing stream and, if resume is set, the streams of calls that were broken go on after the last
+// event that came.
+func (s *clientSession) back(resume bool) {
+	if s.c.o.Transport != "http" || s.c.modern {
+		return
+	}
+	s.away = false
+	broken := s.broken
+	s.broken = nil
+	if s.standing == nil {
+		last := s.last
+		if !resume {
+			last = ""
+		}
+		s.stand(last, time.Second)
+	}
+	if resume {
+		for _, x := range broken {
+			x.resume(0)
+		}
+	}
+}
+
+// readPipe takes what comes on a pipe until it ends.
+func (c *Client) readPipe() {
+	r := newReader(deafReader{c, c.o.In})
+	for {
+		line, err := readLine(r)
+		c.mu.Lock()
+		s := c.session
+		switch {
+		case c.closed:
+		case err != nil:
+			c.pipeEnds(err, len(line))
+		case len(line) == 0:
+		case s == nil:
+			if !c.gone {
+				c.note(trace.Event{Kind: trace.Strange, Text: "a line outside any session", Raw: append([]byte(nil), line...)})
+			}
+		default:
+			s.takeAll(line, nil)
+		}
+		c.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// pipeEnds notes that dragoman says no more.
+func (c *Client) pipeEnds(err error, rest int) {
+	c.gone = true
+	c.box.close()
+	s := c.session
+	if s == nil {
+		return
+	}
+	if rest > 0 {
+		s.strange(nil, "the pipe ended within a line", nil)
+	}
+	if s.ok && !c.modern {
+		s.note(nil, trace.Event{Kind: trace.Closed, Text: ended(err)})
+	}
+	s.refuseAll(ended(err))
+	s.lose("")
+}
+
+// refuseAll refuses what is open.
+func (s *clientSession) refuseAll(why string) {
+	for _, list := range maps.Clone(s.open) {
+		for _, k := range append([]*call(nil), list...) {
+			k.refuse(why)
+		}
+	}
+}
