@@ -475,8 +475,8 @@ func (c *serverCall) done(e trace.Event) {
 	if e.Conn == 0 {
 		e.Conn = c.conn
 	}
-	if e.Failed == "" && !c.out.can() {
-		e.Failed = "no stream"
+	if e.Failed == "" {
+		e.Failed = c.out.failure()
 	}
 	c.sess.s.tell(e)
 	c.end()
