@@ -26,7 +26,10 @@ const (
 type Dialer struct {
 	// Timeout bounds the time until one of the addresses is connected, without the search for the name; 0 for no limit.
 	Timeout time.Duration
-	// Control is called before each attempt, as in [net.Dialer]. It may be nil.
+	// Network opens the connections, to names too; nil for the system, which is asked for the addresses of names.
+	Network func(ctx context.Context, network, address string) (net.Conn, error)
+	// Control is called before each attempt, as in [net.Dialer]. It may be nil. Of a connection of Network it judges the remote
+	// address, before anything is sent, and gets no RawConn.
 	Control func(ctx context.Context, network, address string, c syscall.RawConn) error
 	// Watch notices that a connection is dead; nil for [Standard].
 	Watch *Watch
@@ -48,6 +51,9 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 // Open opens a connection for a caller that has a [Guard] of its own. Each of the name's addresses gets a turn, also if those
 // before do not answer.
 func (d *Dialer) Open(ctx context.Context, network, address string) (net.Conn, error) {
+	if d.Network != nil {
+		return d.openBy(ctx, network, address)
+	}
 	by := &net.Dialer{KeepAliveConfig: cmp.Or(d.Watch, Standard).KeepAlive(), ControlContext: d.Control}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || network != "tcp" || host == "" {
@@ -63,6 +69,24 @@ func (d *Dialer) Open(ctx context.Context, network, address string) (net.Conn, e
 		return by.DialContext(ctx, network, net.JoinHostPort(all[0].String(), port))
 	}
 	return d.race(ctx, by, network, all, port)
+}
+
+// openBy opens a connection with d.Network.
+func (d *Dialer) openBy(ctx context.Context, network, address string) (net.Conn, error) {
+	if d.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+	}
+	nc, err := d.Network(ctx, network, address)
+	if err != nil || d.Control == nil {
+		return nc, err
+	}
+	if err := d.Control(ctx, network, nc.RemoteAddr().String(), nil); err != nil {
+		nc.Close()
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: nc.RemoteAddr(), Err: err}
+	}
+	return nc, nil
 }
 
 // addresses returns the addresses of host, which may be an address itself, in the order in which they are tried: the system's, with

@@ -137,3 +137,53 @@ func TestNamesHaveATimeOfTheirOwn(t *testing.T) {
 		}
 	})
 }
+
+// TestAnotherNetwork opens the connections in place of the system, within the same time, and under the same control.
+func TestAnotherNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inside := &addressed{at: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 80}}
+		var asked []string
+		denied := errors.New("denied")
+		d := Dialer{
+			Timeout: time.Second,
+			Network: func(ctx context.Context, network, address string) (net.Conn, error) {
+				asked = append(asked, network+" "+address)
+				if address == "silent.example:80" {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return inside, nil
+			},
+		}
+		nc, err := d.Open(t.Context(), "tcp", "server.example:80")
+		if nc != inside || err != nil {
+			t.Errorf("%v, %v", nc, err)
+		}
+		began := time.Now()
+		if _, err := d.Open(t.Context(), "tcp", "silent.example:80"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		d.Control = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			if address == "10.0.0.1:80" {
+				return denied
+			}
+			return nil
+		}
+		if _, err := d.DialContext(t.Context(), "tcp", "server.example:80"); !errors.Is(err, denied) || !inside.closed {
+			t.Errorf("a denied address: %v, closed: %t", err, inside.closed)
+		}
+		if want := []string{"tcp server.example:80", "tcp silent.example:80", "tcp server.example:80"}; !slices.Equal(asked, want) {
+			t.Errorf("asked %q", asked)
+		}
+	})
+}
+
+// addressed is a connection with a remote address.
+type addressed struct {
+	net.Conn
+	at     net.Addr
+	closed bool
+}
+
+func (c *addressed) RemoteAddr() net.Addr { return c.at }
+func (c *addressed) Close() error         { c.closed = true; return nil }

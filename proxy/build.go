@@ -48,12 +48,21 @@ import (
 
 // New makes a server for cfg, which must be valid and name an upstream. It
 // does not connect to anything yet. The server logs to log.
-func New(cfg config.Config, log *zap.Logger) (*Server, error) {
-	o, err := origin.Of(cfg, log)
+func New(cfg config.Config, log *zap.Logger) (*Server, error) { return NewIn(World{}, cfg, log) }
+
+// World is all that a server reaches beside its clients. The zero value is that of the operating system and of the network.
+type World struct {
+	origin.World
+	Store store.Engine // what is at store.url; nil for what is there
+}
+
+// NewIn is like [New], for a server that lives in w. Names are not resolved there: what the configuration names has an IP address.
+func NewIn(w World, cfg config.Config, log *zap.Logger) (*Server, error) {
+	o, err := w.Of(cfg, log)
 	if err != nil {
 		return nil, err
 	}
-	srv, err := NewWith(cfg, log, o)
+	srv, err := newServer(cfg, log, o, w.Store)
 	if err != nil && o.Close != nil {
 		o.Close()
 	}
@@ -122,6 +131,11 @@ func (srv *Server) RememberServer() {
 // NewWith is like [New], but the server is what o opens, instead of cfg.Upstream, and own are tools that the program itself serves
 // beside the server's. If it fails, the caller closes o.
 func NewWith(cfg config.Config, log *zap.Logger, o origin.Origin, own ...owntools.Source) (*Server, error) {
+	return newServer(cfg, log, o, nil, own...)
+}
+
+// newServer is NewWith, with engine as what is at store.url; nil for what is there.
+func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, engine store.Engine, own ...owntools.Source) (*Server, error) {
 	srv := &Server{own: own, changed: make(chan struct{}, 1)}
 	srv.running = processes.New(func() int { return srv.Now().Config.Session.MaxProcesses }, srv.giveWay)
 	o = o.Bounded(srv.running)
@@ -152,7 +166,7 @@ func NewWith(cfg config.Config, log *zap.Logger, o origin.Origin, own ...owntool
 	srv.Observer.Credential = func(value string) { o.Credentials.Clients.Keep(value) }
 	srv.Observer.Lost = func(reader string) { srv.Metrics.Unobserved.WithLabelValues(reader).Inc() }
 	srv.shapes = metrics.NewResults(srv.Metrics)
-	shared, err := srv.openStore(first, log)
+	shared, err := srv.openStore(engine, first, log)
 	if err != nil {
 		return nil, err
 	}
@@ -239,8 +253,8 @@ func (srv *Server) traced() telemetry.Options {
 // newReplicas returns the other processes to which srv may forward requests.
 func newReplicas(srv *Server) *replicas.Replicas {
 	return replicas.New(replicas.Options{
-		Store: srv.Host.Shared(),
-		Self:  srv.Instance, Handler: srv.web, Rescue: srv.web.Rescue,
+		Store: srv.Host.Shared(), Dial: srv.Now().Origin.World.Dial,
+		Self: srv.Instance, Handler: srv.web, Rescue: srv.web.Rescue,
 		Memory: srv.Host.Memory(), Streams: &srv.Streams, Draining: srv.Host.Draining, Log: srv.Host.Log,
 		Settings: func() replicas.Settings {
 			now := srv.Now()
@@ -268,14 +282,14 @@ func storeFailure(err error) string {
 	return text
 }
 
-// openStore opens the store that first names. It does not connect yet.
-func (srv *Server) openStore(first *setup.Setup, log *zap.Logger) (*store.Store, error) {
+// openStore opens the store that first names, with engine if that is not nil. It does not connect yet.
+func (srv *Server) openStore(engine store.Engine, first *setup.Setup, log *zap.Logger) (*store.Store, error) {
 	if first.Config.Store.URL == "" {
 		return storeconfig.Open(&first.Config, nil, store.Options{})
 	}
 	counts := srv.Metrics.NewStore()
 	var down time.Time // the one goroutine that tells the next of two changes begins after the first
-	return storeconfig.Open(&first.Config, first.Keys, store.Options{
+	return storeconfig.OpenAt(engine, &first.Config, first.Keys, store.Options{
 		Observe: func(op store.Operation) {
 			counts.Operations.WithLabelValues(op.Name, op.Kind, string(op.Outcome)).Inc()
 			if op.Outcome != store.Skipped && op.Outcome != store.TooLarge {

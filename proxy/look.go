@@ -106,7 +106,7 @@ func (srv *Server) look(ctx context.Context) {
 // explain is [doctor.Explain] for the server. What it finds is then said of requests that fail for the same cause.
 func (srv *Server) explain(ctx context.Context, err error) (doctor.Line, failures.Cause) {
 	now := srv.Now()
-	l, why := doctor.Explain(ctx, now.Config, &now.Origin.Credentials.Sent, err, lookTime)
+	l, why := doctor.Explain(ctx, now.Config, &now.Origin, err, lookTime)
 	_, tried, all := strings.Cut(l.What, doctor.NorAt)
 	switch {
 	case why == failures.TLSPlain && strings.HasPrefix(now.Config.Upstream.URL, "http://"):
@@ -143,7 +143,7 @@ func (srv *Server) lookedInto(ctx context.Context, err error) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*lookTime)
 	defer cancel()
-	if l, _ := doctor.Explain(limited, now.Config, &now.Origin.Credentials.Sent, err, lookTime); l.Mark != doctor.OK {
+	if l, _ := doctor.Explain(limited, now.Config, &now.Origin, err, lookTime); l.Mark != doctor.OK {
 		return &doctor.FoundError{Found: l, Err: err}
 	}
 	return err

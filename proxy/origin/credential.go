@@ -206,7 +206,7 @@ type Credential struct {
 }
 
 // newCredential returns the credential of cfg; nil for none.
-func (s *Credentials) newCredential(cfg *config.Config, log *zap.Logger) (*Credential, error) {
+func (s *Credentials) newCredential(w World, cfg *config.Config, log *zap.Logger) (*Credential, error) {
 	u := cfg.Upstream
 	if !u.Auth.Lends() {
 		return nil, nil
@@ -218,7 +218,7 @@ func (s *Credentials) newCredential(cfg *config.Config, log *zap.Logger) (*Crede
 	if err != nil {
 		return nil, err
 	}
-	c.Sent = &s.Sent
+	c.Sent, c.Dial = &s.Sent, w.Dial
 	log = report.Safe(log, func() []*secret.Set { return []*secret.Set{s.Sent.Set()} })
 	c.Count = oauth.Counters{
 		Token: func(grant, result string) { s.tokens.WithLabelValues(grant, result).Inc() },

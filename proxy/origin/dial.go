@@ -50,16 +50,16 @@ func WebProxy(u *url.URL) (*url.URL, error) {
 }
 
 // ready returns what checks whether something listens at a URL, which is also given as text; nil if nothing can.
-func ready(text string, at *url.URL) func(context.Context) error {
+func (w World) ready(text string, at *url.URL) func(context.Context) error {
 	if path, _, err := unixsocket.Server(text); unixsocket.Is(text) && err == nil {
-		return connects("unix", path, unixsocket.Scheme+path)
+		return w.connects("unix", path, unixsocket.Scheme+path)
 	}
-	return reachable(at)
+	return w.reachable(at)
 }
 
 // reachable returns a function that checks whether something listens at u, without sending
 // anything. It returns nil if u is reached through a proxy, since the check is impossible then.
-func reachable(u *url.URL) func(context.Context) error {
+func (w World) reachable(u *url.URL) func(context.Context) error {
 	if via, err := WebProxy(u); via != nil || err != nil {
 		return nil
 	}
@@ -68,13 +68,13 @@ func reachable(u *url.URL) func(context.Context) error {
 		port = u.Scheme // package net knows the port of each scheme
 	}
 	at := net.JoinHostPort(u.Hostname(), port)
-	return connects("tcp", at, at)
+	return w.connects("tcp", at, at)
 }
 
 // connects returns a function that connects to at, an address that errors call shown.
-func connects(network, at, shown string) func(context.Context) error {
+func (w World) connects(network, at, shown string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		c, err := new(dial.Dialer).DialContext(ctx, network, at)
+		c, err := (&dial.Dialer{Network: w.Dial}).DialContext(ctx, network, at)
 		if err != nil {
 			return &upstream.Error{Op: "connect", Addr: shown, Err: err}
 		}
@@ -82,8 +82,11 @@ func connects(network, at, shown string) func(context.Context) error {
 	}
 }
 
-// startable returns a function that checks whether the command exists.
-func startable(command string) func(context.Context) error {
+// startable returns a function that checks whether the command exists; nil if it is no program of the operating system.
+func (w World) startable(command string) func(context.Context) error {
+	if w.Start != nil {
+		return nil
+	}
 	return func(context.Context) error {
 		_, err := exec.LookPath(command)
 		return err
@@ -92,7 +95,7 @@ func startable(command string) func(context.Context) error {
 
 // NewRelay makes the relay for OAuth clients. It returns nil if there is no server at a URL of http or https, or
 // if oauth.relay is none.
-func NewRelay(cfg config.Config) (*oauthrelay.Relay, error) {
+func (w World) NewRelay(cfg config.Config) (*oauthrelay.Relay, error) {
 	u := cfg.Upstream
 	if u.URL == "" || u.AtSocket() || cfg.OAuth.Relay == "none" {
 		return nil, nil
@@ -107,7 +110,7 @@ func NewRelay(cfg config.Config) (*oauthrelay.Relay, error) {
 	}
 	c := oauthrelay.Config{
 		Server: at, Path: cfg.Path, Metadata: cfg.OAuth.Relay == "metadata", Paths: cfg.OAuth.Paths, Forwarded: cfg.OAuth.Forwarded,
-		TLS: secured, Proxy: WebProxy, DialTimeout: u.ConnectTimeout,
+		TLS: secured, Proxy: WebProxy, Dial: w.Dial, DialTimeout: u.ConnectTimeout,
 	}
 	if cfg.OAuth.PublicURL != "" {
 		if c.Public, err = url.Parse(cfg.OAuth.PublicURL); err != nil {
@@ -116,7 +119,7 @@ func NewRelay(cfg config.Config) (*oauthrelay.Relay, error) {
 		c.Rewrite = cfg.OAuth.Rewrite
 	}
 	if cfg.OAuth.OldClients {
-		c.Copy = oauth.NewMetadataReader(at, u.Auth.AllowHTTP, secured)
+		c.Copy = oauth.NewMetadataReader(at, u.Auth.AllowHTTP, secured, w.Dial)
 	}
 	return oauthrelay.New(c), nil
 }

@@ -40,6 +40,8 @@ type Origin struct {
 	Credentials *Credentials
 	// Close releases what the connections share; may be nil.
 	Close func()
+	// World is where the server is. Logins, adapters and other replicas are reached in it, too.
+	World World
 	// Memory is the memory for large messages of the server; nil if it is not limited.
 	Memory *large.Memory
 	// Stderr has who watches what the server's process writes to its stderr; nil if there is none.

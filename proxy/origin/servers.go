@@ -22,22 +22,28 @@ import (
 )
 
 // Of returns the origin for the upstream that cfg names.
-func Of(cfg config.Config, log *zap.Logger) (Origin, error) {
+func Of(cfg config.Config, log *zap.Logger) (Origin, error) { return World{}.Of(cfg, log) }
+
+// Of returns the origin for the upstream that cfg names, in w.
+func (w World) Of(cfg config.Config, log *zap.Logger) (Origin, error) {
 	switch {
 	case cfg.Upstream.URL != "":
-		return httpOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), NewCredentials(&cfg, log))
+		return w.httpOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), NewCredentials(&cfg, log))
 	case len(cfg.Upstream.Command) > 0:
-		return stdioOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), new(pipes.Watch), NewCredentials(&cfg, log)), nil
+		return w.stdioOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), new(pipes.Watch), NewCredentials(&cfg, log)), nil
 	case len(cfg.Adapters.Sources) > 0:
-		return None(), nil
+		o := None()
+		o.World = w
+		return o, nil
 	}
 	return Origin{}, setting.Mistake{Path: "upstream", Text: "neither url nor command is set; say --upstream URL, -- COMMAND, or --adapters DIR"}
 }
 
-func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Credentials) (Origin, error) {
+func (w World) httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Credentials) (Origin, error) {
 	u := cfg.Upstream
 	c := upstream.HTTPConfig{
 		URL:              u.URL,
+		Dial:             w.Dial,
 		DialTimeout:      u.ConnectTimeout,
 		Watch:            dial.NewWatch(u.DeadAfter),
 		FirstByteTimeout: u.SilenceTimeout,
@@ -63,7 +69,7 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 	if err != nil {
 		return Origin{}, errors.New("upstream.url: not a URL")
 	}
-	own, err := in.newCredential(&cfg, log)
+	own, err := in.newCredential(w, &cfg, log)
 	if err != nil {
 		return Origin{}, err
 	}
@@ -87,13 +93,14 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 	}
 	return Origin{
 		Dialer: d, Credential: own, Credentials: in, Certificates: shown,
-		Ready:  ready(u.URL, at),
+		Ready:  w.ready(u.URL, at),
+		World:  w,
 		Memory: memory,
 		Renew: func(cfg config.Config, log *zap.Logger) (Origin, error) {
 			if err := cfg.Upstream.Extra.Err; err != nil && u.Extra.Err == nil { // it is half written, or gone
 				return Origin{}, fmt.Errorf("%s: %w", config.ExtraCAsVariable, err)
 			}
-			return httpOrigin(cfg, log, memory, in)
+			return w.httpOrigin(cfg, log, memory, in)
 		},
 		Connect: d.Connect,
 		Open: func(context.Context) (*upstream.Begun, error) {
@@ -110,7 +117,7 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 	}, nil
 }
 
-func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, lines *pipes.Watch, in *Credentials) Origin {
+func (w World) stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, lines *pipes.Watch, in *Credentials) Origin {
 	o := Origin{Credentials: in}
 	secrets := o.Known(&cfg)
 	relay := pipes.NewLog(log, secrets, lines)
@@ -125,6 +132,7 @@ func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, lines
 
 		StderrLine: relay.Line,
 		Skipped:    relay.Skipped,
+		Starter:    w.Start,
 		Quote:      func(line string) string { return failures.Quote(line, secrets.Sets()...) },
 		Mute: func(m *upstream.MuteError) {
 			log.Warn("upstream has not answered yet: is it an MCP server on stdio?", zap.String("reason", m.Error()),
@@ -137,9 +145,10 @@ func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, lines
 		Connect:  child.Connect,
 		Open:     child.Open,
 		Restarts: true,
-		Ready:    startable(cfg.Upstream.Command[0]),
+		Ready:    w.startable(cfg.Upstream.Command[0]),
+		World:    w,
 		Renew: func(cfg config.Config, log *zap.Logger) (Origin, error) {
-			return stdioOrigin(cfg, log, memory, lines, in), nil
+			return w.stdioOrigin(cfg, log, memory, lines, in), nil
 		},
 		Memory: memory,
 		Stderr: lines,

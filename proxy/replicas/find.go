@@ -317,6 +317,7 @@ func (d *directory) link(at address) (*link, error) {
 		now := d.Settings()
 		cfg := upstream.HTTPConfig{
 			URL:         "http://" + at.at + config.ReplicasPath,
+			Dial:        d.Dial,
 			DialTimeout: peerConnect,
 			// The replica that reads from the server bounds the server's silence.
 			FirstByteTimeout: quietPeer,

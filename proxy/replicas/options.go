@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // Settings are the part of the current configuration that replicas need.
@@ -32,6 +33,7 @@ type Options struct {
 	Handler  downstream.Handler                              // serves what others forward
 	Rescue   func(*downstream.Request, *downstream.Response) // is deferred for each call of Handler, and recovers panics
 	Memory   *large.Memory
+	Dial     upstream.Dial // opens connections to others; nil for those of the system
 	Streams  *atomic.Int64 // counts the event streams that clients have
 	Store    *store.Store  // where replicas tell their addresses; nil if they share none
 	Draining context.Context

@@ -3,9 +3,9 @@ package store
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"sync"
 	"time"
 )
@@ -36,11 +36,18 @@ func (s *Store) Lock(ctx context.Context, key Key, ttl time.Duration) (*Lock, er
 			return l, err
 		}
 		select {
-		case <-time.After(pause/2 + mathrand.N(pause)):
+		case <-time.After(pause/2 + shorter(pause)):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("lock %s: %w: %w", key.Kind, ErrHeld, context.Cause(ctx))
 		}
 	}
+}
+
+// shorter returns a random time that is shorter than d. It comes from crypto/rand, whose bytes a test can make known.
+func shorter(d time.Duration) time.Duration {
+	var n [8]byte
+	rand.Read(n[:])
+	return time.Duration(binary.BigEndian.Uint64(n[:]) % uint64(d))
 }
 
 // TryLock takes a lock, or returns ErrHeld at once if another process or goroutine holds it.

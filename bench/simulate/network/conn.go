@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,15 +20,7 @@ type Conn struct {
 	local, remote net.Addr
 }
 
-// telling is a connection that tells by itself what the kernel tells of sockets.
-type telling struct{ *Conn }
-
-func (n *Network) dressed(c *Conn) net.Conn {
-	if n.portable {
-		return c
-	}
-	return telling{c}
-}
+func (c *Conn) lock() *sync.Mutex { return c.end.link.n.lock() }
 
 // ID returns the number of the connection, which is the same at both ends.
 func (c *Conn) ID() int { return c.end.link.id }
@@ -42,11 +36,8 @@ func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
 // Read implements net.Conn.
 func (c *Conn) Read(p []byte) (int, error) {
-	e := c.end
-	mu := &e.link.n.mu
-	mu.Lock()
-	defer mu.Unlock()
-	for {
+	defer c.lock().Unlock()
+	for e := c.end; ; e.mayRead.wait() {
 		switch {
 		case e.closed:
 			return 0, c.failure("read", net.ErrClosed)
@@ -63,16 +54,13 @@ func (c *Conn) Read(p []byte) (int, error) {
 		case e.ended || e.failed:
 			return 0, io.EOF
 		}
-		e.mayRead.wait()
 	}
 }
 
 // Write implements net.Conn.
 func (c *Conn) Write(p []byte) (n int, err error) {
+	defer c.lock().Unlock()
 	e := c.end
-	mu := &e.link.n.mu
-	mu.Lock()
-	defer mu.Unlock()
 	for {
 		switch room := e.link.window - (len(e.out) - e.read); {
 		case e.closed:
@@ -83,7 +71,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 			return n + len(p), nil
 		case e.err != nil:
 			return n, c.failure("write", e.why())
-		case e.failed || e.shut || e.unread:
+		case e.failed || e.fin || e.unread:
 			return n, c.failure("write", syscall.EPIPE)
 		case room > 0:
 			k := min(room, len(p))
@@ -99,7 +87,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// why returns the error of a reset, which it has from then on no more, as a socket.
+// why returns the error of a reset, which e has from then on no more, as a socket.
 func (e *end) why() error {
 	err := e.err
 	e.err = nil
@@ -108,41 +96,30 @@ func (e *end) why() error {
 
 // Close implements net.Conn. If bytes were not read, the connection is reset.
 func (c *Conn) Close() error {
-	e := c.end
-	n := e.link.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if e.closed {
+	defer c.lock().Unlock()
+	if c.end.closed {
 		return c.failure("close", net.ErrClosed)
 	}
-	e.close()
+	c.end.close()
 	return nil
 }
 
 // CloseWrite ends the sending.
 func (c *Conn) CloseWrite() error {
-	e := c.end
-	n := e.link.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
+	defer c.lock().Unlock()
+	switch e := c.end; {
 	case e.closed:
 		return c.failure("close", net.ErrClosed)
-	case e.failed:
+	case e.failed && !e.killed, e.sent && e.ended: // there is no connection any more
 		return c.failure("close", os.NewSyscallError("shutdown", syscall.ENOTCONN))
-	case e.shut || e.killed:
+	default:
+		e.finish()
 		return nil
 	}
-	e.shut, e.fin = true, true
-	e.mayWrite.cond.Broadcast()
-	e.move()
-	return nil
 }
 
 // SetDeadline implements net.Conn.
-func (c *Conn) SetDeadline(t time.Time) error {
-	return c.set(t, &c.end.mayRead, &c.end.mayWrite)
-}
+func (c *Conn) SetDeadline(t time.Time) error { return c.set(t, &c.end.mayRead, &c.end.mayWrite) }
 
 // SetReadDeadline implements net.Conn.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.set(t, &c.end.mayRead) }
@@ -151,16 +128,13 @@ func (c *Conn) SetReadDeadline(t time.Time) error { return c.set(t, &c.end.mayRe
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.set(t, &c.end.mayWrite) }
 
 func (c *Conn) set(t time.Time, which ...*wait) error {
-	n := c.end.link.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer c.lock().Unlock()
 	if c.end.closed {
 		return c.failure("set", net.ErrClosed)
 	}
 	for _, w := range which {
-		if w.by = t; w.waiting > 0 {
-			w.cond.Broadcast()
-		}
+		w.by = t
+		w.cond.Broadcast()
 	}
 	return nil
 }
@@ -168,7 +142,7 @@ func (c *Conn) set(t time.Time, which ...*wait) error {
 // failure returns err as package net or os has it.
 func (c *Conn) failure(op string, err error) error {
 	if c.end.link.pipe {
-		if errors.Is(err, net.ErrClosed) {
+		if err == net.ErrClosed {
 			err = os.ErrClosed
 		}
 		return &fs.PathError{Op: op, Path: "|" + c.local.String(), Err: err}
@@ -182,39 +156,41 @@ func (c *Conn) failure(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: err}
 }
 
+// telling is a connection that tells by itself what the kernel tells of sockets.
+type telling struct{ *Conn }
+
+func (c *Conn) dressed() net.Conn {
+	if c.end.link.n.portable {
+		return c
+	}
+	return telling{c}
+}
+
 // Tell notifies by of what happens, and of what has happened already, until stop is called, as rawio asks of a connection that is no socket.
 func (c telling) Tell(what rawio.Watched, by rawio.Watcher) (stop func()) {
-	e := c.end
-	n := e.link.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	w := &watcher{what: what, by: by}
-	if e.closed { // the kernel would say nothing as well
-		return func() {}
-	}
-	e.watchers = append(e.watchers, w)
-	if what == rawio.Readable && e.readable() || what == rawio.Leaving && (e.ended || e.failed || e.killed) {
-		e.tell(what)
+	defer c.lock().Unlock()
+	e, w := c.end, &watcher{what: what, by: by}
+	if !e.closed { // else the kernel would say nothing either
+		e.watchers = append(e.watchers, w)
+		if e.has(what) {
+			e.tell(what)
+		}
 	}
 	return func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		e.forget(w)
+		defer c.lock().Unlock()
+		e.watchers = slices.DeleteFunc(e.watchers, func(other *watcher) bool { return other == w })
 	}
 }
 
 // Quiet returns nil if the connection is open and has nothing to read.
 func (c telling) Quiet() error {
-	e := c.end
-	n := e.link.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
+	defer c.lock().Unlock()
+	switch e := c.end; {
 	case e.closed:
 		return net.ErrClosed
 	case e.err != nil && !e.ended && e.other.arrived == e.other.read:
 		return e.why()
-	case e.readable():
+	case e.has(rawio.Readable):
 		return errNotQuiet
 	}
 	return nil

@@ -493,6 +493,15 @@ func TestVanish(t *testing.T) {
 		w.same("up to the window", fmt.Sprint(n, brief(err)), "262144 late")
 
 		near, far = w.pair("c1")
+		w.Vanish("c1", "server")
+		w.Cut("c1", "server", 0)
+		w.Half("c1", "server")
+		w.Kill("server")
+		w.same("nothing is heard any more", read(near, time.Second), "late")
+		w.Revive("server")
+		w.l = w.listen("server", 9000)
+
+		near, far = w.pair("c1")
 		w.KeepAlive = 10 * time.Second
 		w.Vanish("c1", "server")
 		w.same("kept alive", read(near, time.Minute)+" "+read(far, time.Minute), "dead dead")

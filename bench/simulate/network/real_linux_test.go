@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -19,7 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/rawio"
 )
 
-// What is done at both ends of a connection, a the dialer's. Read and write have a number of bytes; look says what the kernel's poll says,
+// acts is what is done at both ends of a connection, a the dialer's. Read and write have a number of bytes; look says what the kernel's poll says,
 // or what is told: in, and left for the end of the peer's sending.
 var acts = []string{
 	"a write 5, b read 9, b write 3, a read 2, a read 2, a look",
@@ -57,7 +58,7 @@ var acts = []string{
 
 // TestConnectionsAreAsRealOnes: all is answered as by sockets.
 func TestConnectionsAreAsRealOnes(t *testing.T) {
-	for _, act := range acts {
+	for _, act := range append(slices.Clone(acts), random(300)...) {
 		var ours string
 		synctest.Test(t, func(t *testing.T) { ours = play(act, inMemory(t)) })
 		real := ""
@@ -70,6 +71,20 @@ func TestConnectionsAreAsRealOnes(t *testing.T) {
 			t.Errorf("%s\n in memory %s\n sockets   %s", act, ours, real)
 		}
 	}
+}
+
+// random returns acts at random, which read only what is there.
+func random(many int) (all []string) {
+	r := rand.New(rand.NewPCG(1, 2))
+	verbs := []string{"write 3", "write 5", "take 2", "take 9", "take 1", "look", "closewrite", "close", "linger"}
+	for range many {
+		var act []string
+		for range 4 + r.IntN(12) {
+			act = append(act, "ab"[r.IntN(2):][:1]+" "+verbs[r.IntN(6+r.IntN(4))])
+		}
+		all = append(all, strings.Join(act, ", "))
+	}
+	return all
 }
 
 // played is an end of a connection, and what it is asked.
@@ -100,9 +115,17 @@ func inMemory(t *testing.T) [2]played {
 			defer c.Tell(rawio.Readable, &in)()
 			defer c.Tell(rawio.Leaving, &left)()
 			synctest.Wait()
+			if c.end.closed {
+				return "closed"
+			}
 			return looks(in.n.Load() > 0, left.n.Load() > 0)
 		}
-		ends[i].linger = func() { n.Cut("a", "b", 0) }
+		ends[i].linger = func() {
+			if !c.end.closed {
+				n.Cut("a", "b", 0)
+				c.Close()
+			}
+		}
 	}
 	return ends
 }
@@ -165,6 +188,11 @@ func play(act string, ends [2]played) string {
 			by = time.Unix(1, 0)
 		}
 		switch words[1] {
+		case "take":
+			if said = e.look(); !strings.HasPrefix(said, "in") {
+				break
+			}
+			fallthrough
 		case "read":
 			p := make([]byte, number)
 			n, err = e.Read(p)

@@ -31,6 +31,9 @@ type serverStream struct {
 }
 
 // connection returns the number of the connection over which it goes at present.
+// noSession is the session id that dragoman names where it wants to know whether the server is there, and begin nothing.
+const noSession = "no-session-of-dragoman"
+
 func (st *serverStream) connection() int {
 	if st.x != nil {
 		return st.x.c.n
@@ -468,7 +471,7 @@ func (s *Server) session(x *serverExchange, q *http.Request) *serverSession {
 		}
 		x.respond(400, writeError(nullID, -32000, "Bad Request: Mcp-Session-Id header is required", nil), "Content-Type", "application/json")
 	case sess == nil:
-		if !s.given[id] {
+		if !s.given[id] && id != noSession {
 			s.strange(x, "a session that there never was: "+id, nil)
 		}
 		if q.Method != "POST" {
@@ -573,7 +576,9 @@ func (s *Server) postModern(x *serverExchange, q *http.Request, c *serverCall) {
 	version, m := q.Header.Get("Mcp-Protocol-Version"), c.m
 	c.modern = true
 	wrong := func(status, code int, text string) {
-		s.strange(x, text, m.raw)
+		if q.Header.Get("Mcp-Session-Id") != noSession {
+			s.strange(x, text, m.raw)
+		}
 		x.respond(status, writeError(idOr(m, nullID), code, text, nil), "Content-Type", "application/json")
 	}
 	name := ""

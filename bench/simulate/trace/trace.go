@@ -63,14 +63,12 @@ const (
 	Accepted    Kind = "accepted" // a connection; Conn is its number
 )
 
-// What is done to the world. Who is whom it is done to.
+// What is done to the world.
 const (
-	Fault Kind = "fault" // Text is the step: a link is cut, stalls, a replica is killed, a store is away …
-	Heals Kind = "heals" // the fault has ended
-	Step  Kind = "step"  // a line of the schedule begins
-	Calm  Kind = "calm"  // from here on no fault is done, and those that were have ended
-	Over  Kind = "over"  // all peers have left
-	Note  Kind = "note"  // for readers only
+	Step Kind = "step" // Text is a line of the schedule, which is carried out now
+	Calm Kind = "calm" // from here on no fault is done, and those that were have ended
+	Over Kind = "over" // all peers have left
+	Note Kind = "note" // for readers only
 )
 
 // Event is something that happened.
@@ -128,6 +126,9 @@ func (e Event) String() string {
 	add("id=", e.ID)
 	if e.N != 0 {
 		s += fmt.Sprintf(" n=%d", e.N)
+	}
+	if len(e.Session) > 12 {
+		e.Session = e.Session[:12] + "…"
 	}
 	add("session=", e.Session)
 	add("via=", e.Via)

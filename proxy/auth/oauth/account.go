@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // Config says how dragoman signs in to a server.
@@ -49,6 +50,7 @@ type Config struct {
 
 	Wait time.Duration // how long a request waits for the user to sign in; 0 for 25 s
 	TLS  *tls.Config   // nil for Go's defaults
+	Dial upstream.Dial // opens connections; nil for those of the system
 
 	Count Counters
 }
@@ -142,7 +144,7 @@ func NewAccount(cfg Config, store *Store, log *zap.Logger) (*Account, error) {
 		cfg.Sent = new(secret.Kept)
 	}
 	w := newWeb(u, cfg.AllowHTTP, cfg.TLS)
-	w.revision = cfg.Revision
+	w.revision, w.network = cfg.Revision, cfg.Dial
 	cfg.Server = canonical(u)
 	life, end := context.WithCancel(context.Background())
 	return &Account{

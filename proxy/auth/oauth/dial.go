@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/oauthclient"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/unpack"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 const (
@@ -36,9 +37,10 @@ type web struct {
 	server    *url.URL
 	revision  string // of MCP, for requests for metadata; "" for none
 	allowHTTP bool
-	documents *http.Client // follows redirects
-	posts     *http.Client // follows none
-	proxies   sync.Map     // the addresses of web proxies that were used
+	network   upstream.Dial // nil for the system's
+	documents *http.Client  // follows redirects
+	posts     *http.Client  // follows none
+	proxies   sync.Map      // the addresses of web proxies that were used
 
 	mu    sync.Mutex
 	known bool
@@ -116,7 +118,7 @@ func (w *web) proxyFor(r *http.Request) (*url.URL, error) {
 // dial connects to an address that the server may name, judged after DNS, or to the web
 // proxy.
 func (w *web) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	d := dial.Dialer{Timeout: documentTime}
+	d := dial.Dialer{Timeout: documentTime, Network: w.network}
 	if _, viaProxy := w.proxies.Load(address); !viaProxy {
 		d.Control = func(ctx context.Context, _, at string, _ syscall.RawConn) error {
 			a, err := netip.ParseAddrPort(at)

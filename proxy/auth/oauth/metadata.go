@@ -14,6 +14,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 const (
@@ -293,9 +295,12 @@ func (w *web) readServer(ctx context.Context, issuer string) (m *serverMetadata,
 // that server.
 type MetadataReader struct{ web *web }
 
-// NewMetadataReader returns a reader for what server names. config is for TLS; nil for Go's defaults.
-func NewMetadataReader(server *url.URL, allowHTTP bool, config *tls.Config) *MetadataReader {
-	return &MetadataReader{newWeb(server, allowHTTP, config)}
+// NewMetadataReader returns a reader for what server names. config is for TLS; nil for Go's defaults. by opens connections; nil for those
+// of the system.
+func NewMetadataReader(server *url.URL, allowHTTP bool, config *tls.Config, by upstream.Dial) *MetadataReader {
+	w := newWeb(server, allowHTTP, config)
+	w.network = by
+	return &MetadataReader{w}
 }
 
 // Resource returns the metadata of the server's protected resource as it is, and where that is, or nil if the server says that it has

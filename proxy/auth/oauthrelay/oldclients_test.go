@@ -21,7 +21,7 @@ func TestOldClientsGetACopy(t *testing.T) {
 	as.pages = map[string]page{asm: {200, nil, document}}
 	as.asked[asm] = new(atomic.Int32)
 	named := page{200, nil, `{"resource":"http://us.example/mcp","authorization_servers":["` + as.URL + `","https://other.example"]}`}
-	turnOn := func(c *Config) { c.Copy = oauth.NewMetadataReader(c.Server, false, nil) }
+	turnOn := func(c *Config) { c.Copy = oauth.NewMetadataReader(c.Server, false, nil, nil) }
 	for name, c := range map[string]struct {
 		pages        map[string]page
 		change       func(*Config)
@@ -74,7 +74,7 @@ func TestCopyIsReadAgain(t *testing.T) {
 	metadata := func(more string) page { return page{200, nil, `{"issuer":"` + as.URL + `"` + more + `}`} }
 	as.pages, as.asked[asm] = map[string]page{asm: metadata("")}, new(atomic.Int32)
 	w := newWeb(t, map[string]page{prm: {200, nil, `{"authorization_servers":["` + as.URL + `"]}`}})
-	r := w.relay(t, func(c *Config) { c.Copy = oauth.NewMetadataReader(c.Server, false, nil) })
+	r := w.relay(t, func(c *Config) { c.Copy = oauth.NewMetadataReader(c.Server, false, nil, nil) })
 	later := func(d time.Duration) {
 		r.copied.mu.Lock()
 		r.copied.until = r.copied.until.Add(-d)

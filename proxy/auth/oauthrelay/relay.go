@@ -30,6 +30,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/unpack"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // Bounds of what is relayed.
@@ -58,6 +59,7 @@ type Config struct {
 
 	TLS         *tls.Config                      // for the server; nil for Go's defaults
 	Proxy       func(*url.URL) (*url.URL, error) // the web proxy for a URL; nil for none
+	Dial        upstream.Dial                    // opens connections; nil for those of the system
 	DialTimeout time.Duration                    // 0 for the system's
 }
 
@@ -76,7 +78,7 @@ type Relay struct {
 // New returns a Relay. It sends nothing yet.
 func New(c Config) *Relay {
 	t := &http.Transport{
-		DialContext:        (&dial.Dialer{Timeout: c.DialTimeout}).DialContext,
+		DialContext:        (&dial.Dialer{Timeout: c.DialTimeout, Network: c.Dial}).DialContext,
 		TLSClientConfig:    c.TLS,
 		DisableCompression: true, // what is compressed nevertheless is decoded: some of it is rewritten
 		MaxIdleConns:       16, MaxConnsPerHost: maxInHand, IdleConnTimeout: time.Minute,
@@ -89,7 +91,7 @@ func New(c Config) *Relay {
 	return &Relay{
 		Config: c,
 		room:   semaphore.NewWeighted(maxInHand),
-		reader: oauth.NewMetadataReader(c.Server, c.Server.Scheme == "http", c.TLS), // it sends nothing secret over http
+		reader: oauth.NewMetadataReader(c.Server, c.Server.Scheme == "http", c.TLS, c.Dial), // it sends nothing secret over http
 		client: &http.Client{Transport: unpack.Transport{RoundTripper: t}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -36,10 +38,7 @@ func watch(t *testing.T) *Watch {
 	if runtime.GOOS != "linux" {
 		t.Skip("no watch on this system")
 	}
-	w, err := NewWatch()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := new(Watch)
 	t.Cleanup(w.Close)
 	return w
 }
@@ -127,4 +126,116 @@ func TestNoWatchWithoutASocket(t *testing.T) {
 	if _, ok := w.Add(c, Readable, newNoticed()); ok {
 		t.Error("a pipe is watched")
 	}
+}
+
+// telling is a connection that tells by itself. happen says that something has happened.
+type telling struct {
+	net.Conn
+
+	mu      sync.Mutex
+	waiting map[*Watcher]Watched
+	stopped int
+}
+
+func (c *telling) Tell(what Watched, by Watcher) (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting == nil {
+		c.waiting = make(map[*Watcher]Watched)
+	}
+	c.waiting[&by] = what
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.stopped++
+		delete(c.waiting, &by)
+	}
+}
+
+func (c *telling) happen(what Watched) {
+	c.mu.Lock()
+	var all []Watcher
+	for by, waits := range c.waiting {
+		if waits == what {
+			all = append(all, *by)
+		}
+	}
+	c.mu.Unlock()
+	for _, by := range all {
+		by.Notice()
+	}
+}
+
+// TestTellersAreWatchedInABubble: without a socket, nothing waits in the system's poller, which would keep a bubble from being idle.
+func TestTellersAreWatchedInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w Watch
+		c := new(telling)
+		add := func(what Watched) (*noticed, uint64) {
+			n := newNoticed()
+			id, ok := w.Add(c, what, n)
+			if !ok {
+				t.Fatal("not added")
+			}
+			return n, id
+		}
+		expect := func(when string, n *noticed, times int32) {
+			t.Helper()
+			if got := n.times.Load(); got != times {
+				t.Errorf("%s: noticed %d times, want %d", when, got, times)
+			}
+		}
+		readable, _ := add(Readable)
+		leaving, left := add(Leaving)
+		removed, id := add(Readable)
+		w.Remove(id)
+		c.happen(Readable)
+		c.happen(Readable)
+		expect("readable", readable, 1)
+		expect("removed", removed, 0)
+		expect("not leaving", leaving, 0)
+		c.happen(Leaving)
+		expect("leaving", leaving, 1)
+		w.Remove(left)
+		again, _ := add(Readable)
+		stays, _ := add(Leaving)
+		time.Sleep(time.Hour) // only if the bubble is idle
+		w.Close()
+		expect("readable at the end", again, 1)
+		expect("staying at the end", stays, 0)
+		if c.stopped != 5 || len(c.waiting) > 0 {
+			t.Errorf("stopped %d of 5, %d left", c.stopped, len(c.waiting))
+		}
+		if _, ok := w.Add(c, Readable, again); ok {
+			t.Error("added after the end")
+		}
+	})
+}
+
+// TestATellerMayNotifyAtOnce, before Add returns.
+func TestATellerMayNotifyAtOnce(t *testing.T) {
+	var w Watch
+	defer w.Close()
+	n, stopped := newNoticed(), 0
+	if _, ok := w.Add(atOnce{stop: func() { stopped++ }}, Readable, n); !ok {
+		t.Fatal("not added")
+	}
+	if n.times.Load() != 1 || stopped != 1 {
+		t.Errorf("noticed %d times, stopped %d times", n.times.Load(), stopped)
+	}
+}
+
+type atOnce struct {
+	net.Conn
+	stop func()
+}
+
+func (c atOnce) Tell(_ Watched, by Watcher) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		by.Notice()
+		close(done)
+	}()
+	<-done
+	return c.stop
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/commands/probe"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 )
 
@@ -164,6 +165,7 @@ type exam struct {
 	cfg     config.Config
 	secrets []string     // that no line may show
 	sent    *secret.Kept // what requests have carried, which no line may show either
+	world   origin.World // where the server is
 
 	borrowed bool // requests carry the login that a person has stored, and those of serve would not
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -40,7 +39,7 @@ func wantsSession(s *upstream.StatusError) bool {
 
 // serves reports whether there is an MCP endpoint at the URL of cfg, or with streams a stream of HTTP+SSE. Else it begins no session.
 func (e *exam) serves(ctx context.Context, cfg config.Config, streams bool) bool {
-	o, err := origin.Of(cfg, zap.NewNop())
+	o, err := e.world.Of(cfg, zap.NewNop())
 	if err != nil {
 		return false
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -79,7 +78,7 @@ func (e *exam) loggedIn() {
 
 // connect opens a connection to the server that cfg names by a URL, and sends initialize.
 func (e *exam) connect(ctx context.Context, cfg config.Config) (*connection, error) {
-	o, err := origin.Of(cfg, zap.NewNop())
+	o, err := e.world.Of(cfg, zap.NewNop())
 	if err != nil {
 		return nil, err
 	}

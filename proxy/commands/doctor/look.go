@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
@@ -20,17 +19,16 @@ import (
 )
 
 // Explain says what keeps clients from using the server at upstream.url of cfg, and what to do, given the error of a request that
-// begins no session: [upstream.Error], [upstream.StatusError] or another one of that package. sent are the secrets that the request has
-// carried. It looks at the usual paths beside the URL if nothing is there, until ctx ends, but opens no stream. The Mark is Fail; Warn for a server
+// begins no session: [upstream.Error], [upstream.StatusError] or another one of that package. The request was one to o. It looks at the usual paths beside the URL if nothing is there, until ctx ends, but opens no stream. The Mark is Fail; Warn for a server
 // that is slow at least, or may be one of HTTP+SSE; Info where only clients lack a credential, which they may bring; and OK where the error need not be one of initialize.
-func Explain(ctx context.Context, cfg config.Config, sent *secret.Kept, err error, within time.Duration) (Line, failures.Cause) {
+func Explain(ctx context.Context, cfg config.Config, o *origin.Origin, err error, within time.Duration) (Line, failures.Cause) {
 	e := newExam(Options{CheckTime: within})
 	defer e.close()
 	at, bad := url.Parse(cfg.Upstream.URL)
 	if bad != nil {
 		return Line{Mark: OK}, "" // Validate has refused it
 	}
-	e.cfg, e.sent, e.posts = cfg, sent, true
+	e.cfg, e.sent, e.world, e.posts = cfg, &o.Credentials.Sent, o.World, true
 	e.secrets = append(cfg.Secrets(), origin.Secrets(&cfg)...)
 	mark := Fail
 	if status, is := errors.AsType[*upstream.StatusError](err); is {

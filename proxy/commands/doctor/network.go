@@ -144,7 +144,7 @@ func (e *exam) handshake(ctx context.Context, at, via *url.URL) (*tls.Connection
 		state = &s
 		return errSeen
 	}
-	by := &http.Transport{TLSClientConfig: reading, Proxy: http.ProxyURL(via), DisableKeepAlives: true}
+	by := &http.Transport{DialContext: e.world.Dial, TLSClientConfig: reading, Proxy: http.ProxyURL(via), DisableKeepAlives: true}
 	defer by.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, (&url.URL{Scheme: "https", Host: at.Host, Path: "/"}).String(), nil)
 	if err != nil {

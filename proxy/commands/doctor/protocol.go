@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -131,7 +130,7 @@ func (e *exam) open(ctx context.Context) (*connection, error) {
 	if hasCommand(e) {
 		return e.conn, nil
 	}
-	o, err := origin.Of(e.cfg, zap.NewNop())
+	o, err := e.world.Of(e.cfg, zap.NewNop())
 	if err != nil {
 		return nil, err
 	}

@@ -13,15 +13,22 @@ import (
 // Open returns the store of cfg with these keys, those of session.key_file. Without store.url it is the memory of this process.
 // It does not connect yet. o has what it tells.
 func Open(cfg *config.Config, keys [][]byte, o store.Options) (*store.Store, error) {
+	return OpenAt(nil, cfg, keys, o)
+}
+
+// OpenAt is Open with engine as what is at store.url; nil for what is there.
+func OpenAt(engine store.Engine, cfg *config.Config, keys [][]byte, o store.Options) (*store.Store, error) {
 	s := &cfg.Store
 	o.Prefix, o.Timeout, o.MaxValue = s.Prefix+":", s.Timeout, int(s.MaxValue)
 	if s.URL == "" {
 		o.Keys = nil
 		return store.New(store.NewMemory(store.Bounds{}), o), nil
 	}
-	engine, err := Engine(s)
-	if err != nil {
-		return nil, err
+	if engine == nil {
+		var err error
+		if engine, err = Engine(s); err != nil {
+			return nil, err
+		}
 	}
 	o.Keys = keys
 	return store.New(engine, o), nil

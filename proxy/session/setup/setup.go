@@ -72,7 +72,7 @@ func New(cfg config.Config, o origin.Origin, was *Setup) (*Setup, error) {
 	if s.Sealer, err = sealed.New(s.Keys, cfg.Upstream, cfg.Session.MaxAge); err != nil {
 		return nil, fmt.Errorf("session.key_file: %w", err)
 	}
-	if s.Relay, err = origin.NewRelay(cfg); err != nil {
+	if s.Relay, err = o.World.NewRelay(cfg); err != nil {
 		return nil, err
 	}
 	if s.Redactor, err = newRedactor(&s.Config, &o); err != nil {

@@ -252,7 +252,7 @@ func (c *conn) write(b []byte) error {
 func unwrap(nc net.Conn) net.Conn {
 	for {
 		layer, ok := nc.(interface{ NetConn() net.Conn })
-		if !ok {
+		if _, tells := nc.(rawio.Teller); tells || !ok {
 			return nc
 		}
 		nc = layer.NetConn()

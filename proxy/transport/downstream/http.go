@@ -41,7 +41,7 @@ type HTTP struct {
 	peers     map[string]int   // how many of conns each address has
 	closing   int              // how many of conns give way
 	pipes     map[string]*pipe // by the session in their POSTs
-	watch     *rawio.Watch     // notices that clients leave
+	watch     rawio.Watch      // notices that clients leave
 	serving   sync.WaitGroup   // Serve calls, connections and pipes
 	earlier   sync.WaitGroup   // connections from before draining
 }
@@ -49,9 +49,7 @@ type HTTP struct {
 // dropConn forgets a connection that is closed, or about to be.
 func (h *HTTP) dropConn(c *conn) {
 	h.mu.Lock()
-	if h.watch != nil {
-		h.watch.Remove(c.watched)
-	}
+	h.watch.Remove(c.watched)
 	if _, here := h.conns[c]; here {
 		h.forgetLocked(c)
 	}

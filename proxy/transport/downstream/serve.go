@@ -119,13 +119,6 @@ func (h *HTTP) start(ln net.Listener) error {
 	if h.draining.Load() {
 		return fmt.Errorf("serve %s: %w", ln.Addr(), ErrStopped)
 	}
-	if h.watch == nil {
-		w, err := rawio.NewWatch()
-		if err != nil {
-			return fmt.Errorf("watch for clients that disconnect: %w", err)
-		}
-		h.watch = w
-	}
 	h.listeners[ln] = struct{}{}
 	h.serving.Add(1)
 	return nil
@@ -284,9 +277,7 @@ func (h *HTTP) Shutdown(ctx context.Context) error {
 		}
 	}
 	h.stop(ErrStopped)
-	if h.watch != nil {
-		h.watch.Close()
-	}
+	h.watch.Close()
 	return err
 }
 

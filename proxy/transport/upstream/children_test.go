@@ -145,11 +145,13 @@ var roles = map[string]func(in *bufio.Reader){
 		io.Copy(io.Discard, in)
 	},
 	"starts one and waits": func(in *bufio.Reader) {
-		c, err := role("ends on TERM").Start(context.Background())
-		if err != nil {
+		s := role("ends on TERM")
+		cmd := command(&s)
+		s.Starter = func(*Stdio) (*Process, error) { return startCommand(cmd) }
+		if _, err := s.Start(context.Background()); err != nil {
 			syscall.Exit(1)
 		}
-		fmt.Printf("{\"pid\":%d}\n", c.cmd.Process.Pid)
+		fmt.Printf("{\"pid\":%d}\n", cmd.Process.Pid)
 		time.Sleep(time.Hour)
 	},
 	"starts one with a child that stays, and waits": func(*bufio.Reader) {

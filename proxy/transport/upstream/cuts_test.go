@@ -27,7 +27,7 @@ func TestNoCutLineShowsTheBeginningOfASecret(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c := &Child{err: r, stderrRead: make(chan struct{}), stderrLine: func(text []byte) { heard = append(heard, string(text)) }}
+				c := &Child{process: &Process{Err: r}, stderrRead: make(chan struct{}), stderrLine: func(text []byte) { heard = append(heard, string(text)) }}
 				c.running.Add(1)
 				go c.readStderr()
 				_, _ = w.Write(append(line[:len(line):len(line)], '\n'))

@@ -19,8 +19,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/rawio"
 )
 
+// Dial opens a connection to an address of host and port, or to a unix socket. A connection that it returns may be a [rawio.Teller];
+// without that, a goroutine waits on it. It may have a method Quiet() error, which returns nil if the connection is open and there is nothing to read:
+// without that, it is not used again after a second of rest.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 // dialer opens connections to one server.
 type dialer struct {
+	network Dial // nil for the system's
 	addr    string
 	via     *webProxy     // the proxy on the way; nil for none
 	tls     *tls.Config   // nil for plain HTTP
@@ -35,7 +41,7 @@ func (d *dialer) dial(ctx context.Context) (*conn, error) {
 	if d.via != nil {
 		next = d.via.addr
 	}
-	by := dial.Dialer{Timeout: d.timeout, Watch: d.watch}
+	by := dial.Dialer{Timeout: d.timeout, Watch: d.watch, Network: d.network}
 	socket, err := by.Open(own, "tcp", next)
 	if err != nil {
 		return nil, d.failure(ctx, "connect", err)

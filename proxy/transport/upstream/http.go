@@ -55,7 +55,9 @@ type HTTPConfig struct {
 	EndpointTimeout  time.Duration // until an HTTP+SSE server has said where to post messages; 10 s
 	IdleConnTimeout  time.Duration // until an unused connection is closed; 1 min
 
-	// Watch closes connections that are dead; nil for dial.Standard.
+	// Dial opens the connections; nil for those of the system.
+	Dial Dial
+	// Watch closes connections of the system that are dead; nil for dial.Standard.
 	Watch *dial.Watch
 
 	MaxMessage   int // bytes of one message (body or event) from the server; 64 MiB
@@ -109,7 +111,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dialer{timeout: cmp.Or(c.DialTimeout, 5*time.Second), watch: cmp.Or(c.Watch, dial.Standard)}
+	d := &dialer{network: c.Dial, timeout: cmp.Or(c.DialTimeout, 5*time.Second), watch: cmp.Or(c.Watch, dial.Standard)}
 	switch u.Scheme {
 	case "http":
 	case "https":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -40,7 +41,7 @@ func (e *UnreadError) Error() string {
 // input is what waits for a child to read it. A child may be busy for a long time: then only what waits, waits.
 type input struct {
 	name    string
-	file    *os.File
+	file    io.WriteCloser
 	memory  *large.Memory
 	timeout time.Duration   // UnreadTimeout; less than 0 for none
 	exited  <-chan struct{} // closed when the child has ended
@@ -56,6 +57,8 @@ type input struct {
 	first, last *line // those that wait, in the order in which they are written
 	current     *line // the one that is being written
 	posted      int   // bytes of those that no sender waits for
+
+	spare sync.Pool // of *line: its own pool, since channels and timers are not to be used in another bubble of synctest
 }
 
 // line is one message on its way to the child.
@@ -78,17 +81,14 @@ type line struct {
 	before, after *line // while it waits
 }
 
-var (
-	newline    = []byte{'\n'}
-	spareLines = sync.Pool{New: func() any { return &line{done: make(chan error, 1)} }}
-)
+var newline = []byte{'\n'}
 
 // send is Send of the child.
 func (in *input) send(ctx context.Context, m *Outgoing) error {
 	if in.isGone() {
 		return errGone
 	}
-	l := lineOf(m)
+	l := in.lineOf(m)
 	borrowed := l.borrowed // what becomes of l now is the writer's
 	if in.put(l, !m.Request && !borrowed) {
 		return nil
@@ -103,7 +103,7 @@ func (in *input) send(ctx context.Context, m *Outgoing) error {
 			if l.timer != nil {
 				l.timer.Stop()
 			}
-			reuse(l)
+			in.reuse(l)
 			return nil
 		case <-ctx.Done():
 			return in.leave(ctx, l, m, borrowed, ctx.Err())
@@ -270,7 +270,7 @@ func (in *input) isGone() bool {
 }
 
 // interrupt makes a write that waits return. It returns false where the system cannot do that.
-func (in *input) interrupt() bool { return in.file.SetWriteDeadline(time.Unix(1, 0)) == nil }
+func (in *input) interrupt() bool { return setWriteDeadline(in.file, time.Unix(1, 0)) }
 
 // write writes what waits, until the child has ended.
 func (in *input) write() {
@@ -327,7 +327,7 @@ func (in *input) writeLine(l *line, unread *time.Timer, busy time.Time) error {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
-		in.file.SetWriteDeadline(time.Time{}) //nolint:errcheck // it could be set
+		setWriteDeadline(in.file, time.Time{}) // it could be set
 		if in.overdue.Swap(false) {
 			said, now := in.heard.Load(), time.Now()
 			if now.Sub(since) >= in.timeout { // else it was about the line before
@@ -364,8 +364,11 @@ func (in *input) writeLine(l *line, unread *time.Timer, busy time.Time) error {
 }
 
 // lineOf returns the line of a message.
-func lineOf(m *Outgoing) *line {
-	l := spareLines.Get().(*line)
+func (in *input) lineOf(m *Outgoing) *line {
+	l, _ := in.spare.Get().(*line)
+	if l == nil {
+		l = &line{done: make(chan error, 1)}
+	}
 	l.alone, l.posted, l.left, l.busy = false, 0, false, 0
 	l.handed, l.handing, l.counts = nil, false, nil
 	if m.Request {
@@ -381,11 +384,11 @@ func lineOf(m *Outgoing) *line {
 }
 
 // reuse keeps l for another message.
-func reuse(l *line) {
+func (in *input) reuse(l *line) {
 	if l.b, l.end = nil, nil; cap(l.room) > keepBuffer {
 		l.room = nil
 	}
-	spareLines.Put(l)
+	in.spare.Put(l)
 }
 
 // put appends a line. If post is set, and those that no sender waits for leave room, it returns true: the sender need not wait.
@@ -452,7 +455,7 @@ func (in *input) finish(l *line, err error) {
 	} else if !alone {
 		l.done <- err
 	} else if l.posted > 0 {
-		reuse(l)
+		in.reuse(l)
 	}
 }
 

@@ -54,7 +54,7 @@ func (c *Child) Listen(ctx context.Context, _ ListenOptions) (Stream, error) {
 		from := c.memory.Lender(ctx, pipeWait)
 		o.lines = lines.NewReaderIn(&from, o, c.maxMessage)
 	}
-	o.unwatch = context.AfterFunc(ctx, func() { c.out.Close() })
+	o.unwatch = context.AfterFunc(ctx, func() { c.process.Out.Close() })
 	return o, nil
 }
 
@@ -63,10 +63,10 @@ func (c *Child) Listen(ctx context.Context, _ ListenOptions) (Stream, error) {
 func (o *output) Read(p []byte) (int, error) {
 	select {
 	case <-o.child.exited:
-		o.child.out.SetReadDeadline(time.Now().Add(drainTime)) //nolint:errcheck // without deadlines, Close ends the read
+		setReadDeadline(o.child.process.Out, time.Now().Add(drainTime))
 	default:
 	}
-	return o.child.out.Read(p)
+	return o.child.process.Out.Read(p)
 }
 
 // Events implements Stream.
@@ -208,7 +208,7 @@ func (o *output) Close() error {
 	o.once.Do(func() {
 		close(o.done)
 		o.unwatch()
-		o.child.out.Close()
+		o.child.process.Out.Close()
 		if o.mu.TryLock() { // otherwise Events does it
 			o.lines.Forget()
 			o.mu.Unlock()

@@ -89,7 +89,10 @@ type conn struct {
 func newConn(nc, socket net.Conn) *conn {
 	c := &conn{Conn: nc, socket: socket}
 	c.in = bufio.NewReaderSize(c, smallHead)
-	if s, ok := socket.(syscall.Conn); ok {
+	switch s := socket.(type) {
+	case interface{ Quiet() error }:
+		c.probe = s.Quiet
+	case syscall.Conn:
 		c.probe = quietProbe(s)
 	}
 	return c
@@ -253,7 +256,7 @@ type pool struct {
 	closed  bool
 	learnt  time.Duration // a connection that was idle for longer was found not to be trusted …
 	learned time.Time     // … when this was found
-	watch   *rawio.Watch  // of the connections whose streams are parked; nil before the first one
+	watch   rawio.Watch   // of the connections whose streams are parked
 
 	lingering sync.WaitGroup
 }
@@ -417,13 +420,6 @@ func (p *pool) park(c *conn, by rawio.Watcher) (ok bool) {
 	if p.closed {
 		return false
 	}
-	if p.watch == nil {
-		w, err := rawio.NewWatch()
-		if err != nil {
-			return false
-		}
-		p.watch = w
-	}
 	c.watched, ok = p.watch.Add(c.socket, rawio.Readable, by)
 	return ok
 }
@@ -494,10 +490,7 @@ func (p *pool) close() {
 	}
 	clear(p.open)
 	p.idle = nil
-	watch := p.watch
 	p.mu.Unlock()
-	if watch != nil {
-		watch.Close()
-	}
+	p.watch.Close()
 	p.lingering.Wait()
 }

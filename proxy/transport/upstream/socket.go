@@ -36,7 +36,11 @@ func (d *dialer) dialSocket(path string) func(context.Context) (*conn, error) {
 		defer own.End(nil)
 		limited, cancel := context.WithTimeout(own, d.timeout)
 		defer cancel()
-		socket, err := waitingDial(limited, path)
+		by := d.network
+		if by == nil {
+			by = new(net.Dialer).DialContext
+		}
+		socket, err := waitingDial(limited, by, path)
 		if err != nil {
 			return nil, d.failure(ctx, "connect", err)
 		}
@@ -46,9 +50,9 @@ func (d *dialer) dialSocket(path string) func(context.Context) (*conn, error) {
 
 // waitingDial connects to a unix socket. While its queue of connections is full, the system does not wait, as it does over TCP:
 // waitingDial does.
-func waitingDial(ctx context.Context, path string) (net.Conn, error) {
+func waitingDial(ctx context.Context, by Dial, path string) (net.Conn, error) {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		socket, err := new(net.Dialer).DialContext(ctx, "unix", path)
+		socket, err := by(ctx, "unix", path)
 		if !errors.Is(err, syscall.EAGAIN) {
 			return socket, err
 		}

@@ -6,18 +6,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
-	"os"
 	"os/exec"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt/children"
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream/orphans"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -52,6 +47,9 @@ type Stdio struct {
 
 	CloseGrace time.Duration // from closing its standard input to SIGTERM; 2 s
 	TermGrace  time.Duration // from SIGTERM to SIGKILL; 3 s
+
+	// Starter starts the child, with Command, Env and Dir; nil for a program of the operating system.
+	Starter func(*Stdio) (*Process, error)
 }
 
 const (
@@ -75,17 +73,15 @@ var (
 
 // Child is one running child process: a session with its server.
 type Child struct {
-	name         string
-	cmd          *exec.Cmd
-	group        group
-	in, out, err *os.File // this process's ends of its pipes
-	maxMessage   int
-	memory       *large.Memory
-	closeGrace   time.Duration
-	termGrace    time.Duration
-	stderrLine   func([]byte)
-	skipped      func([]byte)
-	quote        func(string) string
+	name       string
+	process    *Process
+	maxMessage int
+	memory     *large.Memory
+	closeGrace time.Duration
+	termGrace  time.Duration
+	stderrLine func([]byte)
+	skipped    func([]byte)
+	quote      func(string) string
 
 	input     input
 	listening atomic.Bool
@@ -123,7 +119,6 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 	}
 	c := &Child{
 		name:       s.Command[0],
-		cmd:        exec.Command(s.Command[0], s.Command[1:]...), //nolint:gosec // running it is the purpose
 		maxMessage: cmp.Or(s.MaxMessage, 64<<20),
 		memory:     s.Memory,
 		closeGrace: cmp.Or(s.CloseGrace, 2*time.Second),
@@ -139,32 +134,19 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 	if c.quote == nil {
 		c.quote = func(line string) string { return cut(line, maxQuote) }
 	}
-	c.cmd.Env = append([]string{}, s.Env...) // nil would mean this process's environment
-	c.cmd.Dir = s.Dir
-	c.cmd.SysProcAttr = ownGroup()
-
-	theirs, err := c.pipes()
-	if err != nil {
-		return nil, &Error{Op: "start", Addr: c.name, Err: err}
-	}
 	c.input = input{
-		name: c.name, file: c.in, memory: s.Memory, timeout: cmp.Or(s.UnreadTimeout, 5*time.Minute),
+		name: c.name, memory: s.Memory, timeout: cmp.Or(s.UnreadTimeout, 5*time.Minute),
 		exited: c.exited, wake: make(chan struct{}, 1),
 		closed: func() { c.stop(errClosedIn) }, hangs: func(e *UnreadError) { c.fail(e) },
 	}
 	started := make(chan error)
 	c.running.Add(1)
-	go c.run(started)
-	err = <-started
-	closeAll(theirs)
-	if err != nil {
+	go c.run(&s, started)
+	if err := <-started; err != nil {
 		c.running.Wait()
-		closeAll([]*os.File{c.in, c.out, c.err})
-		if _, none := os.Stat(s.Dir + "/"); s.Dir != "" && none != nil { // exec names the program in its place
-			err = &fs.PathError{Op: "chdir", Path: s.Dir, Err: errors.Unwrap(none)}
-		}
 		return nil, &Error{Op: "start", Addr: c.name, Err: err}
 	}
+	c.input.file = c.process.In
 	c.started = time.Now()
 	if s.Mute != nil {
 		c.notice = time.AfterFunc(cmp.Or(s.MuteTime, MuteTime), func() {
@@ -183,62 +165,40 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 	return c, nil
 }
 
-// pipes makes the three pipes, and returns the ends for the child.
-func (c *Child) pipes() (theirs []*os.File, err error) {
-	var ours []*os.File
-	for range 3 {
-		r, w, err := os.Pipe()
-		if err != nil {
-			closeAll(append(theirs, ours...))
-			return nil, err
-		}
-		if len(ours) == 0 {
-			r, w = w, r
-		}
-		ours, theirs = append(ours, r), append(theirs, w)
-	}
-	c.in, c.out, c.err = ours[0], ours[1], ours[2]
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirs[0], theirs[1], theirs[2]
-	return theirs, nil
+// command returns the program of the operating system that s names.
+func command(s *Stdio) *exec.Cmd {
+	cmd := exec.Command(s.Command[0], s.Command[1:]...) //nolint:gosec // running it is the purpose
+	cmd.Env = append([]string{}, s.Env...)              // nil would mean this process's environment
+	cmd.Dir = s.Dir
+	cmd.SysProcAttr = ownGroup()
+	return cmd
 }
 
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
-}
-
-// run starts the child and waits for its end. It keeps its thread meanwhile, because the
-// signal at the death of this process (Pdeathsig) is tied to the thread that started the
-// child.
-func (c *Child) run(started chan<- error) {
+// run starts the child and waits for its end.
+func (c *Child) run(s *Stdio, started chan<- error) {
 	defer c.running.Done()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var began time.Time
-	err := orphans.Start(func() (group int, err error) {
-		if err := children.Start(c.cmd); err != nil {
-			return 0, err
-		}
-		began = time.Now()
-		c.group = adopt(c.cmd.Process)
-		return c.cmd.Process.Pid, nil
-	})
+	var err error
+	if s.Starter != nil {
+		c.process, err = s.Starter(s)
+	} else {
+		c.process, err = startCommand(command(s))
+	}
+	began := time.Now()
 	started <- err
 	if err != nil {
 		return
 	}
 	status := "exit status 0"
-	if err := c.group.wait(c.cmd); err != nil {
+	if err := c.process.Wait(); err != nil {
 		status = err.Error()
 	}
 	lived := time.Since(began)
-	c.in.Close()
+	c.process.In.Close()
 	select {
 	case <-c.stderrRead:
 	case <-time.After(drainTime):
 	}
-	c.err.Close()
+	c.process.Err.Close()
 
 	if c.notice != nil {
 		c.notice.Stop()
@@ -250,9 +210,7 @@ func (c *Child) run(started chan<- error) {
 	}
 	c.mu.Unlock()
 	close(c.exited)
-	c.out.SetReadDeadline(time.Now().Add(drainTime)) //nolint:errcheck // without deadlines, Close ends the read
-	c.group.reap()
-	orphans.Forget(c.cmd.Process.Pid)
+	setReadDeadline(c.process.Out, time.Now().Add(drainTime))
 }
 
 // supervise stops the child after stop was called.
@@ -264,17 +222,17 @@ func (c *Child) supervise() {
 	case <-c.stopping:
 	}
 	// https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#shutdown
-	c.in.Close()
+	c.process.In.Close()
 	if c.gone(c.closeGrace) {
 		return
 	}
 	c.mu.Lock()
 	c.cause = cmp.Or(c.cause, c.suspect)
 	c.mu.Unlock()
-	if c.group.terminate() && c.gone(c.termGrace) {
+	if c.process.Terminate() && c.gone(c.termGrace) {
 		return
 	}
-	c.group.kill()
+	c.process.Kill()
 }
 
 // gone waits for the child's end, and reports whether the child ended in time.
@@ -354,7 +312,7 @@ func (c *Child) unwritten(ctx context.Context) error {
 func (c *Child) readStderr() {
 	defer c.running.Done()
 	defer close(c.stderrRead)
-	in := bufio.NewReaderSize(c.err, maxStderrLine)
+	in := bufio.NewReaderSize(c.process.Err, maxStderrLine)
 	var keys secret.Lines
 	within := false // the beginning of this line was delivered
 	for {
@@ -447,7 +405,7 @@ func (c *Child) Close(ctx context.Context) error {
 		<-c.exited
 	}
 	c.running.Wait()
-	c.freeOnce.Do(c.group.release)
-	c.out.Close()
+	c.freeOnce.Do(c.process.Release)
+	c.process.Out.Close()
 	return nil
 }

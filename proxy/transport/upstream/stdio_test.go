@@ -22,7 +22,16 @@ import (
 
 func start(t *testing.T, s Stdio) *Child {
 	t.Helper()
+	c, _ := startProgram(t, s)
+	return c
+}
+
+// startProgram starts a child, and returns it also as the operating system knows it.
+func startProgram(t *testing.T, s Stdio) (*Child, *os.Process) {
+	t.Helper()
 	peertest.NoLeaks(t)
+	cmd := command(&s)
+	s.Starter = func(*Stdio) (*Process, error) { return startCommand(cmd) }
 	c, err := s.Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -31,11 +40,11 @@ func start(t *testing.T, s Stdio) *Child {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		c.Close(ctx)
-		if err := c.cmd.Process.Signal(syscall.Signal(0)); !errors.Is(err, os.ErrProcessDone) {
+		if err := cmd.Process.Signal(syscall.Signal(0)); !errors.Is(err, os.ErrProcessDone) {
 			t.Errorf("child is still there: %v", err)
 		}
 	})
-	return c
+	return c, cmd.Process
 }
 
 func hear(t *testing.T, c *Child) Stream {
@@ -471,12 +480,12 @@ func TestWhatTheChildHasStartedEndsWithIt(t *testing.T) {
 // TestWhatTheChildHasStartedDiesWithItsGrandparent, which is killed and can do nothing
 // any more. The grandchild ignores SIGTERM.
 func TestWhatTheChildHasStartedDiesWithItsGrandparent(t *testing.T) {
-	c := start(t, role("starts one with a child that stays, and waits"))
+	c, program := startProgram(t, role("starts one with a child that stays, and waits"))
 	pid := pidIn(t, hear(t, c))
 	if !alive(pid) {
 		t.Fatal("it never lived")
 	}
-	if err := c.cmd.Process.Kill(); err != nil {
+	if err := program.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	peertest.Eventually(t, "grandchild of the killed one is gone", func() bool { return !alive(pid) })
@@ -486,10 +495,9 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux can promise it")
 	}
-	s := role("starts one and waits")
-	c := start(t, s)
+	c, program := startProgram(t, role("starts one and waits"))
 	pid := pidIn(t, hear(t, c))
-	if err := c.cmd.Process.Kill(); err != nil {
+	if err := program.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	peertest.Eventually(t, "child of the killed one is gone", func() bool { return !alive(pid) })

@@ -1,0 +1,346 @@
+// Package judge says whether what happened in a world may happen. It shares no code with the product: it knows the schedule, what each
+// peer has seen, and what a client of a well-behaved server may expect.
+package judge
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
+	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
+)
+
+// Violation is something that may not happen.
+type Violation struct {
+	Law  string
+	At   time.Duration // since the beginning of the world
+	Text string
+}
+
+func (v Violation) String() string {
+	return fmt.Sprintf("%s at %.3fs: %s", v.Law, v.At.Seconds(), v.Text)
+}
+
+// Verdict is what the judge says of a world.
+type Verdict struct {
+	Violations []Violation    // in the order of time
+	Calls      int            // how many calls were judged
+	Excused    int            // how many of them ended otherwise than their plan says, for a reason
+	ByCause    map[string]int // the excused ones by the reason
+}
+
+// law looks at a world and reports what may not happen.
+type law struct {
+	name string
+	hold func(*world, func(at time.Duration, format string, a ...any))
+}
+
+// laws are all laws that need the model of the world. Those of messages look at the trace only.
+var laws = []law{
+	{"strange", strange},
+	{"ends", ends},
+	{"own", own},
+	{"once", once},
+	{"order", order},
+	{"progress", progress},
+	{"questions", questions},
+	{"cancel", cancellations},
+	{"ping", pings},
+	{"subscription", subscriptions},
+	{"calm", calm},
+}
+
+var lawsOfMessages = []func(*script.Script, []trace.Event) []Violation{validity, bytesPass}
+
+// Judge judges a world.
+func Judge(s *script.Script, all []trace.Event) *Verdict {
+	w := newWorld(s, all)
+	v := &Verdict{ByCause: map[string]int{}}
+	for _, l := range laws {
+		l.hold(w, func(at time.Duration, format string, a ...any) {
+			v.Violations = append(v.Violations, Violation{l.name, at, fmt.Sprintf(format, a...)})
+		})
+	}
+	for _, broken := range lawsOfMessages {
+		v.Violations = append(v.Violations, broken(s, all)...)
+	}
+	sort.SliceStable(v.Violations, func(i, j int) bool { return v.Violations[i].At < v.Violations[j].At })
+	v.Calls = len(w.calls)
+	for _, c := range w.calls {
+		if c.excuse != "" {
+			v.Excused++
+			v.ByCause[c.excuse]++
+		}
+	}
+	return v
+}
+
+// moment is what may pass between a cause and its effect, where nothing is in the way.
+const moment = time.Second
+
+// world is what happened, by what it is about.
+type world struct {
+	script   *script.Script
+	all      []trace.Event
+	calls    []*call
+	byMark   map[string]*call
+	troubles []trouble
+	calm     time.Duration // from here on nothing may go wrong
+	over     time.Duration
+}
+
+// call is a request with a mark, from both ends.
+type call struct {
+	mark, owner string
+	plan        script.Plan
+	session     string // that the client named
+	id          string
+	begins      time.Duration
+	ends        []trace.Event // Answered, Refused
+	received    []trace.Event
+	answers     []trace.Event
+	stopped     []trace.Event
+	progressed  []trace.Event // at the client
+	progresses  []trace.Event // at the server
+	asks        []trace.Event
+	asked       []trace.Event
+	replies     []trace.Event
+	told        []trace.Event
+	withdrawn   []trace.Event
+	given       time.Duration // when the client gave it up: it has cancelled it, closed its way back, or left; 0: it has not
+	how         string        // how: cancels, unheard, leaves
+	shared      bool          // the client gave its id to another call while it was open
+	excuse      string
+}
+
+// trouble is a time in which something else may happen than the plan says, to those whom it touches.
+type trouble struct {
+	what     string
+	from, to time.Duration
+	client   string // "" touches all
+}
+
+func newWorld(s *script.Script, all []trace.Event) *world {
+	w := &world{script: s, all: all, byMark: map[string]*call{}, calm: -1, over: -1}
+	for _, e := range all {
+		switch e.Kind {
+		case trace.Calm:
+			w.calm = e.At
+		case trace.Over:
+			w.over = e.At
+		case trace.Calls:
+			if w.byMark[e.Mark] != nil {
+				continue // sent again, with the answers to its questions
+			}
+			c := &call{mark: e.Mark, owner: e.Who, plan: script.ParsePlan(e.Text), session: e.Session, id: e.ID, begins: e.At}
+			for _, other := range w.calls {
+				if other.owner == c.owner && other.id == c.id && other.session == c.session && len(other.ends) == 0 {
+					c.shared, other.shared = true, true
+				}
+			}
+			w.calls = append(w.calls, c)
+			w.byMark[e.Mark] = c
+		case trace.Leaves, trace.Ends:
+			for _, c := range w.calls {
+				if c.owner == e.Who && len(c.ends) == 0 && c.how == "" {
+					c.given, c.how = e.At, string(e.Kind)
+				}
+			}
+		}
+		if c := w.byMark[e.Mark]; c != nil {
+			c.add(e)
+		}
+		w.troubled(e)
+	}
+	if w.over < 0 && len(all) > 0 {
+		w.over = all[len(all)-1].At
+	}
+	return w
+}
+
+// add notes an event that is about the call.
+func (c *call) add(e trace.Event) {
+	client := e.Who == c.owner
+	switch e.Kind {
+	case trace.Answered, trace.Refused:
+		if client {
+			c.ends = append(c.ends, e)
+		}
+	case trace.Received:
+		c.received = append(c.received, e)
+	case trace.Answers:
+		c.answers = append(c.answers, e)
+	case trace.Stopped:
+		c.stopped = append(c.stopped, e)
+	case trace.Progressed:
+		c.progressed = append(c.progressed, e)
+	case trace.Progresses:
+		c.progresses = append(c.progresses, e)
+	case trace.Asks:
+		c.asks = append(c.asks, e)
+	case trace.Asked:
+		c.asked = append(c.asked, e)
+	case trace.Replies:
+		c.replies = append(c.replies, e)
+	case trace.Told:
+		c.told = append(c.told, e)
+	case trace.Withdraws:
+		c.withdrawn = append(c.withdrawn, e)
+	case trace.Cancels, trace.Unheard:
+		if c.how == "" && len(c.ends) == 0 {
+			c.given, c.how = e.At, string(e.Kind)
+		}
+	}
+}
+
+// strange: a peer has seen something that it cannot place.
+func strange(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, e := range w.all {
+		if e.Kind == trace.Strange {
+			wrong(e.At, "%s: %s %s", e.Who, e.Text, e.Failed)
+		}
+	}
+}
+
+// ends: each call ends once, with the answer of its own or with an error that something excuses, soon after what ends it.
+func ends(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, c := range w.calls {
+		if len(c.ends) > 1 {
+			wrong(c.ends[1].At, "%s ends %d times", c.mark, len(c.ends))
+		}
+		if len(c.ends) == 0 {
+			if c.how == "" && !c.shared && !w.excuse(c, w.over, "client-") {
+				wrong(w.over, "%s, sent at %.3fs, never ends", c.mark, c.begins.Seconds())
+			}
+			continue
+		}
+		e := c.ends[0]
+		if e.Kind == trace.Answered && e.Failed == "" {
+			if at, ok := c.answered(); ok && e.At > at+moment && !w.excuse(c, e.At, "") {
+				wrong(e.At, "%s is answered %.3fs after the server's answer", c.mark, (e.At - at).Seconds())
+			}
+			continue
+		}
+		if !c.foreseen(e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) {
+			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
+		}
+	}
+}
+
+// answered returns when the server has answered for the last time.
+func (c *call) answered() (time.Duration, bool) {
+	if len(c.answers) == 0 {
+		return 0, false
+	}
+	return c.answers[len(c.answers)-1].At, true
+}
+
+// foreseen reports whether the plan of the call leads to an end with an error, or the client itself, and not later than it should.
+func (c *call) foreseen(e trace.Event) bool {
+	soon := func(at time.Duration) bool { return e.At <= at+moment }
+	if c.how != "" || c.shared { // an answer is not owed, or may be that of another
+		return true
+	}
+	switch c.plan.How {
+	case script.Error, script.Status, script.Busy, script.Closes, script.Cut, script.Garbage, script.Null:
+		if at, ok := c.answered(); ok && soon(at) {
+			return true
+		}
+	}
+	if c.plan.Reply != "" && c.plan.Reply != script.Accept && c.plan.Reply != script.ReplyTwice { // it may be an error, which ends the call
+		for _, list := range [][]trace.Event{c.told, c.replies} {
+			for _, t := range list {
+				if soon(t.At) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// silence is the time limit of calls that the server does not answer.
+func (w *world) silence() time.Duration {
+	d := 5 * time.Minute
+	for _, line := range w.script.Settings {
+		if text, ok := strings.CutPrefix(line, "upstream.silence_timeout:"); ok {
+			if set, err := time.ParseDuration(strings.TrimSpace(text)); err == nil {
+				d = set
+			}
+		}
+	}
+	return d
+}
+
+// limit reports whether the call ends because of the limit of silence, in its time: between d and d + d/8 after the last sign of life.
+func (w *world) limit(c *call, e trace.Event) bool {
+	last := c.begins
+	sign := func(list []trace.Event) {
+		for _, s := range list {
+			if s.At <= e.At && s.At > last {
+				last = s.At
+			}
+		}
+	}
+	sign(c.received)
+	sign(c.progresses)
+	sign(c.asks)
+	sign(c.told)
+	sign(c.answers)
+	d := w.silence()
+	if silent := e.At - last; silent >= d && silent <= d+d/8+moment {
+		if c.excuse == "" && c.plan.How != script.Never && c.plan.How != script.Closes && c.plan.How != script.Cut {
+			return false // it was not silent
+		}
+		if c.excuse == "" && c.plan.How == script.Never {
+			c.excuse = "limit"
+		}
+		return true
+	}
+	return false
+}
+
+// lost reports whether the session of the call is no more, as it may be after some troubles: the client is told so by 404.
+func (w *world) lost(c *call, e trace.Event) bool {
+	if !strings.HasPrefix(e.Failed, "status 404") {
+		return false
+	}
+	began := time.Duration(0)
+	for _, b := range w.all {
+		if b.Kind == trace.Began && b.Who == c.owner && b.Session == c.session {
+			began = b.At
+		}
+	}
+	for _, t := range w.troubles {
+		if t.from >= began && t.from <= e.At && (strings.HasPrefix(t.what, "operator-") || strings.HasPrefix(t.what, "server-") || strings.HasPrefix(t.what, "store-")) {
+			c.excuse = "session-lost"
+			return true
+		}
+	}
+	return false
+}
+
+// excuse reports whether a trouble excuses what becomes of c at the time at, and notes which. Only troubles whose name begins with kind count.
+func (w *world) excuse(c *call, at time.Duration, kind string) bool {
+	for _, t := range w.troubles {
+		if (t.client == "" || t.client == c.owner) && strings.HasPrefix(t.what, kind) && t.from <= at && at <= t.to && t.to >= c.begins {
+			if c.excuse == "" {
+				c.excuse = t.what
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// troubledWithin reports whether there was any trouble for a client between two times.
+func (w *world) troubledWithin(client string, from, to time.Duration) bool {
+	for _, t := range w.troubles {
+		if (t.client == "" || client == "" || t.client == client) && t.from <= to && t.to >= from {
+			return true
+		}
+	}
+	return false
+}

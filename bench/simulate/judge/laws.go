@@ -1,0 +1,304 @@
+package judge
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
+	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
+)
+
+var marks = regexp.MustCompile(`\bc[0-9]+\.[0-9]+\b`)
+
+// own: nothing that is one client's reaches another.
+func own(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, e := range w.all {
+		if !isClient(e.Who) || len(e.Raw) == 0 {
+			continue
+		}
+		switch e.Kind {
+		case trace.Answered, trace.Progressed, trace.Logged, trace.Asked, trace.Revoked, trace.Updated, trace.Refused:
+		default:
+			continue
+		}
+		for _, mark := range marks.FindAllString(string(e.Raw), -1) {
+			if owner, _, _ := strings.Cut(mark, "."); owner != e.Who {
+				wrong(e.At, "%s got what is about %s", e.Who, mark)
+				break
+			}
+		}
+	}
+}
+
+func isClient(who string) bool {
+	return len(who) > 1 && who[0] == 'c' && who[1] >= '0' && who[1] <= '9'
+}
+
+// once: nothing is carried out twice, and an answer is the answer of its call.
+func once(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, c := range w.calls {
+		most := 1
+		if w.modernServer() {
+			most += len(c.plan.Ask) // it is sent again with the answers
+		}
+		if len(c.received) > most {
+			wrong(c.received[most].At, "%s reaches the server %d times", c.mark, len(c.received))
+		}
+		for _, e := range c.ends {
+			if e.Kind != trace.Answered || e.Failed != "" {
+				continue
+			}
+			if c.shared {
+				continue
+			}
+			if !strings.HasPrefix(e.Text, c.mark+" done ") {
+				wrong(e.At, "%s is answered with %.60q", c.mark, e.Text)
+				continue
+			}
+			if n, _, _ := strings.Cut(strings.TrimPrefix(e.Text, c.mark+" done "), " "); n != "1" {
+				wrong(e.At, "%s was carried out %s times", c.mark, n)
+			}
+			if len(c.received) == 0 {
+				wrong(e.At, "%s is answered though the server has not seen it", c.mark)
+			}
+		}
+		if !c.shared && len(c.ends) > 0 && len(c.received) == 0 && c.ends[0].Kind == trace.Answered && c.ends[0].Failed == "" {
+			wrong(c.ends[0].At, "%s never reached the server", c.mark)
+		}
+	}
+}
+
+func (w *world) modernServer() bool {
+	return w.script.Server.Revision == "both" || w.script.Server.Revision >= "2026"
+}
+
+// order: the server is initialized before it is called, and told so.
+func order(w *world, wrong func(time.Duration, string, ...any)) {
+	begun, told := map[string]bool{}, map[string]bool{}
+	for _, e := range w.all {
+		if e.Session == "" || isClient(e.Who) {
+			continue
+		}
+		switch key := e.Who + " " + e.Session; {
+		case e.Kind == trace.Received && e.Method == "initialize":
+			begun[key] = true
+		case e.Kind == trace.Initialized:
+			if told[key] {
+				wrong(e.At, "session %s is told twice that it is initialized", e.Session)
+			}
+			told[key] = true
+		case e.Kind == trace.Received && e.Method != "ping" && begun[key] && !told[key]:
+			wrong(e.At, "%s before notifications/initialized in session %s", e.Method, e.Session)
+		}
+	}
+}
+
+// progress: it belongs to its call, in order, before the answer, and none is missing.
+func progress(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, c := range w.calls {
+		last := 0
+		for _, e := range c.progressed {
+			if e.Who != c.owner {
+				wrong(e.At, "progress of %s came to %s", c.mark, e.Who)
+			}
+			if e.N <= last {
+				wrong(e.At, "progress %d of %s came after %d", e.N, c.mark, last)
+			}
+			last = e.N
+			if len(c.ends) > 0 && e.At > c.ends[0].At {
+				wrong(e.At, "progress %d of %s came after its end", e.N, c.mark)
+			}
+		}
+		if len(c.ends) > 0 && c.ends[0].Kind == trace.Answered && c.ends[0].Failed == "" && c.how == "" &&
+			len(c.progressed) < len(c.progresses) && !w.troubledWithin(c.owner, c.begins, c.ends[0].At) {
+			wrong(c.ends[0].At, "%s got %d of %d progress notifications", c.mark, len(c.progressed), len(c.progresses))
+		}
+	}
+}
+
+// questions: each reaches the client of its call, and its answer the server, once, in a moment.
+func questions(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, c := range w.calls {
+		end := w.over
+		if len(c.ends) > 0 {
+			end = c.ends[0].At
+		}
+		if c.how != "" && c.given < end {
+			end = c.given
+		}
+		for _, a := range c.asks {
+			if a.At+moment > end || w.troubledWithin(c.owner, c.begins, a.At+moment) {
+				continue
+			}
+			if find(c.asked, a.N) == nil && find(c.told, a.N) == nil {
+				wrong(a.At, "question %d of %s reaches nobody", a.N, c.mark)
+			}
+		}
+		seen := map[int]bool{}
+		for _, a := range c.asked {
+			if a.Who != c.owner {
+				wrong(a.At, "question %d of %s came to %s", a.N, c.mark, a.Who)
+			}
+			if find(c.asks, a.N) == nil {
+				wrong(a.At, "question %d of %s was never asked", a.N, c.mark)
+			}
+			if seen[a.N] && !w.troubledWithin(c.owner, c.begins, a.At) {
+				wrong(a.At, "question %d of %s came twice", a.N, c.mark)
+			}
+			seen[a.N] = true
+		}
+		told := map[int]int{}
+		for _, t := range c.told {
+			if told[t.N]++; told[t.N] == 2 {
+				wrong(t.At, "the answer to question %d of %s came twice", t.N, c.mark)
+			}
+			if r := find(c.replies, t.N); r != nil && strings.HasPrefix(r.Text, c.mark) && r.Text != t.Text {
+				wrong(t.At, "question %d of %s was answered with %q, and the server got %q", t.N, c.mark, r.Text, t.Text)
+			}
+		}
+		for _, r := range c.replies {
+			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) {
+				continue
+			}
+			if find(c.told, r.N) == nil && find(c.withdrawn, r.N) == nil {
+				wrong(r.At, "the answer to question %d of %s does not reach the server", r.N, c.mark)
+			}
+		}
+	}
+}
+
+// find returns the event of a number.
+func find(all []trace.Event, n int) *trace.Event {
+	for i := range all {
+		if all[i].N == n {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// cancellations: what a client cancels, the server is told in a moment; nothing else is cancelled, and nothing that was answered.
+func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, c := range w.calls {
+		if c.how == string(trace.Cancels) && len(c.received) > 0 && len(c.stopped) == 0 {
+			answered, done := c.answered()
+			seen := c.received[0].At
+			due := max(seen, c.given) + moment
+			if !(done && answered <= due) && !c.waitsForClient(c.given) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) {
+				wrong(due, "%s, cancelled at %.3fs, is not cancelled at the server", c.mark, c.given.Seconds())
+			}
+		}
+		for _, s := range c.stopped {
+			if at, done := c.answered(); done && s.At > at+moment && c.plan.How != script.Never && c.plan.How != script.Closes && c.plan.How != script.Cut {
+				wrong(s.At, "%s is cancelled at the server, which answered at %.3fs", c.mark, at.Seconds())
+			}
+			if c.how == "" && len(c.ends) == 0 && !w.troubledWithin(c.owner, c.begins, s.At) {
+				wrong(s.At, "%s is cancelled at the server, but not by its client", c.mark)
+			}
+		}
+	}
+}
+
+// waitsForClient reports whether the server has answered the call of a client with questions, as from 2026-07-28 on: nothing of it is open there.
+func (c *call) waitsForClient(at time.Duration) bool {
+	asked := time.Duration(-1)
+	for _, a := range c.asks {
+		if a.ID != "" && a.ID[0] >= 'a' && a.At <= at { // no id of JSON-RPC: a key
+			asked = a.At
+		}
+	}
+	return asked >= 0 && c.received[len(c.received)-1].At <= asked
+}
+
+// pings: each of the server's is answered within ten seconds.
+func pings(w *world, wrong func(time.Duration, string, ...any)) {
+	const within = 10 * time.Second
+	type ping struct{ who, session, id string }
+	ponged, ended := map[ping]bool{}, map[string]time.Duration{}
+	for _, e := range w.all {
+		switch e.Kind {
+		case trace.Ponged:
+			ponged[ping{e.Who, e.Session, e.ID}] = true
+		case trace.Gone, trace.Died:
+			ended[e.Who+" "+e.Session] = e.At
+		}
+	}
+	for _, e := range w.all {
+		if e.Kind != trace.Pings || e.Failed != "" || ponged[ping{e.Who, e.Session, e.ID}] || w.troubledWithin("", e.At, e.At+within) || e.At+within > w.over {
+			continue
+		}
+		if at, is := ended[e.Who+" "+e.Session]; is && at < e.At+within {
+			continue
+		}
+		if at, is := ended[e.Who+" "]; is && at > e.At && at < e.At+within {
+			continue
+		}
+		wrong(e.At, "ping %s in session %s is not answered in %v", e.ID, e.Session, within)
+	}
+}
+
+// subscriptions: an update of a resource reaches those who have subscribed to it.
+func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
+	type want struct {
+		since time.Duration
+		open  bool
+	}
+	wants := map[string]map[string]*want{} // by client and URI
+	for i, e := range w.all {
+		switch e.Kind {
+		case trace.Subscribes:
+			if wants[e.Who] == nil {
+				wants[e.Who] = map[string]*want{}
+			}
+			wants[e.Who][e.Text] = &want{since: e.At, open: true}
+		case trace.Unsubscribe:
+			delete(wants[e.Who], e.Text)
+		case trace.Leaves, trace.Ends, trace.Closed, trace.Begins:
+			if isClient(e.Who) {
+				delete(wants, e.Who)
+			}
+		case trace.Updates:
+			for client, uris := range wants {
+				got := uris[e.Text]
+				if got == nil || e.At < got.since+moment || w.troubledWithin(client, got.since, e.At+moment) {
+					continue
+				}
+				if !w.updated(client, e, i) {
+					wrong(e.At, "%s is not told of %s, to which it subscribed at %.3fs", client, e.Text, got.since.Seconds())
+				}
+			}
+		}
+	}
+}
+
+// updated reports whether the client is told of an update in a moment, or leaves.
+func (w *world) updated(client string, update trace.Event, i int) bool {
+	for _, e := range w.all[i:] {
+		if e.At > update.At+moment {
+			return false
+		}
+		if e.Who == client && (e.Kind == trace.Updated && e.Text == update.Text || e.Kind == trace.Closed || e.Kind == trace.Leaves || e.Kind == trace.Ends || e.Kind == trace.Unsubscribe) {
+			return true
+		}
+	}
+	return true // the world ends
+}
+
+// calm: when the faults have stopped, everything works again within a minute.
+func calm(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, e := range w.all {
+		if e.Kind != trace.Expects {
+			continue
+		}
+		c := w.byMark[e.Mark]
+		switch {
+		case c == nil:
+			wrong(e.At, "%s cannot begin a session, though all faults have ended", e.Who)
+		case len(c.ends) == 0:
+			wrong(e.At, "%s, sent after all faults had ended, is not answered", c.mark)
+		case c.ends[0].Failed != "" || c.ends[0].Kind != trace.Answered:
+			wrong(e.At, "%s, sent after all faults had ended, ends with %q", c.mark, c.ends[0].Failed)
+		}
+	}
+}

@@ -1,0 +1,334 @@
+package judge
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/dragoman-proxy/dragoman/translate/testdata/schema"
+)
+
+// modern is the revision without a handshake.
+const modern = "2026-07-28"
+
+// schemaNames are the schemas' names for methods: the request is …Request, its result …Result, the notification …Notification.
+var schemaNames = map[string]string{
+	"initialize":                               "Initialize",
+	"ping":                                     "Ping",
+	"tools/list":                               "ListTools",
+	"tools/call":                               "CallTool",
+	"resources/list":                           "ListResources",
+	"resources/templates/list":                 "ListResourceTemplates",
+	"resources/read":                           "ReadResource",
+	"resources/subscribe":                      "Subscribe",
+	"resources/unsubscribe":                    "Unsubscribe",
+	"prompts/list":                             "ListPrompts",
+	"prompts/get":                              "GetPrompt",
+	"completion/complete":                      "Complete",
+	"logging/setLevel":                         "SetLevel",
+	"sampling/createMessage":                   "CreateMessage",
+	"roots/list":                               "ListRoots",
+	"elicitation/create":                       "Elicit",
+	"tasks/get":                                "GetTask",
+	"tasks/result":                             "GetTaskPayload",
+	"tasks/list":                               "ListTasks",
+	"tasks/cancel":                             "CancelTask",
+	"notifications/initialized":                "Initialized",
+	"notifications/cancelled":                  "Cancelled",
+	"notifications/progress":                   "Progress",
+	"notifications/message":                    "LoggingMessage",
+	"notifications/resources/updated":          "ResourceUpdated",
+	"notifications/resources/list_changed":     "ResourceListChanged",
+	"notifications/tools/list_changed":         "ToolListChanged",
+	"notifications/prompts/list_changed":       "PromptListChanged",
+	"notifications/roots/list_changed":         "RootsListChanged",
+	"notifications/elicitation/complete":       "ElicitationComplete",
+	"notifications/tasks/status":               "TaskStatus",
+	"notifications/subscriptions/acknowledged": "SubscriptionsAcknowledged",
+	"server/discover":                          "Discover",
+	"subscriptions/listen":                     "SubscriptionsListen",
+}
+
+// errorNames are the schemas' names for errors whose data has a shape.
+var errorNames = map[json.Number]string{
+	"-32020": "HeaderMismatchError",
+	"-32021": "MissingRequiredClientCapabilityError",
+	"-32022": "UnsupportedProtocolVersionError",
+	"-32042": "URLElicitationRequiredError",
+}
+
+// mayAsk are the methods whose result may be questions to the user, since the revision without a handshake.
+var mayAsk = []string{"tools/call", "resources/read", "prompts/get"}
+
+// revisionSchema is the official schema of a revision. Its parts are compiled when they are first needed.
+type revisionSchema struct {
+	name     string
+	compiler *jsonschema.Compiler
+	defs     string // where the definitions are: "#/$defs/"
+	has      map[string]any
+	compiled map[string]*jsonschema.Schema
+}
+
+var schemas struct {
+	mu    sync.Mutex
+	of    map[string]*revisionSchema
+	valid map[uint64]struct{} // the looks of messages that were valid
+}
+
+var looksSeed = maphash.MakeSeed()
+
+// mostLooks bounds what is remembered of messages that were valid.
+const mostLooks = 1 << 16
+
+// fits says what is wrong with raw as a message of a revision; method is that of the request if raw is a response. An unknown revision is
+// an error of the caller's.
+func fits(revision, method string, raw []byte) error {
+	schemas.mu.Lock()
+	defer schemas.mu.Unlock()
+	look := looksOf(revision, method, raw)
+	if _, known := schemas.valid[look]; known {
+		return nil
+	}
+	s, err := schemaOf(revision)
+	if err == nil {
+		err = s.check(method, raw)
+	}
+	if err == nil {
+		if len(schemas.valid) >= mostLooks || schemas.valid == nil {
+			schemas.valid = map[uint64]struct{}{}
+		}
+		schemas.valid[look] = struct{}{}
+	}
+	return err
+}
+
+// looksOf is the same for messages that differ only in how many of which digits follow each other. No definition tells such apart, but for
+// the version of JSON-RPC, codes of errors, and the priorities of annotations and models, which are from 0 to 1.
+func looksOf(revision, method string, raw []byte) uint64 {
+	var h maphash.Hash
+	h.SetSeed(looksSeed)
+	h.WriteString(revision)
+	h.WriteByte(0)
+	h.WriteString(method)
+	h.WriteByte(0)
+	if bytes.Contains(raw, []byte(`"error"`)) || bytes.Contains(raw, []byte(`riority"`)) || !bytes.Contains(raw, []byte(`"jsonrpc":"2.0"`)) {
+		h.Write(raw)
+		return h.Sum64()
+	}
+	from := 0
+	for i, c := range raw {
+		if c < '0' || c > '9' {
+			continue
+		}
+		if i > 0 && raw[i-1] >= '0' && raw[i-1] <= '9' {
+			from = i + 1
+			continue
+		}
+		h.Write(raw[from:i])
+		h.WriteByte('0')
+		from = i + 1
+	}
+	h.Write(raw[from:])
+	return h.Sum64()
+}
+
+func schemaOf(revision string) (*revisionSchema, error) {
+	if s := schemas.of[revision]; s != nil {
+		return s, nil
+	}
+	text, err := schema.Files.ReadFile(revision + ".json")
+	if err != nil {
+		return nil, fmt.Errorf("revision %q has no schema", revision)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	mend(doc)
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	compiler.RegisterFormat(&jsonschema.Format{Name: "uri-template", Validate: uriTemplate})
+	s := &revisionSchema{name: revision, compiler: compiler, defs: "#/definitions/", compiled: map[string]*jsonschema.Schema{}}
+	object := doc.(map[string]any)
+	if object["$defs"] != nil {
+		s.defs = "#/$defs/"
+	}
+	s.has = object[strings.Trim(s.defs, "#/")].(map[string]any)
+	if err := s.compiler.AddResource("schema.json", doc); err != nil {
+		return nil, err
+	}
+	if schemas.of == nil {
+		schemas.of = map[string]*revisionSchema{}
+	}
+	schemas.of[revision] = s
+	return s, nil
+}
+
+// mend corrects what the generator of the schemas writes for a number or nothing at all, `number | null` in their source: "integer" among
+// the types of a value that may be of several, but for ids and tokens; and null is a value of JSON.
+func mend(node any) {
+	switch node := node.(type) {
+	case []any:
+		for _, n := range node {
+			mend(n)
+		}
+	case map[string]any:
+		types, several := node["type"].([]any)
+		if several && slices.Contains(types, any("boolean")) {
+			node["type"] = []any{"string", "number", "boolean"}
+		}
+		if defs, _ := node["$defs"].(map[string]any); defs != nil {
+			if value, _ := defs["JSONValue"].(map[string]any); value != nil {
+				value["anyOf"] = append(value["anyOf"].([]any), map[string]any{"type": "null"})
+			}
+		}
+		for _, n := range node {
+			mend(n)
+		}
+	}
+}
+
+// uriTemplate: the library's own wants a URI where the expressions are left out, and refuses note://{n}.
+func uriTemplate(v any) error {
+	if text, ok := v.(string); ok && strings.Count(text, "{") != strings.Count(text, "}") {
+		return errors.New("an expression without end")
+	}
+	return nil
+}
+
+// as says what is wrong with value as what the schema calls name. What the schema does not know is right: a method of an extension.
+func (s *revisionSchema) as(name string, value any) error {
+	if s.has[name] == nil {
+		return nil
+	}
+	compiled := s.compiled[name]
+	if compiled == nil {
+		var err error
+		if compiled, err = s.compiler.Compile("schema.json" + s.defs + name); err != nil {
+			return fmt.Errorf("%s of %s: %w", name, s.name, err)
+		}
+		s.compiled[name] = compiled
+	}
+	if err := compiled.Validate(value); err != nil {
+		// Its first line names the file; the rest says what is wrong where, a line each.
+		_, where, _ := strings.Cut(err.Error(), "\n")
+		return fmt.Errorf("no %s: %s", name, strings.ReplaceAll(where, "\n", ";"))
+	}
+	return nil
+}
+
+func (s *revisionSchema) check(method string, raw []byte) error {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return fmt.Errorf("no JSON: %w", err)
+	}
+	m, ok := value.(map[string]any)
+	if !ok {
+		return errors.New("no object")
+	}
+	id, hasID := m["id"]
+	_, hasResult := m["result"]
+	_, hasError := m["error"]
+	_, hasMethod := m["method"]
+	if m["jsonrpc"] == nil && hasMethod && !hasID && s.name == modern {
+		return s.asks("Request", m) // a question within a result
+	}
+	if m["jsonrpc"] != "2.0" {
+		return errors.New(`jsonrpc is not "2.0"`)
+	}
+	switch {
+	case hasMethod && (hasResult || hasError) || hasResult && hasError:
+		return errors.New("more than one of method, result and error")
+	case hasID && !isID(id) && !(hasError && id == nil && s.wantsErrorID()):
+		return fmt.Errorf("the id is neither text nor an integer: %v", id)
+	case hasMethod && hasID:
+		return s.asks("Request", m)
+	case hasMethod:
+		return s.asks("Notification", m)
+	case hasResult && !hasID:
+		return errors.New("a result without id")
+	case hasResult:
+		return s.result(method, m["result"])
+	case hasError && !hasID && s.wantsErrorID():
+		return errors.New("an error without id")
+	case hasError:
+		return s.failure(m)
+	}
+	return errors.New("none of method, result and error")
+}
+
+// wantsErrorID reports whether an error of the revision has an id in any case: null if the request's is not known.
+func (s *revisionSchema) wantsErrorID() bool { return s.has["JSONRPCErrorResponse"] == nil }
+
+func isID(id any) bool {
+	switch id := id.(type) {
+	case string:
+		return true
+	case json.Number:
+		return !strings.ContainsAny(string(id), ".eE")
+	}
+	return false
+}
+
+func (s *revisionSchema) asks(kind string, m map[string]any) error {
+	method, ok := m["method"].(string)
+	if !ok {
+		return errors.New("the method is no text")
+	}
+	if params, ok := m["params"]; ok {
+		if _, ok := params.(map[string]any); !ok {
+			return errors.New("the params are no object")
+		}
+	}
+	name, known := schemaNames[method]
+	if known && s.has[name+kind] == nil && method != "server/discover" { // by which dragoman finds out what the server speaks
+		return fmt.Errorf("%s has no %s", s.name, method)
+	}
+	return s.as(name+kind, m)
+}
+
+func (s *revisionSchema) result(method string, result any) error {
+	members, ok := result.(map[string]any)
+	if !ok {
+		return errors.New("the result is no object")
+	}
+	name := schemaNames[method] + "Result"
+	kind, _ := members["resultType"].(string)
+	switch {
+	case s.name == modern && kind == "input_required":
+		if !slices.Contains(mayAsk, method) {
+			return fmt.Errorf("a result of %s with questions", method)
+		}
+		name = "InputRequiredResult"
+	case s.name == modern && kind != "complete":
+		name = "EmptyResult" // of an extension, that no schema has
+	case members["task"] != nil && s.has["CreateTaskResult"] != nil:
+		name = "CreateTaskResult"
+	}
+	if s.has[name] == nil {
+		name = "EmptyResult"
+	}
+	return s.as(name, result)
+}
+
+func (s *revisionSchema) failure(m map[string]any) error {
+	e, ok := m["error"].(map[string]any)
+	if !ok {
+		return errors.New("the error is no object")
+	}
+	code, ok := e["code"].(json.Number)
+	if !ok || !isID(code) {
+		return errors.New("the error's code is no integer")
+	}
+	if _, ok := e["message"].(string); !ok {
+		return errors.New("the error's message is no text")
+	}
+	return s.as(errorNames[code], m)
+}

@@ -1,0 +1,94 @@
+package judge
+
+import (
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
+	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
+)
+
+// troubled notes the trouble that e makes: until when it may show, and to whom. The times are the reason why a lost wake-up does not hide
+// behind a fault: what comes later than them is no consequence.
+func (w *world) troubled(e trace.Event) {
+	add := func(client, what string, for_ time.Duration) {
+		w.troubles = append(w.troubles, trouble{what: what, from: e.At, to: e.At + for_, client: client})
+	}
+	switch {
+	case e.Kind == trace.Step:
+		w.fault(e, add)
+	case e.Kind == trace.Died:
+		if t := w.script.Server.Transport; t == "stdio" {
+			add("", "server-died", moment)
+		} else {
+			add("", "server-died", 2*moment)
+		}
+	case e.Kind == trace.Loses:
+		add("", "server-loses", moment)
+	}
+}
+
+// fault notes what a step of the schedule does to the world.
+func (w *world) fault(e trace.Event, add func(client, what string, for_ time.Duration)) {
+	step, err := script.ParseStep(e.Text)
+	if err != nil {
+		return
+	}
+	d := func(i int) time.Duration { d, _ := time.ParseDuration(step.Word(i)); return d }
+	switch step.Who {
+	case "link":
+		client := ""
+		for _, host := range []string{step.Verb, step.Word(0)} {
+			if strings.HasPrefix(host, "c") {
+				client = host
+			}
+		}
+		switch what := step.Word(1); what {
+		case "cut":
+			if step.Word(2) == "" || step.Word(2) == "0" {
+				add(client, "link-cut", moment)
+			} else {
+				add(client, "link-cut", time.Hour) // it is cut when so many bytes have gone
+			}
+		case "half":
+			add(client, "link-half", time.Minute)
+		case "vanish":
+			add(client, "link-vanish", 10*time.Minute)
+		case "stall", "trickle":
+			add(client, "link-"+what, d(2)+30*time.Second)
+		}
+		switch what := step.Word(0); what {
+		case "refuse", "hang":
+			add("", "link-"+what, d(1)+30*time.Second)
+		}
+	case "operator":
+		switch step.Verb {
+		case "stop", "kill":
+			add("", "operator-"+step.Verb, 15*time.Second)
+		case "store":
+			add("", "store-"+step.Word(0), d(1)+5*time.Second)
+		}
+	case "server":
+		switch step.Verb {
+		case "restart", "lose":
+			add("", "server-"+step.Verb, 2*moment)
+		case "die":
+			add("", "server-die", 10*time.Minute)
+		case "deaf":
+			add("", "server-deaf", d(0)+2*moment)
+		case "status":
+			add("", "server-status", d(1)+2*moment)
+		case "slow":
+			add("", "server-slow", 10*time.Minute)
+		}
+	default: // a client
+		switch step.Verb {
+		case "deaf":
+			add(step.Who, "client-deaf", d(0)+30*time.Second)
+		case "garbage":
+			add(step.Who, "client-garbage", moment)
+		case "delete", "leave", "forget", "same", "hang":
+			add(step.Who, "client-"+step.Verb, moment)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func needGit(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+}
+
+// A patch that does not apply any more is deleted or moved by the commit that has changed its code.
+func TestEveryPatchApplies(t *testing.T) {
+	needGit(t)
+	all, err := patches(".", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if _, err := p.apply("../../.."); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPatchesSayWhatTheyAre(t *testing.T) {
+	all, err := patches(".", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mended := regexp.MustCompile(`^[0-9a-f]{8} \S`)
+	reserve := 0
+	for _, p := range all {
+		for _, name := range []string{"Mended", "Seen", "Room", "World", "Test"} {
+			if p.head[name] == "" {
+				t.Errorf("%s: the head has no %s", p.name, name)
+			}
+		}
+		if !mended.MatchString(p.head["Mended"]) {
+			t.Errorf("%s: Mended is no commit with its subject: %q", p.name, p.head["Mended"])
+		}
+		if dir := filepath.ToSlash(filepath.Dir(p.file)); p.head["Room"] != dir {
+			t.Errorf("%s: Room is %q, and the file is in %s", p.name, p.head["Room"], dir)
+		}
+		diff := "\n" + p.diff
+		hunks, lines := strings.Count(diff, "\n@@"), strings.Count(diff, "\n-")+strings.Count(diff, "\n+")-2
+		if strings.Count(diff, "\n--- ") != 1 {
+			t.Errorf("%s changes more than one file, or none", p.name)
+		}
+		if hunks != 1 || lines > 10 {
+			t.Errorf("%s: %d hunks change %d lines, want one of at most 10", p.name, hunks, lines)
+		}
+		if p.head["Reserve"] != "" {
+			reserve++
+		}
+	}
+	if n := len(all) - reserve; n != 40 {
+		t.Errorf("%d patches and %d in reserve, want 40 that are not in reserve", n, reserve)
+	}
+}
+
+const standin = "./" + here + "/testdata/standin"
+
+func TestFaultsAreFoundOrNot(t *testing.T) {
+	needGit(t)
+	for name, c := range map[string]struct {
+		o    options
+		want []string // in the output and the error
+		fail bool
+	}{
+		"found":     {options{names: []string{"share-of-all"}, want: 1}, []string{"share-of-all", "found after 0.1s", "by a client leaves room", "seed 7", "1 of 1 found\n"}, false},
+		"not found": {options{names: []string{"line-in-two"}, want: 1}, []string{"not found: A client or a server on stdio", "0 of 1 found", "less than 100 %"}, true},
+		"enough":    {options{names: []string{"share-of-all", "line-in-two"}, want: 0.5}, []string{"1 of 2 found"}, false},
+		"check":     {options{names: []string{"share-of-all"}, check: true}, []string{"share-of-all", "applies and compiles"}, false},
+		"unknown":   {options{names: []string{"no-such-fault"}}, []string{"0 are patches"}, true},
+		"generated": {options{generate: 4, seed: 1, under: "proxy/bytes/quota"}, []string{"proxy/bytes/quota/quota.go:", "killed after 0.1s by", "proxy/bytes/quota  4"}, false},
+		"nowhere":   {options{generate: 1, under: "proxy/nowhere"}, []string{"uses no package under"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.o.simulator = standin
+			var out strings.Builder
+			err := run(&c.o, &out)
+			if (err != nil) != c.fail {
+				t.Errorf("the error is %v", err)
+			}
+			if err != nil {
+				out.WriteString(err.Error())
+			}
+			for _, want := range c.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("no %q in\n%s", want, out.String())
+				}
+			}
+		})
+	}
+}
+
+func TestWhichStatementsCanBeDeleted(t *testing.T) {
+	const text = `package p
+
+func f(c chan int, m map[int]int) {
+	x := 1
+	_ = x
+	x = 2
+	m[1] += x
+	x++
+	go f(c, m)
+	defer close(c)
+	c <- 1
+	if x > 1 {
+		x = 3
+	}
+	if x > 2 {
+		l.Info("this", zap.Int("x", x))
+	}
+	if x > 3 {
+		x = 4
+	} else {
+		x = 5
+	}
+	switch x {
+	case 6:
+		delete(m, 1)
+	}
+	for range x {
+		counter.Inc()
+		m[7] = 8
+	}
+	return
+}
+`
+	all, err := sitesIn("p.go", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range all {
+		_, what, _ := strings.Cut(s.String(), ": ")
+		got = append(got, what)
+	}
+	if at := all[0].String(); at != "p.go:6: x = 2" {
+		t.Errorf("the first one is at %q", at)
+	}
+	slices.Sort(got)
+	want := []string{"c <- 1", "defer close(c)", "delete(m, 1)", "go f(c, m)", "if x > 1 {", "m[1] += x", "m[7] = 8", "x = 2", "x = 3", "x = 4", "x = 5", "x++"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"time"
+)
+
+// tree is the checkout, in which one file at a time has another text.
+type tree struct {
+	root, dir string        // dir is for temporary files
+	simulator string        // a package
+	each      time.Duration // how long to look for a fault
+}
+
+// verdict says how a fault was found; it is zero if it was not.
+type verdict struct{ law, seed, after string }
+
+// errNotCompiled says that a fault does not compile.
+var errNotCompiled = errors.New("go build fails")
+
+// put gives a file another text, and all others their own; no file is "".
+func (t *tree) put(file string, text []byte) error {
+	instead, replace := filepath.Join(t.dir, "instead.go"), map[string]string{}
+	if file != "" {
+		replace[filepath.Join(t.root, file)] = instead
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
+	return errors.Join(err, os.WriteFile(instead, text, 0o644), os.WriteFile(filepath.Join(t.dir, "overlay.json"), list, 0o644))
+}
+
+// build runs go build with the file that was put.
+func (t *tree) build(args ...string) error {
+	cmd := exec.Command("go", append([]string{"build", "-overlay", filepath.Join(t.dir, "overlay.json")}, args...)...)
+	cmd.Dir = t.root
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", errNotCompiled, tail(said))
+	}
+	return nil
+}
+
+// sound returns an error if the simulator finds a fault in the tree as it is: then it would find the same one in every mutant.
+func (t *tree) sound() error {
+	v, err := t.play("", nil)
+	if err == nil && v.law != "" {
+		err = fmt.Errorf("the tree without a fault breaks %s (seed %s): mend that first", v.law, v.seed)
+	}
+	return err
+}
+
+// found is the line with which the simulator says which violation it has found.
+var found = regexp.MustCompile(`(?m)^found: (.+) seed=(\S+) after=(\S+)$`)
+
+// patience is how much longer than it was told the simulator may take.
+const patience = 2 * time.Minute
+
+// play builds the simulator with this text of a file, and runs it until it has found a violation or the time is over.
+func (t *tree) play(file string, text []byte) (verdict, error) {
+	program, err := filepath.Join(t.dir, "simulate"), t.put(file, text)
+	if err == nil {
+		err = t.build("-o", program, t.simulator)
+	}
+	if err != nil {
+		return verdict{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), t.each+patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "-time", t.each.String(), "-fail-fast")
+	cmd.Dir, cmd.WaitDelay = t.root, 10*time.Second
+	out, err := cmd.CombinedOutput()
+	if m := found.FindSubmatch(out); m != nil {
+		return verdict{law: string(m[1]), seed: string(m[2]), after: string(m[3])}, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("the simulator has found nothing and failed: %w: %s", err, tail(out))
+	}
+	return verdict{}, err
+}
+
+// tail returns the end of what a command has written, for an error.
+func tail(text []byte) []byte {
+	text = bytes.TrimSpace(text)
+	return text[max(0, len(text)-600):]
+}

@@ -1,0 +1,514 @@
+package script
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A row is something that can happen. In its text, a|b|a is one of these, 1..5 and 1s..5s something between, and words in capitals are
+// what [maker.word] makes of them. A text may have several lines, with a ; between.
+type row struct {
+	name string
+	text string
+	only string // what there must be for it: see [maker.has]
+	cost int    // how many calls it may end, about
+	then string // what has to follow, some steps later
+}
+
+// steps are what can happen, by names that profiles use. C is a client, N a new call of it, LAST one of its last, R a replica.
+var steps = []row{
+	{"call", "C call N PLAN", "", 0, ""},
+	{"read", "C read N PLAN", "", 0, ""},
+	{"list", "C list tools|tools|resources|prompts|templates", "", 0, ""},
+	{"note", "C note note://1..9", "", 0, ""},
+	{"prompt", "C prompt", "", 0, ""},
+	{"complete", "C raw completion/complete", "", 0, ""},
+	{"raw", "C raw x/unknown|tools/unknown|server/discover|tasks/list", "", 0, ""},
+	{"ping", "C ping", "old", 0, ""},
+	{"roots", "C roots", "old", 0, ""},
+	{"level", "C level debug|info|warning|error", "old", 0, ""},
+	{"batch", "C batch N N N PLAN", "", 0, ""},
+	{"cancel", "C cancel LAST", "calls", 1, ""},
+	{"cancelopen", "C call N wait=500ms..9s progress=0..3 ; wait 1ms..400ms ; C cancel IT", "", 1, ""},
+	{"hang", "C call N wait=500ms..9s how=sse|json progress=0..3 ; wait 1ms..400ms ; C hang IT", "web", 1, ""},
+	{"same", "C call N wait=100ms..3s ; C same N IT PLAN", "", 1, ""},
+	{"again", "C again N LAST PLAN", "calls", 1, ""},
+	{"begin", "C begin", "", 0, ""},
+	{"leave", "C leave", "web", 2, ""},
+	{"forget", "C forget", "web", 2, ""},
+	{"delete", "C delete", "web old", 2, ""},
+	{"resume", "C call N how=sse progress=2..6 gap=100ms..900ms ; wait 1ms..900ms ; C leave ; wait 1ms..900ms ; C back", "web", 2, ""},
+	{"back", "C back", "web", 0, ""},
+	{"backnone", "C back none", "web", 0, ""},
+	{"deaf", "C deaf 5s..1m", "", 1, ""},
+	{"garbage", "C garbage json|http|utf8|huge|depth|unknown", "", 0, ""},
+	{"subscribe", "C subscribe note://1..4", "", 0, ""},
+	{"unsubscribe", "C unsubscribe note://1..4", "", 0, ""},
+
+	{"update", "server update note://1..4", "", 0, ""},
+	{"changed", "server changed tools|resources|prompts", "", 0, ""},
+	{"log", "server log 1..3", "", 0, ""},
+	{"serverping", "server ping", "", 0, ""},
+	{"closestreams", "server closestreams", "", 0, ""},
+	{"restart", "server restart", "death", 2, ""},
+	{"die", "server die", "death", 2, "server up"},
+	{"lose", "server lose", "remote", 2, ""},
+	{"slow", "server slow 1s..4s", "", 1, "server slow 0s"},
+	{"serverdeaf", "server deaf 5s..2m", "", 2, ""},
+	{"status", "server status 503|500|429|502 1s..10s", "http", 2, ""},
+
+	{"cut", "link LINK cut 0..1200", "link", 2, ""},
+	{"cutnow", "link LINK cut 0", "link", 2, ""},
+	{"half", "link LINK half", "link", 2, ""},
+	{"stall", "link LINK stall 1s..8s", "link", 2, ""},
+	{"trickle", "link LINK trickle 1s..8s", "link", 2, ""},
+	{"vanish", "link LINK vanish", "link", 2, ""},
+	{"refuse", "link HOST refuse 1s..4s", "link", 2, ""},
+	{"dialhang", "link HOST hang 1s..4s", "link", 2, ""},
+	{"heal", "link heal", "link", 0, ""},
+
+	{"reload", "operator reload", "", 0, ""},
+	{"stop", "operator stop R", "replica", 2, "operator start R"},
+	{"kill", "operator kill R", "replica", 2, "operator start R"},
+	{"storeaway", "operator store away 1s..10s", "store", 1, ""},
+	{"storeempty", "operator store empty", "store", 1, ""},
+	{"storeslow", "operator store slow 150ms", "store", 1, ""},
+}
+
+// plans are what the server and the client do with calls.
+var plans = []row{
+	{"quick", "", "", 0, ""},
+	{"filled", "size=0..2000", "", 0, ""},
+	{"progress", "progress=1..5 gap=5ms..400ms", "", 0, ""},
+	{"logs", "logs=1..3 gap=5ms..400ms", "", 0, ""},
+	{"slow", "wait=5ms..900ms", "", 0, ""},
+	{"slower", "wait=1s..30s progress=0..2", "", 0, ""},
+	{"big", "size=3000|20000|100000|700000", "", 0, ""},
+	{"json", "how=json wait=0s|40ms|300ms", "", 0, ""},
+	{"sse", "how=sse progress=0..2 wait=0s|40ms|300ms", "", 0, ""},
+	{"ask", "ask=ASK wait=0s|40ms|300ms", "", 0, ""},
+	{"asks", "ask=ASK,ASK progress=0..3", "", 0, ""},
+	{"together", "ask=ASK,ASK together=yes", "", 0, ""},
+	{"asklate", "ask=ASK late=3s..40s", "", 1, ""},
+	{"askodd", "ask=ASK reply=decline|twice|error|decline|never", "", 1, ""},
+	{"withdrawn", "ask=ASK late=1s..4s cancel=5ms..400ms", "", 1, ""},
+	{"cancelled", "wait=1s..9s cancel=5ms..400ms", "", 1, ""},
+	{"odd", "how=twice|error|null|other", "", 0, ""},
+	{"bad", "how=closes|status|busy|garbage", "", 1, ""},
+	{"cut", "how=cut", "death", 1, ""},
+	{"never", "how=never", "", 1, ""},
+}
+
+// waits are how time passes between steps.
+var waits = []row{
+	{"none", "", "", 0, ""},
+	{"short", "wait 1ms..500ms", "", 0, ""},
+	{"second", "wait 1s..5s", "", 0, ""},
+	{"ten", "wait 8s..20s", "", 0, ""},
+	{"minute", "wait 1m..2m", "", 0, ""},
+	{"long", "wait 10m", "", 0, ""},
+}
+
+// profile is a kind of world: how often things happen in it.
+type profile struct {
+	name                string
+	steps, plans, waits lot
+}
+
+// lot is what is drawn from.
+type lot struct {
+	rows []row
+	upTo []int // the sum of the weights so far
+}
+
+// weigh reads "call=50 list=6": names of rows and how often they come. A name may stand there twice.
+func weigh(all []row, text string) (l lot) {
+	sum := 0
+	for word := range strings.FieldsSeq(text) {
+		name, weight, _ := strings.Cut(word, "=")
+		n, err := strconv.Atoi(weight)
+		i := slices.IndexFunc(all, func(r row) bool { return r.name == name })
+		if err != nil || i < 0 {
+			panic("no row and weight: " + word)
+		}
+		sum += n
+		l.rows, l.upTo = append(l.rows, all[i]), append(l.upTo, sum)
+	}
+	return l
+}
+
+const (
+	everyday = "call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	ordinary = "quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
+	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
+)
+
+// profiles are the kinds of worlds. Each goes deep in one direction, but for the last.
+var profiles = []profile{
+	kind("calm", everyday+"batch=3 changed=2 update=2 subscribe=2 log=2", ordinary, brisk),
+	kind("calls", everyday+"call=30 cancel=4 cancelopen=9 same=6 again=6 batch=8 hang=4 raw=2", ordinary+"progress=10 slow=10 slower=10 odd=8 bad=4 cancelled=6", "none=60 short=38 second=2"),
+	kind("questions", everyday+"cancelopen=5 hang=3 leave=2 back=3 backnone=1 delete=1 closestreams=2", "ask=40 asks=20 together=15 asklate=12 askodd=12 withdrawn=6 quick=15", "none=40 short=40 second=15 ten=4 minute=1"),
+	kind("subscriptions", everyday+"subscribe=14 unsubscribe=5 update=22 changed=14 log=5 closestreams=3 leave=3 back=4 backnone=1 restart=2 cut=1 cutnow=2 stop=1", ordinary, "none=35 short=50 second=11 ten=3 minute=1"),
+	kind("leaving", everyday+"leave=6 back=6 backnone=3 forget=4 delete=5 resume=5 hang=6 begin=3 deaf=2 garbage=4 cancelopen=3 update=3 subscribe=2", ordinary+"slow=10 slower=10 progress=15 sse=15", "none=45 short=40 second=10 ten=4 minute=1"),
+	kind("links", everyday+"cut=4 cutnow=4 half=4 stall=5 trickle=4 vanish=2 refuse=2 dialhang=2 heal=2 back=4 backnone=1 cancelopen=3", ordinary+"progress=10 sse=10 big=8 slow=10 slower=10", "none=45 short=40 second=10 ten=4 minute=1"),
+	kind("restarts", everyday+"restart=5 die=4 lose=4 closestreams=3 status=2 slow=2 subscribe=3 update=3 back=2 backnone=1 cancelopen=3", ordinary+"slow=15 slower=10 progress=10 bad=4 cut=1", "none=40 short=40 second=12 ten=5 minute=3"),
+	kind("replicas", everyday+"call=30 stop=4 kill=3 storeaway=2 storeempty=1 storeslow=1 reload=2 cut=1 cutnow=2 back=4 backnone=1 leave=3 subscribe=3 update=4 delete=2 lose=1", ordinary+"ask=15 slow=15 slower=10", brisk),
+	kind("shutdown", everyday+"stop=6 reload=6 kill=1 back=3 backnone=1 restart=1 begin=2 subscribe=2", ordinary+"slow=10 slower=15 asks=15", "none=50 short=35 second=8 ten=6 minute=1"),
+	kind("limits", everyday+"deaf=2 serverdeaf=2 slow=3 stall=2 vanish=1 hang=2 cancelopen=4 back=1 backnone=1", ordinary+"slower=10 asklate=10 never=4", "none=30 short=40 second=12 ten=10 minute=7 long=1"),
+	kind("soup", everyday+"cancel=2 cancelopen=4 resume=2 same=2 again=2 batch=3 hang=3 leave=2 back=3 backnone=1 forget=2 delete=2 deaf=1 garbage=2 begin=2 subscribe=4 unsubscribe=2 update=5 changed=4 log=2 "+
+		"restart=2 die=1 lose=1 closestreams=2 status=1 slow=1 serverdeaf=1 cut=2 cutnow=2 half=1 stall=2 trickle=2 vanish=1 refuse=1 dialhang=1 reload=2 stop=1 kill=1 storeaway=1 raw=1",
+		ordinary+"bad=4 cancelled=3 asklate=4 askodd=4 never=1", "none=40 short=40 second=12 ten=6 minute=2"),
+}
+
+func kind(name, step, plan, wait string) profile {
+	return profile{name, weigh(steps, step), weigh(plans, plan), weigh(waits, wait)}
+}
+
+// settings are lines of a configuration that users have, and what only worlds for them have.
+var settings = []struct{ line, only string }{
+	{"upstream.share_child: true", "stdio"},
+	{"upstream.restart.max: 0", "stdio"},
+	{"upstream.restart.max: 50", "stdio"},
+	{"upstream.unread_timeout: 30s", "stdio"},
+	{"session.max_processes: 4", "stdio"},
+	{"upstream.transport: http", "http"},
+	{"upstream.transport: sse", "sse"},
+	{"upstream.cookies: all", "remote"},
+	{"upstream.connect_timeout: 1s", "remote"},
+	{"upstream.silence_timeout: 20s", ""},
+	{"upstream.silence_timeout: 1m", ""},
+	{"upstream.handshake_timeout: 10s", ""},
+	{"upstream.keepalive: 20s", ""},
+	{"limits.time: {tools/call: {first_byte: 5s, silence: 30s}}", ""},
+	{"limits.time: {tools/call: {silence: 20m}, tools/list: {first_byte: 3s}}", ""},
+	{"limits.replay: 0", ""},
+	{"limits.replay: 4", ""},
+	{"limits.client_message: 64KiB", ""},
+	{"limits.upstream_message: 1MiB", ""},
+	{"limits.in_hand: 16MiB", ""},
+	{"heartbeat: 1s", "clients"},
+	{"heartbeat: 0s", "clients"},
+	{"session.idle_timeout: 1m", "clients"},
+	{"session.max: 3", "clients"},
+	{"session.max_age: 5m", "clients"},
+	{"session.without: open", "clients"},
+	{"bridge.park_timeout: 15s", "modern"},
+	{"bridge.idle_timeout: 20s", "modern"},
+	{"bridge.max_sessions: 2", "modern"},
+	{"bridge.ttl: 10s", "modern"},
+	{"bridge.default_log_level: debug", ""},
+	{"bridge.default_log_level: off", ""},
+	{"bridge.cache.bytes: 1MiB", ""},
+	{"contract.elicitation_fallback: decline", ""},
+	{"contract.schema_dialect: off", ""},
+	{"contract.tasks: strip", ""},
+	{"contract.resource_contents_name: off", ""},
+	{"footprint.drop: [titles, echoes, examples]", ""},
+	{"footprint.hoist: apply", ""},
+	{"transform: {default_max_tokens: 300}", ""},
+	{`transform: {default_max_tokens: 100, more_tool: {enabled: "on"}}`, ""},
+	{"gates: [{tool: act, params: [extra], source: noop, list: items, match: {name: x}, capability: x, error_code: no_extra, on_unavailable: allow}]", ""},
+	{"inspect.enabled: true", "clients"},
+	{"shutdown.drain: 1s", ""},
+}
+
+// revisions of the protocol, oldest first; the last has no sessions.
+var revisions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
+
+const modern = 4 // the place of the first revision without a handshake
+
+// Make returns the script of a seed: always the same one.
+func Make(seed uint64) *Script {
+	m := &maker{Rand: rand.New(rand.NewPCG(seed, 46)), s: &Script{Seed: seed, Replicas: 1}, calls: map[string]int{}}
+	m.touched = -m.IntN(4) // or no world would begin with a fault
+	m.profile = profiles[m.IntN(len(profiles))]
+	m.world()
+	m.settings()
+	m.schedule()
+	return m.s
+}
+
+// maker makes a script.
+type maker struct {
+	*rand.Rand
+	s       *Script
+	profile profile
+	web     bool           // there are clients on HTTP
+	client  Client         // C
+	replica string         // R
+	calls   map[string]int // the number of each client's last call
+	asked   int            // calls so far
+	touched int            // how many of them faults may have ended
+	deaths  int            // of processes on stdio, in a row
+	due     []due
+}
+
+// due is a step that has to follow.
+type due struct {
+	line  string
+	after int // steps
+}
+
+func (m *maker) oneIn(n int) bool { return m.IntN(n) == 0 }
+
+// of draws one of a|b|c.
+func (m *maker) of(text string) string {
+	all := strings.Split(text, "|")
+	return all[m.IntN(len(all))]
+}
+
+func (m *maker) draw(l lot) row {
+	at := m.IntN(l.upTo[len(l.upTo)-1])
+	return l.rows[slices.IndexFunc(l.upTo, func(sum int) bool { return at < sum })]
+}
+
+func (m *maker) world() {
+	m.s.Server.Transport = m.of("http|http|http|stdio|stdio|sse")
+	m.s.Server.Revision = m.revision(m.s.Server.Transport)
+	if m.s.Server.Transport != "sse" && m.oneIn(7) {
+		m.s.Server.Revision = "both"
+	}
+	for i := range 1 + m.IntN(4) {
+		c := Client{Name: fmt.Sprint("c", i+1), Transport: m.of("http|http|http|http|stdio|stdio|sse")}
+		c.Revision = m.revision(c.Transport)
+		m.s.Clients = append(m.s.Clients, c)
+		m.web = m.web || c.Transport != "stdio"
+	}
+	if m.web && (m.profile.name == "replicas" || m.oneIn(3)) {
+		m.s.Replicas = 2 + m.IntN(2)
+	}
+	m.s.Store = m.web && (m.s.Replicas > 1 && !m.oneIn(3) || m.oneIn(6))
+	m.s.Portable = m.oneIn(8)
+}
+
+// revision draws one that there is on a transport.
+func (m *maker) revision(transport string) string {
+	if transport == "sse" {
+		return revisions[m.IntN(modern)]
+	}
+	return revisions[m.IntN(len(revisions))]
+}
+
+func (m *maker) settings() {
+	if !m.oneIn(3) {
+		return
+	}
+	for range 1 + m.IntN(4) {
+		set := settings[m.IntN(len(settings))]
+		key, _, _ := strings.Cut(set.line, ":")
+		twice := slices.ContainsFunc(m.s.Settings, func(line string) bool { return strings.HasPrefix(line, key+":") })
+		if !twice && m.has(set.only) {
+			m.s.Settings = append(m.s.Settings, set.line)
+		}
+	}
+}
+
+func (m *maker) schedule() {
+	for _, c := range m.s.Clients {
+		if !m.oneIn(4) {
+			m.add(c.Name + " begin")
+		}
+	}
+	for n := 30 + m.IntN(41); n > 0; {
+		m.client = m.s.Clients[m.IntN(len(m.s.Clients))]
+		m.replica = fmt.Sprint("r", 1+m.IntN(m.s.Replicas))
+		r := m.draw(m.profile.steps)
+		if !m.may(r) {
+			continue
+		}
+		n--
+		m.add(m.expand(r.text))
+		if r.then != "" {
+			m.due = append(m.due, due{m.expand(r.then), 2 + m.IntN(4)})
+		}
+		if wait := m.draw(m.profile.waits); wait.text != "" {
+			m.add(m.expand(wait.text))
+		}
+		m.follow(false)
+	}
+	m.follow(true)
+}
+
+// follow adds the steps that are due by now, or all that have to follow.
+func (m *maker) follow(all bool) {
+	later := m.due[:0]
+	for _, d := range m.due {
+		if d.after--; d.after <= 0 || all {
+			m.add(d.line)
+		} else {
+			later = append(later, d)
+		}
+	}
+	m.due = later
+}
+
+func (m *maker) add(lines string) {
+	for line := range strings.SplitSeq(lines, ";") {
+		step, err := ParseStep(line)
+		if err != nil {
+			panic(err) // of this file
+		}
+		if step.Verb == "wait" && duration(step.Word(0)) > 90*time.Second {
+			m.deaths = 0
+		}
+		m.s.Steps = append(m.s.Steps, step)
+	}
+}
+
+// may says whether r can happen, and counts it: at most about a sixth of the calls may be ended by faults, and processes that die five
+// times in a row are not started again.
+func (m *maker) may(r row) bool {
+	if !m.has(r.only) || r.cost > 0 && (m.touched+r.cost)*7 > m.asked {
+		return false
+	}
+	m.touched += r.cost
+	if m.s.Server.Transport == "stdio" && r.only == "death" {
+		m.deaths++
+	}
+	return true
+}
+
+// has says whether the world has what is needed.
+func (m *maker) has(only string) bool {
+	waits := func(line string) bool {
+		return slices.ContainsFunc(m.due, func(d due) bool { return strings.HasPrefix(d.line, line) })
+	}
+	remote := m.s.Server.Transport != "stdio"
+	for what := range strings.FieldsSeq(only) {
+		ok := false
+		switch what {
+		case "http", "sse", "stdio": // the server
+			ok = m.s.Server.Transport == what
+		case "remote":
+			ok = remote
+		case "death":
+			ok = !waits("server up") && (remote || m.deaths < 4 && !slices.Contains(m.s.Settings, "upstream.restart.max: 0"))
+		case "clients":
+			ok = m.web
+		case "modern":
+			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Revision == revisions[modern] })
+		case "store":
+			ok = m.s.Store
+		case "replica": // only one is away at a time
+			ok = m.web && !waits("operator start")
+		case "link":
+			ok = m.web || remote
+		case "web": // this client
+			ok = m.client.Transport != "stdio"
+		case "old":
+			ok = m.client.Revision != revisions[modern]
+		case "calls":
+			ok = m.calls[m.client.Name] > 0
+		default:
+			panic("no condition " + what)
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// expand makes the text of a row a line. What would be 0 is left out.
+func (m *maker) expand(text string) string {
+	var line []string
+	for word := range strings.FieldsSeq(text) {
+		name, value, named := strings.Cut(word, "=")
+		if !named {
+			value = word
+		}
+		var all []string
+		for part := range strings.SplitSeq(value, ",") {
+			all = append(all, m.word(part))
+		}
+		switch value = strings.Join(all, ","); {
+		case !named:
+			line = append(line, value)
+		case value != "0" && value != "0s":
+			line = append(line, name+"="+value)
+		}
+	}
+	return strings.Join(line, " ")
+}
+
+// word says what a word of a row stands for.
+func (m *maker) word(word string) string {
+	if strings.Contains(word, "|") {
+		word = m.of(word)
+	}
+	if low, high, ok := strings.Cut(word, ".."); ok {
+		before := low[:strings.LastIndex(low, "/")+1]
+		return before + m.between(low[len(before):], high)
+	}
+	last := m.calls[m.client.Name]
+	switch word {
+	case "C":
+		return m.client.Name
+	case "N": // a new call
+		m.asked++
+		m.calls[m.client.Name]++
+		return fmt.Sprint(last + 1)
+	case "IT": // the last call
+		return fmt.Sprint(last)
+	case "LAST": // one of the last
+		return fmt.Sprint(last - m.IntN(min(last, 3)))
+	case "R":
+		return m.replica
+	case "LINK":
+		return m.link()
+	case "HOST":
+		if m.s.Server.Transport == "stdio" || m.s.Replicas > 1 && m.oneIn(3) {
+			return m.replica
+		}
+		return "server"
+	case "ASK":
+		return m.of("elicit|elicit|sample|roots")
+	case "PLAN":
+		for {
+			if r := m.draw(m.profile.plans); m.may(r) {
+				return m.expand(r.text)
+			}
+		}
+	}
+	return word
+}
+
+// between draws a number or a duration, in milliseconds or whole seconds.
+func (m *maker) between(low, high string) string {
+	if from, err := strconv.Atoi(low); err == nil {
+		to, _ := strconv.Atoi(high)
+		return fmt.Sprint(from + m.IntN(to-from+1))
+	}
+	from, to, unit := duration(low), duration(high), time.Millisecond
+	if from >= time.Second {
+		unit = time.Second
+	}
+	return (from + time.Duration(m.Int64N(int64((to-from)/unit)+1))*unit).String()
+}
+
+// link draws the two ends of one. Pipes have no faults.
+func (m *maker) link() string {
+	var all []string
+	for _, c := range m.s.Clients {
+		if c.Transport != "stdio" {
+			all = append(all, c.Name+" *", c.Name+" "+m.replica)
+		} else if m.s.Server.Transport != "stdio" {
+			all = append(all, "p"+c.Name[1:]+" server")
+		}
+	}
+	if m.web && m.s.Server.Transport != "stdio" {
+		all = append(all, "* server", m.replica+" server")
+	}
+	if m.s.Replicas > 1 {
+		all = append(all, "r1 r2")
+	}
+	at := all[m.IntN(len(all))]
+	if a, b, _ := strings.Cut(at, " "); m.oneIn(4) {
+		return b + " " + a
+	}
+	return at
+}

@@ -1,0 +1,400 @@
+package tests
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/rawio"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+)
+
+// oneWay is what flows in one direction of a connection in memory.
+type oneWay struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	unread  []byte
+	ended   bool // nothing more is written
+	closed  bool // nothing more is read
+	told    map[*rawio.Watcher]rawio.Watched
+}
+
+func newOneWay() *oneWay {
+	w := &oneWay{told: make(map[*rawio.Watcher]rawio.Watched)}
+	w.changed = sync.NewCond(&w.mu)
+	return w
+}
+
+// change makes a change, and tells of it.
+func (w *oneWay) change(do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	do()
+	w.changed.Broadcast()
+	for by, what := range w.told {
+		if w.is(what) {
+			delete(w.told, by)
+			go (*by).Notice()
+		}
+	}
+}
+
+func (w *oneWay) is(what rawio.Watched) bool {
+	return w.ended || w.closed || what == rawio.Readable && len(w.unread) > 0
+}
+
+// memoryConn is one end of a connection in memory. It tells by itself what the kernel tells of a socket.
+type memoryConn struct {
+	in, out    *oneWay
+	here, peer net.Addr
+
+	mu     sync.Mutex
+	readBy time.Time
+}
+
+func memoryPair(client, server net.Addr) (ours, theirs *memoryConn) {
+	there, back := newOneWay(), newOneWay()
+	return &memoryConn{in: back, out: there, here: client, peer: server}, &memoryConn{in: there, out: back, here: server, peer: client}
+}
+
+func (c *memoryConn) Read(p []byte) (int, error) {
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	for {
+		c.mu.Lock()
+		by := c.readBy
+		c.mu.Unlock()
+		switch {
+		case c.in.closed:
+			return 0, net.ErrClosed
+		case len(c.in.unread) > 0:
+			n := copy(p, c.in.unread)
+			c.in.unread = c.in.unread[n:]
+			return n, nil
+		case c.in.ended:
+			return 0, io.EOF
+		case !by.IsZero() && !time.Now().Before(by):
+			return 0, os.ErrDeadlineExceeded
+		}
+		c.in.changed.Wait()
+	}
+}
+
+func (c *memoryConn) Write(p []byte) (n int, err error) {
+	c.out.change(func() {
+		if c.out.ended || c.out.closed {
+			err = io.ErrClosedPipe
+			return
+		}
+		c.out.unread = append(c.out.unread, p...)
+		n = len(p)
+	})
+	return n, err
+}
+
+func (c *memoryConn) Close() error {
+	c.in.change(func() { c.in.closed = true })
+	c.out.change(func() { c.out.ended = true })
+	return nil
+}
+
+func (c *memoryConn) LocalAddr() net.Addr  { return c.here }
+func (c *memoryConn) RemoteAddr() net.Addr { return c.peer }
+
+func (c *memoryConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	c.readBy = t
+	c.mu.Unlock()
+	if t.IsZero() {
+		return nil
+	}
+	time.AfterFunc(time.Until(t), func() { c.in.change(func() {}) })
+	return nil
+}
+
+func (c *memoryConn) SetWriteDeadline(time.Time) error { return nil } // a Write does not wait
+
+func (c *memoryConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+
+func (c *memoryConn) Tell(what rawio.Watched, by rawio.Watcher) (stop func()) {
+	c.in.change(func() { c.in.told[&by] = what })
+	return func() {
+		c.in.mu.Lock()
+		defer c.in.mu.Unlock()
+		delete(c.in.told, &by)
+	}
+}
+
+func (c *memoryConn) Quiet() error {
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	if c.in.is(rawio.Readable) {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+// memoryListener accepts connections in memory.
+type memoryListener struct {
+	at     *net.TCPAddr
+	come   chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func listenInMemory(port int) *memoryListener {
+	return &memoryListener{at: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}, come: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (l *memoryListener) Accept() (net.Conn, error) {
+	select {
+	case nc := <-l.come:
+		return nc, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *memoryListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *memoryListener) Addr() net.Addr { return l.at }
+
+func (l *memoryListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := memoryPair(&net.TCPAddr{IP: l.at.IP, Port: 50000}, l.at)
+	select {
+	case l.come <- theirs:
+		return ours, nil
+	case <-l.closed:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: l.at, Err: net.ErrClosed}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// aMinuteLater answers a request as a server of 2025-06-18 that takes a minute for a call.
+func aMinuteLater(message []byte) string {
+	var m struct {
+		ID     json.RawMessage
+		Method string
+	}
+	if json.Unmarshal(message, &m) != nil || m.ID == nil {
+		return ""
+	}
+	result := `{}`
+	switch m.Method {
+	case "initialize":
+		result = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"a","version":"1"}}`
+	case "tools/call":
+		time.Sleep(time.Minute)
+		result = `{"content":[{"type":"text","text":"done"}]}`
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+}
+
+// serveHTTPInMemory answers the requests of connections at ln until it is closed.
+func serveHTTPInMemory(ln net.Listener) {
+	for {
+		nc, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer nc.Close()
+			for in := bufio.NewReader(nc); ; {
+				req, err := http.ReadRequest(in)
+				if err != nil {
+					return
+				}
+				body, _ := io.ReadAll(req.Body)
+				answer, status := "", "202 Accepted"
+				if req.Method == http.MethodPost {
+					answer = aMinuteLater(body)
+				} else {
+					status = "405 Method Not Allowed"
+				}
+				if answer != "" {
+					status = "200 OK\r\nMcp-Session-Id: s1\r\nContent-Type: application/json"
+				}
+				fmt.Fprintf(nc, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", status, len(answer), answer)
+			}
+		}()
+	}
+}
+
+// startInMemory starts the same server as a process in memory.
+func startInMemory(*upstream.Stdio) (*upstream.Process, error) {
+	in, toServer := net.Pipe()
+	fromServer, out := net.Pipe()
+	heard, complaint := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer complaint.Close()
+		defer out.Close()
+		for lines := bufio.NewScanner(in); lines.Scan(); {
+			if answer := aMinuteLater(lines.Bytes()); answer != "" {
+				if _, err := io.WriteString(out, answer+"\n"); err != nil {
+					return
+				}
+			}
+		}
+	}()
+	return &upstream.Process{
+		In: toServer, Out: fromServer, Err: heard,
+		Wait: func() error { <-ended; return nil }, Terminate: func() bool { return false }, Kill: func() { in.Close() }, Release: func() {},
+	}, nil
+}
+
+// servedInABubble is a whole server in a bubble of synctest, with a listener in memory.
+type servedInABubble struct {
+	*proxy.Server
+	ln   *memoryListener
+	stop func()
+}
+
+// serveInABubble begins to serve. The test must call stop, which returns when nothing is left.
+func serveInABubble(t *testing.T, w proxy.World, upstream config.Upstream) *servedInABubble {
+	t.Helper()
+	cfg := config.Default()
+	u := &cfg.Upstream
+	u.URL, u.Command = upstream.URL, upstream.Command
+	cfg.Listen = "127.0.0.1:8080"
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	srv, err := proxy.NewIn(w, cfg, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ln, served := listenInMemory(8080), make(chan error)
+	go func() { served <- srv.Serve(ctx, ln) }()
+	return &servedInABubble{srv, ln, func() {
+		cancel()
+		select {
+		case err := <-served:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(5 * time.Minute): // timers of the server keep the bubble alive
+			panic("the server does not end")
+		}
+	}}
+}
+
+// memoryClient is a client over Streamable HTTP on one connection in memory.
+type memoryClient struct {
+	net.Conn
+	in      *bufio.Reader
+	session string
+}
+
+func (s *servedInABubble) client(t *testing.T) *memoryClient {
+	t.Helper()
+	nc, err := s.ln.dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &memoryClient{Conn: nc, in: bufio.NewReader(nc)}
+}
+
+func (c *memoryClient) send(t *testing.T, method, body string) {
+	t.Helper()
+	req, err := http.NewRequest(method, "http://127.0.0.1:8080/mcp", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("Content-Type", "application/json")
+	if c.session != "" {
+		req.Header.Set("Mcp-Session-Id", c.session)
+		req.Header.Set("MCP-Protocol-Version", "2025-06-18")
+	}
+	if err := req.Write(c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// post returns the response to a message.
+func (c *memoryClient) post(t *testing.T, body string) string {
+	t.Helper()
+	c.send(t, http.MethodPost, body)
+	resp, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
+		c.session = id
+	}
+	return string(answer)
+}
+
+const (
+	initializeInBubble = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	callInBubble       = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"wait","arguments":{}}}`
+)
+
+// TestWholeServerInABubble: a server, its clients and the MCP server live on virtual time and on connections in memory.
+func TestWholeServerInABubble(t *testing.T) {
+	for _, c := range worldsInABubble() {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, end := c.make()
+				srv := serveInABubble(t, w, c.upstream)
+				client := srv.client(t)
+				if got := client.post(t, initializeInBubble); !strings.Contains(got, `"protocolVersion":"2025-06-18"`) {
+					t.Errorf("initialize: %s", got)
+				}
+				client.post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+				began := time.Now()
+				if got := client.post(t, callInBubble); !strings.Contains(got, "done") {
+					t.Errorf("the call: %s", got)
+				}
+				if took := time.Since(began); took != time.Minute {
+					t.Errorf("the call took %v", took)
+				}
+				client.Close()
+				srv.stop()
+				end()
+			})
+		})
+	}
+}
+
+// worldInABubble is a world with one server.
+type worldInABubble struct {
+	name     string
+	upstream config.Upstream
+	make     func() (w proxy.World, end func())
+}
+
+func worldsInABubble() []worldInABubble {
+	return []worldInABubble{
+		{"http", config.Upstream{URL: "http://127.0.0.1:9000/mcp"}, func() (proxy.World, func()) {
+			ln := listenInMemory(9000)
+			go serveHTTPInMemory(ln)
+			return proxy.World{World: origin.World{Dial: ln.dial}}, func() { ln.Close() }
+		}},
+		{"stdio", config.Upstream{Command: []string{"no such program"}}, func() (proxy.World, func()) {
+			return proxy.World{World: origin.World{Start: startInMemory}}, func() {}
+		}},
+	}
+}
