@@ -225,7 +225,7 @@ func pings(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 	}
 	for _, e := range w.all {
-		if e.Kind != trace.Pings || ponged[ping{e.Who, e.Session, e.ID}] || w.troubledWithin("", e.At, e.At+within) || e.At+within > w.over {
+		if e.Kind != trace.Pings || e.Failed != "" || ponged[ping{e.Who, e.Session, e.ID}] || w.troubledWithin("", e.At, e.At+within) || e.At+within > w.over {
 			continue
 		}
 		if at, is := ended[e.Who+" "+e.Session]; is && at < e.At+within {

@@ -475,8 +475,8 @@ func (c *serverCall) done(e trace.Event) {
 	if e.Conn == 0 {
 		e.Conn = c.conn
 	}
-	if e.Failed == "" && !c.out.can() {
-		e.Failed = "no stream"
+	if e.Failed == "" {
+		e.Failed = c.out.failure()
 	}
 	c.sess.s.tell(e)
 	c.end()
@@ -583,7 +583,7 @@ func (c *serverCall) result() (object, *rpcError) {
 		}
 		return object{"resources": all}, nil
 	case "resources/templates/list":
-		return object{"resourceTemplates": []any{object{"uriTemplate": "note://{n}", "name": "note"}}}, nil
+		return object{"resourceTemplates": []any{object{"uriTemplate": "note://all/{n}", "name": "note"}}}, nil
 	case "resources/read":
 		uri := c.params.URI
 		if c.mark == "" {
