@@ -110,7 +110,7 @@ func NewDemo(cfg config.Config, log *zap.Logger, show func(demo.Exchange)) (*Ser
 	srv, err := NewWith(cfg, log, origin.Opened(true, demo.Open))
 	if err == nil && show != nil {
 		revisionOf := func(id string) string {
-			if s := srv.Held(id); s != nil {
+			if s := srv.Table.Held(id); s != nil {
 				return s.ClientRevision.Name
 			}
 			return ""

@@ -38,6 +38,7 @@ type job struct {
 	Seed    uint64
 	Script  string // "" for that of the seed
 	Inside  bool   // without a wait between steps
+	Only    string // only violations of kinds that begin so count
 	Trace   bool   // the result has what happened
 	Raw     bool   // and its bytes
 	Log     bool   // and what dragoman has logged
@@ -111,7 +112,9 @@ func (j job) play(t *testing.T) (r result) {
 		case j.Trace && j.Compare:
 			r.Trace = sameText(all)
 		case j.Trace:
-			r.Trace = readable(all, j.Raw)
+			var b strings.Builder
+			trace.Write(&b, all, j.Raw)
+			r.Trace = b.String()
 		}
 	})
 	if !ok && len(r.Violations) == 0 {
@@ -144,58 +147,48 @@ func (r *reader) Read(p []byte) (int, error) {
 	return r.of.Read(p)
 }
 
-// random matches what is random in a trace: ids of sessions and long ids of messages.
-var random = regexp.MustCompile(`[A-Za-z0-9_-]{24,}`)
-
-// readable writes what happened for a reader: random names are numbered.
-func readable(all []trace.Event, raw bool) string {
-	names := numbers{}
-	var b strings.Builder
-	for _, e := range all {
-		fmt.Fprintln(&b, names.replace(e.String()))
-		if raw && len(e.Raw) > 0 {
-			fmt.Fprintf(&b, "%24s%s\n", "", e.Raw)
-		}
-	}
-	return b.String()
-}
+// random matches what is random in a trace, beside ids of sessions.
+var random = regexp.MustCompile(`[A-Za-z0-9_-]{20,}`)
 
 // sameText is a trace as text that is equal for equal worlds: within an instant the order is not defined, so it is sorted there, and what
-// is counted in that order is left out: connections and the ids of requests to the server.
+// is counted in that order is left out: connections and ids of messages. Sessions are numbered.
 func sameText(all []trace.Event) string {
 	type line struct {
-		at         time.Duration
-		key, whole string
+		at            time.Duration
+		text, session string
 	}
 	lines := make([]line, len(all))
 	for i, e := range all {
-		if e.Conn = 0; strings.HasPrefix(e.Who, "server") {
-			e.ID = ""
-		}
-		whole := e.String()
-		lines[i] = line{e.At, random.ReplaceAllString(whole, "?"), whole}
+		lines[i].at, lines[i].session = e.At, e.Session
+		e.Session, e.Conn, e.ID = "", 0, ""
+		lines[i].text = random.ReplaceAllString(e.String(), "?")
 	}
-	slices.SortStableFunc(lines, func(a, b line) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.key, b.key))
-	})
-	names := numbers{}
+	const unknown = 1 << 30
+	sessions := map[string]int{"": 0}
+	order := func(a, b line) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.text, b.text)) }
+	number := func(l line) int {
+		if n, known := sessions[l.session]; known {
+			return n
+		}
+		return unknown
+	}
+	slices.SortFunc(lines, order)
 	var b strings.Builder
-	for _, l := range lines {
-		fmt.Fprintln(&b, names.replace(l.whole))
+	for len(lines) > 0 {
+		n := 1
+		for n < len(lines) && order(lines[0], lines[n]) == 0 {
+			n++
+		}
+		slices.SortStableFunc(lines[:n], func(a, b line) int { return number(a) - number(b) })
+		for _, l := range lines[:n] {
+			if number(l) == unknown {
+				sessions[l.session] = len(sessions)
+			}
+			fmt.Fprintf(&b, "%s session=%d\n", l.text, number(l))
+		}
+		lines = lines[n:]
 	}
 	return b.String()
-}
-
-// numbers are random names, numbered.
-type numbers map[string]string
-
-func (n numbers) replace(text string) string {
-	return random.ReplaceAllStringFunc(text, func(name string) string {
-		if n[name] == "" {
-			n[name] = fmt.Sprintf("<%d>", len(n)+1)
-		}
-		return n[name]
-	})
 }
 
 // logged is what dragoman has logged, as notes of the trace.
@@ -239,6 +232,12 @@ const maxPlayed = 5000
 
 // play plays j. A process that dies or is silent is a violation.
 func (l *lane) play(j job) result {
+	r := l.ask(j)
+	r.Violations = slices.DeleteFunc(r.Violations, func(v judge.Violation) bool { return !strings.HasPrefix(kindOf(v), j.Only) })
+	return r
+}
+
+func (l *lane) ask(j job) result {
 	if l.command == nil {
 		if err := l.start(); err != nil {
 			return lost("start", err.Error())
@@ -381,6 +380,10 @@ var varying = regexp.MustCompile(`"[^"]*"|[A-Za-z0-9_-]{24,}|\b[a-z]*-?[0-9][0-9
 
 // lawOf says which law a process broke by what it said on stderr.
 func lawOf(law, said string) (string, string) {
+	said = chatter.ReplaceAllString(said, "")
+	if law == "hangs" {
+		return law, said
+	}
 	for _, known := range []struct{ text, law string }{
 		{"WARNING: DATA RACE", "race"},
 		{"does not end within", "shutdown"},
@@ -389,11 +392,34 @@ func lawOf(law, said string) (string, string) {
 		{"fatal error:", "fatal"},
 		{"panic:", "panic"},
 	} {
-		if at := strings.Index(said, known.text); at >= 0 && law != "hangs" {
-			return known.law, said[at:]
+		if _, after, is := strings.Cut(said, known.text); is {
+			if known.law == "goroutines" {
+				after = ": " + strings.Join(leftIn(after), ", ") + "\n" + after
+			}
+			return known.law, known.text + after
 		}
 	}
 	return law, said
+}
+
+// chatter is what package testing says of tests that pass.
+var chatter = regexp.MustCompile(`(?m)^(=== RUN| *--- PASS).*\n`)
+
+// leftIn lists who has begun the goroutines that a bubble has left.
+func leftIn(said string) (by []string) {
+	for stack := range strings.SplitSeq(said, "\n\n") {
+		head, _, _ := strings.Cut(stack, "\n")
+		_, creator, ok := strings.Cut(stack, "created by ")
+		if !ok || !strings.Contains(head, "(durable)") {
+			continue
+		}
+		creator, _, _ = strings.Cut(creator, " in goroutine")
+		if creator = creator[strings.LastIndex(creator, "/")+1:]; !slices.Contains(by, creator) {
+			by = append(by, creator)
+		}
+	}
+	slices.Sort(by)
+	return by
 }
 
 // head keeps the first of what is written to it.

@@ -45,6 +45,7 @@ type options struct {
 	shrink     bool
 	raw, log   bool
 	again      int
+	only       string
 	inside     bool
 }
 
@@ -62,6 +63,7 @@ func run(args []string, out io.Writer) int {
 	flags.BoolVar(&o.raw, "raw", false, "print the bytes of the messages, too")
 	flags.BoolVar(&o.log, "log", false, "print what dragoman logs, too")
 	flags.IntVar(&o.again, "again", 0, "with -seed or -file: play it this many times and compare")
+	flags.StringVar(&o.only, "only", "", "count only violations that begin so, such as \"ping:\"")
 	flags.BoolVar(&o.inside, "inside", false, "do not wait between steps: plays what happens inside one")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -74,7 +76,7 @@ func run(args []string, out io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 
-	one := job{Inside: o.inside, Trace: true, Raw: o.raw, Log: o.log}
+	one := job{Inside: o.inside, Only: o.only, Trace: true, Raw: o.raw, Log: o.log}
 	switch {
 	case given["file"]:
 		text, err := os.ReadFile(o.file)
@@ -193,7 +195,7 @@ func many(ctx context.Context, o options, out io.Writer) int {
 			if ctx.Err() != nil || o.worlds > 0 && seed-o.from >= uint64(o.worlds) {
 				return
 			}
-			r := l.play(job{Seed: seed, Inside: o.inside})
+			r := l.play(job{Seed: seed, Inside: o.inside, Only: o.only})
 			mu.Lock()
 			sum.add(seed, r, out)
 			if len(r.Violations) > 0 && o.failFast && first == "" {

@@ -391,10 +391,81 @@ func worldsInABubble() []worldInABubble {
 		{"http", config.Upstream{URL: "http://127.0.0.1:9000/mcp"}, func() (proxy.World, func()) {
 			ln := listenInMemory(9000)
 			go serveHTTPInMemory(ln)
-			return proxy.World{World: origin.World{Dial: ln.dial}}, func() { ln.Close() }
+			return proxy.World{World: origin.World{Dial: ln.dial}}, func() {
+				ln.Close()
+				time.Sleep(2 * time.Minute) // the server may be busy with a call
+			}
 		}},
 		{"stdio", config.Upstream{Command: []string{"no such program"}}, func() (proxy.World, func()) {
 			return proxy.World{World: origin.World{Start: startInMemory}}, func() {}
 		}},
+	}
+}
+
+// TestNothingIsHeldOfClientsThatHaveLeft in the midst of a call, over HTTP and over a pipe.
+func TestNothingIsHeldOfClientsThatHaveLeft(t *testing.T) {
+	for _, c := range worldsInABubble() {
+		t.Run("http to "+c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, end := c.make()
+				srv := serveInABubble(t, w, c.upstream)
+				time.Sleep(time.Second) // it has looked at the server
+				if h := srv.Held(); h != (proxy.Held{}) {
+					t.Errorf("before the first client: %+v", h)
+				}
+				client := srv.client(t)
+				client.post(t, initializeInBubble)
+				client.post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+				client.send(t, http.MethodPost, callInBubble)
+				synctest.Wait()
+				h := srv.Held()
+				if h.Connections != 1 || h.Requests != 1 || h.Sessions != 1 || h.Calls != 1 || h.Exchanges != 1 || h.Sent+h.InUse != 1 || h.Processes != len(c.upstream.Command) {
+					t.Errorf("in the midst of a call: %+v", h)
+				}
+				client.Close()
+				time.Sleep(3 * srv.Now().Config.Session.IdleTimeout)
+				if h := srv.Held(); h != (proxy.Held{}) {
+					t.Errorf("the client has left, and its session has ended: %+v", h)
+				}
+				srv.stop()
+				end()
+			})
+		})
+		t.Run("pipe to "+c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, end := c.make()
+				cfg := config.Default()
+				cfg.Upstream.URL, cfg.Upstream.Command = c.upstream.URL, c.upstream.Command
+				srv, err := proxy.NewIn(w, cfg, zap.NewNop())
+				if err != nil {
+					t.Fatal(err)
+				}
+				in, toServer := net.Pipe()
+				fromServer, out := net.Pipe()
+				served := make(chan error)
+				go func() { served <- srv.ServePipe(t.Context(), in, out) }()
+				answers := bufio.NewReader(fromServer)
+				io.WriteString(toServer, initializeInBubble+"\n")
+				if got, err := answers.ReadString('\n'); err != nil || !strings.Contains(got, "protocolVersion") {
+					t.Errorf("initialize: %s, %v", got, err)
+				}
+				io.WriteString(toServer, callInBubble+"\n")
+				synctest.Wait()
+				h := srv.Held()
+				if h.Sessions != 1 || h.Calls != 1 || h.Processes != len(c.upstream.Command) {
+					t.Errorf("in the midst of a call: %+v", h)
+				}
+				go io.Copy(io.Discard, answers)
+				toServer.Close()
+				if err := <-served; err != nil {
+					t.Error(err)
+				}
+				out.Close()
+				if h := srv.Held(); h != (proxy.Held{}) {
+					t.Errorf("the client has left: %+v", h)
+				}
+				end()
+			})
+		})
 	}
 }

@@ -248,7 +248,7 @@ func TestSessionKeepsItsStateWhenItsReplicaDies(t *testing.T) {
 		eventually(t, "the level is the same at the third", func() bool { _, _, level := third.about(session); return level == "debug" })
 		sameJSON(t, second.post(session, `{"jsonrpc":"2.0","id":9,"method":"resources/unsubscribe","params":{"uri":"u:2"}}`).body, result("9", ""))
 		eventually(t, "the third does not listen any more", func() bool {
-			return !strings.Contains(third.Held(session).Conn.(interface{ Subscriptions() string }).Subscriptions(), "u:2")
+			return !strings.Contains(third.Table.Held(session).Conn.(interface{ Subscriptions() string }).Subscriptions(), "u:2")
 		})
 		stream.stop(downstream.ErrClientLeft)
 		stream.resp.Stream.Close()

@@ -1,6 +1,8 @@
 package judge
 
 import (
+	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -30,9 +32,7 @@ func told(t testing.TB, text string) []trace.Event {
 			At: time.Duration(len(all)) * time.Millisecond, Who: step.Who, Kind: trace.Kind(step.Verb), Mark: step.Get("mark"),
 			Method: step.Get("method"), N: step.Number("n"), Session: step.Get("session"), Text: step.Get("text"), Raw: []byte(raw),
 		}
-		if from, to, ok := member([]byte(raw), "id"); ok {
-			e.ID = raw[from:to]
-		}
+		e.ID = string(member(e.Raw, "id"))
 		all = append(all, e)
 	}
 	return all
@@ -186,6 +186,8 @@ c1 asked mark=c1.1 n=2 {"jsonrpc":"2.0","id":1,"method":"roots/list"}`, "differ 
 server told mark=c1.1 n=2 {"jsonrpc":"2.0","id":5,"result":{"roots": []}}`, "differ at 9"},
 		{"update", "2025-06-18", "2025-06-18", "", `server updates text=note://3 n=2 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://3"}}
 c1 updated text=note://3 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://3","title":"x"}}`, "differ"},
+		{"update that may have been missed", "2025-06-18", "2025-06-18", "", `server updates text=note://3 n=2 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://3","_meta":{"version":2}}}
+c1 updated text=note://3 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://3"}}`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := broken(t, bytesPass, c.server, c.client, c.settings, c.trace)
@@ -203,6 +205,8 @@ func TestLooks(t *testing.T) {
 		same bool
 	}{
 		{`{"jsonrpc":"2.0","id":7,"method":"ping"}`, `{"jsonrpc":"2.0","id":1234,"method":"ping"}`, true},
+		{`{"jsonrpc":"2.0","id":7,"result":{"text":"a xx"}}`, `{"jsonrpc":"2.0","id":7,"result":{"text":"a xxxxxxx"}}`, true},
+		{`{"jsonrpc":"2.0","id":7,"result":{"text":"a x"}}`, `{"jsonrpc":"2.0","id":7,"result":{"text":"a "}}`, false},
 		{`{"jsonrpc":"2.0","id":"7","method":"ping"}`, `{"jsonrpc":"2.0","id":7,"method":"ping"}`, false},
 		{`{"jsonrpc":"2.0","id":7.5,"method":"ping"}`, `{"jsonrpc":"2.0","id":75,"method":"ping"}`, false},
 		{`{"jsonrpc":"2.0","id":-7,"method":"ping"}`, `{"jsonrpc":"2.0","id":7,"method":"ping"}`, false},
@@ -212,6 +216,23 @@ func TestLooks(t *testing.T) {
 	} {
 		if same := looksOf(modern, "", []byte(c.a)) == looksOf(modern, "", []byte(c.b)); same != c.same {
 			t.Errorf("%s and %s look the same: %t", c.a, c.b, same)
+		}
+	}
+}
+
+// TestMembers compares with encoding/json.
+func TestMembers(t *testing.T) {
+	for _, text := range []string{
+		`{}`, ` { } `, `{"a":1}`, ` {"a" : 1 , "b":"x" }`, `{"a":"\\","b":"\"}","c":[{"d":"]"},2]}`, `{"a":null,"b":{"a":true},"c":-1.5e3}`, `{"":""}`, `[1]`, ``, `{`, `{"a`, `{"a"`, `{"a":`, `{"a":"`, `{"a":"\`, `{"a":[1`,
+	} {
+		var want map[string]json.RawMessage
+		valid := json.Unmarshal([]byte(text), &want) == nil
+		got := map[string]json.RawMessage{}
+		for name, value := range members([]byte(text)) {
+			got[string(name)] = value
+		}
+		if valid && !maps.EqualFunc(got, want, func(a, b json.RawMessage) bool { return string(a) == string(b) }) || !valid && len(got) > 0 {
+			t.Errorf("%s has %s, want %s", text, got, want)
 		}
 	}
 }

@@ -109,8 +109,9 @@ func fits(revision, method string, raw []byte) error {
 	return err
 }
 
-// looksOf is the same for messages that differ only in how many of which digits follow each other. No definition tells such apart, but for
-// the version of JSON-RPC, codes of errors, and the priorities of annotations and models, which are from 0 to 1.
+// looksOf is the same for messages that differ only in how many of which digits follow each other, and how many x, which fill long texts. No
+// definition tells such apart, but for the version of JSON-RPC, codes of errors, and the priorities of annotations and models, which are
+// from 0 to 1.
 func looksOf(revision, method string, raw []byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(looksSeed)
@@ -122,18 +123,19 @@ func looksOf(revision, method string, raw []byte) uint64 {
 		h.Write(raw)
 		return h.Sum64()
 	}
-	from := 0
+	from, before := 0, byte(0)
 	for i, c := range raw {
-		if c < '0' || c > '9' {
-			continue
+		if '0' <= c && c <= '9' {
+			c = '0'
 		}
-		if i > 0 && raw[i-1] >= '0' && raw[i-1] <= '9' {
+		if c == '0' || c == 'x' && c == before {
+			h.Write(raw[from:i])
+			if c != before {
+				h.WriteByte(c)
+			}
 			from = i + 1
-			continue
 		}
-		h.Write(raw[from:i])
-		h.WriteByte('0')
-		from = i + 1
+		before = c
 	}
 	h.Write(raw[from:])
 	return h.Sum64()

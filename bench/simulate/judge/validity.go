@@ -2,7 +2,6 @@ package judge
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
@@ -78,12 +77,15 @@ func (m methodsAsked) of(e *trace.Event) string {
 
 // headOf returns the id and the method of a message; "" for what it does not have.
 func headOf(raw []byte) (id, method string) {
-	var m struct {
-		ID     json.RawMessage
-		Method string
+	for name, value := range members(raw) {
+		switch string(name) {
+		case "id":
+			id = string(value)
+		case "method":
+			method = string(bytes.Trim(value, `"`))
+		}
 	}
-	_ = json.Unmarshal(raw, &m)
-	return string(m.ID), m.Method
+	return id, method
 }
 
 // madeFromInvalid reports whether the message of e may come from one before it that its sender's revision does not allow: one of the same

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,7 +39,7 @@ type ClientOptions struct {
 // request is sent again under a new id, with which it is Answered. Of a request after Cancels, Unheard or Leaves an answer is written
 // down if it comes, and never that there was none. Begins is followed by one of Began, Answered with an error and Refused, of the method
 // initialize or server/discover. Failed of Answered is "code message", or "tool text" for a result with isError. Failed of Refused is
-// "status N: what came", "ended: how" or "dial: why". A listen of 2026-07-28 is neither answered nor refused: it is Opened when it is
+// "status N: what came", "ended: how" or "dial: why"; a Note "not accepted" says the same of an answer or a notification. A listen of 2026-07-28 is neither answered nor refused: it is Opened when it is
 // acknowledged, and Closed. A standing stream or listen that ends, or cannot be opened (Closed without Opened), is begun again 1 s later,
 // then ever more slowly, every half a minute at last.
 type Client struct {
@@ -55,7 +56,8 @@ type Client struct {
 	gone     bool // stdio: the pipe has ended, or the client left; it never comes back
 	session  *clientSession
 	sessions int
-	busy     int
+	wanted   map[*call]bool // what has no answer yet and needs one
+	waiting  int            // steps that wait for a session
 	calls    map[string]*call // by mark
 	level    string           // modern: of the logs that it wants
 	deaf     time.Time
@@ -97,12 +99,11 @@ type call struct {
 	x            *exchange // over HTTP: where its answer comes
 	ended        bool      // answered or refused, or nothing is awaited any more
 	silent       bool      // that there is no answer is no matter: it was cancelled, or left
-	counted      bool      // in Client.busy
 }
 
 // NewClient returns a client that has done nothing yet.
 func NewClient(o ClientOptions) *Client {
-	c := &Client{o: o, modern: o.Revision >= "2026", done: make(chan struct{}), calls: map[string]*call{}, active: map[*exchange]bool{}}
+	c := &Client{o: o, modern: o.Revision >= "2026", done: make(chan struct{}), calls: map[string]*call{}, wanted: map[*call]bool{}, active: map[*exchange]bool{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if o.Transport == "stdio" {
 		c.box = newOutbox(o.Out, func(error) { o.Out.Close() })
@@ -115,7 +116,7 @@ func NewClient(o ClientOptions) *Client {
 func (c *Client) Busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.busy > 0
+	return len(c.wanted)+c.waiting > 0
 }
 
 // Close leaves at once with all that is open. All goroutines have ended when it returns.
@@ -125,14 +126,11 @@ func (c *Client) Close() {
 		c.mu.Unlock()
 		return
 	}
-	if c.session != nil || len(c.active) > 0 {
-		c.note(trace.Event{Kind: trace.Leaves})
-	}
-	c.dropSession()
+	c.leave(false)
+	c.hangUp()
 	c.closed = true
 	close(c.done)
 	c.cancel()
-	c.hangUp()
 	c.mu.Unlock()
 	if c.box != nil {
 		c.o.Out.Close()
@@ -194,13 +192,15 @@ func (c *Client) hear() {
 
 // deafReader reads from what dragoman writes, but when the client is deaf.
 type deafReader struct {
-	c *Client
-	r io.Reader
+	c   *Client
+	r   io.Reader
+	end error // how it ended; nil if it has not
 }
 
-func (d deafReader) Read(p []byte) (int, error) {
+func (d *deafReader) Read(p []byte) (int, error) {
 	d.c.hear()
 	n, err := d.r.Read(p)
+	d.end = err
 	d.c.hear()
 	return n, err
 }
@@ -261,22 +261,22 @@ func (c *Client) Do(step script.Step) {
 		c.garbage(step.Word(0))
 	default:
 		if do := c.doing(step); do != nil {
-			c.inSession(do)
+			c.inSession(step, do)
 		}
 	}
 }
 
-// inSession calls do with the lock as soon as there is a session: it begins one if need be. If that fails, nothing is done.
-func (c *Client) inSession(do func(s *clientSession)) {
-	if c.session == nil {
-		c.begin()
-	}
+// inSession calls do with the lock as soon as there is a session: it begins one if need be. If that fails, the step is not done.
+func (c *Client) inSession(step script.Step, do func(s *clientSession)) {
 	s := c.session
+	if s == nil {
+		s = c.begin()
+	}
 	if s.ok {
 		do(s)
 		return
 	}
-	c.busy++
+	c.waiting++
 	c.goes(func() {
 		select {
 		case <-s.began:
@@ -284,8 +284,10 @@ func (c *Client) inSession(do func(s *clientSession)) {
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.busy--; s.ok && !s.over && !c.closed && !c.gone {
+		if c.waiting--; s.ok && !s.over {
 			do(s)
+		} else if !c.closed {
+			s.note(nil, trace.Event{Kind: trace.Note, Text: "there is no session for: " + step.String()})
 		}
 	})
 }
@@ -336,7 +338,7 @@ func (c *Client) doing(step script.Step) func(s *clientSession) {
 		return asks("logging/setLevel", object{"level": step.Word(0)}, step.Word(0))
 	case "roots":
 		if !c.modern {
-			return func(s *clientSession) { s.tell("notifications/roots/list_changed", nil) }
+			return func(s *clientSession) { s.tell("notifications/roots/list_changed", "", nil) }
 		}
 	}
 	return nil
@@ -400,9 +402,8 @@ func (s *clientSession) register(kind trace.Kind, k *call, id, text string) []by
 	}
 	delete(s.answered, k.id)
 	s.open[k.id] = append(s.open[k.id], k)
-	if k.listen == nil && !k.counted {
-		k.counted = true
-		s.c.busy++
+	if k.listen == nil {
+		s.c.wanted[k] = true
 	}
 	raw := writeRequest(json.RawMessage(k.id), k.method, s.withMeta(k))
 	if kind != "" {
@@ -458,8 +459,22 @@ func (s *clientSession) request(kind trace.Kind, k *call, id, text string) {
 	s.send(s.register(kind, k, id, text), k)
 }
 
-// tell sends a notification.
-func (s *clientSession) tell(method string, params any) { s.send(writeRequest(nil, method, params)) }
+// tell sends a notification, which may be about the call of a mark.
+func (s *clientSession) tell(method, mark string, params any) {
+	s.deliver(writeRequest(nil, method, params), trace.Event{Mark: mark, Method: method})
+}
+
+// deliver sends what is no request, and writes down if it was not accepted.
+func (s *clientSession) deliver(raw []byte, e trace.Event) {
+	if x := s.send(raw); x != nil {
+		x.told = func(why string) {
+			if why != "" {
+				e.Kind, e.Text, e.Failed = trace.Note, "not accepted", why
+				s.note(x, e)
+			}
+		}
+	}
+}
 
 // send has a message on its way: that of the calls, or one that is no request if there are none.
 func (s *clientSession) send(raw []byte, calls ...*call) *exchange {
@@ -474,8 +489,8 @@ func (s *clientSession) send(raw []byte, calls ...*call) *exchange {
 	return nil
 }
 
-// begin begins a session.
-func (c *Client) begin() {
+// begin begins a session. It may have failed already.
+func (c *Client) begin() *clientSession {
 	c.sessions++
 	s := &clientSession{c: c, n: c.sessions, began: make(chan struct{}), open: map[string][]*call{}, answered: map[string]string{}, asked: map[string]*question{}, listens: map[string]*call{}}
 	if c.modern {
@@ -492,9 +507,10 @@ func (c *Client) begin() {
 	s.note(nil, trace.Event{Kind: trace.Begins, Method: k.method, ID: k.id, N: s.n, Text: c.o.Revision, Raw: raw})
 	if c.o.Transport == "sse" {
 		s.openSSE(func() { s.send(raw, k) })
-		return
+	} else {
+		s.send(raw, k)
 	}
-	s.send(raw, k)
+	return s
 }
 
 // hello takes the answer to initialize or server/discover.
@@ -589,10 +605,7 @@ func (s *clientSession) lose(why string) {
 
 // end makes an end of the call for the client, whatever came of it.
 func (k *call) end() {
-	if k.counted {
-		k.counted = false
-		k.s.c.busy--
-	}
+	delete(k.s.c.wanted, k)
 	k.ended = true
 	k.unregister()
 }
@@ -614,10 +627,7 @@ func (k *call) unregister() {
 // quiet makes k one of which nothing is awaited any more; what comes is written down still.
 func (k *call) quiet() {
 	k.silent = true
-	if k.counted {
-		k.counted = false
-		k.s.c.busy--
-	}
+	delete(k.s.c.wanted, k)
 }
 
 // refuse notes that there will be no answer.
@@ -658,7 +668,7 @@ func (k *call) giveUp() {
 		k.end()
 		return
 	}
-	k.s.tell("notifications/cancelled", object{"requestId": json.RawMessage(k.id), "reason": "the user has changed its mind"})
+	k.s.tell("notifications/cancelled", k.mark, object{"requestId": json.RawMessage(k.id), "reason": "the user has changed its mind"})
 }
 
 // hang closes the way back of the call, without a word.
@@ -691,8 +701,8 @@ func (c *Client) leave(keep bool) {
 		return
 	}
 	c.note(trace.Event{Kind: trace.Leaves, Session: s.ident()})
+	c.unwant(nil)
 	if keep = keep && s != nil && s.ok; keep {
-		s.quietAll()
 		s.leaves++
 		s.away = true
 		if s.standing != nil {
@@ -705,8 +715,8 @@ func (c *Client) leave(keep bool) {
 				s.breakOff(x)
 			}
 		}
-	} else {
-		c.dropSession()
+	} else if s != nil {
+		s.lose("")
 	}
 	c.hangUp()
 }
@@ -726,17 +736,10 @@ func (c *Client) hangUp() {
 	c.idle = nil
 }
 
-// dropSession forgets the session and all that is awaited in it.
-func (c *Client) dropSession() {
-	if s := c.session; s != nil {
-		s.quietAll()
-		s.lose("")
-	}
-}
-
-func (s *clientSession) quietAll() {
-	for _, list := range s.open {
-		for _, k := range list {
+// unwant makes all that is of session s, or all if it is nil, such that nothing is awaited.
+func (c *Client) unwant(s *clientSession) {
+	for k := range c.wanted {
+		if s == nil || k.s == s {
 			k.quiet()
 		}
 	}
@@ -756,7 +759,8 @@ func (c *Client) end() {
 		return
 	}
 	s.note(nil, trace.Event{Kind: trace.Ends})
-	c.dropSession()
+	c.unwant(s)
+	s.lose("")
 	if c.o.Transport != "http" {
 		c.hangUp()
 	} else if !c.modern {
@@ -789,7 +793,7 @@ func (s *clientSession) back(resume bool) {
 
 // readPipe takes what comes on a pipe until it ends.
 func (c *Client) readPipe() {
-	r := newReader(deafReader{c, c.o.In})
+	r := newReader(&deafReader{c: c, r: c.o.In})
 	for {
 		line, err := readLine(r)
 		c.mu.Lock()
@@ -813,7 +817,7 @@ func (c *Client) readPipe() {
 	}
 }
 
-// pipeEnds notes that dragoman says no more.
+// pipeEnds notes that dragoman says no more. rest is how long the line is that it did not end.
 func (c *Client) pipeEnds(err error, rest int) {
 	c.gone = true
 	c.box.close()
@@ -821,20 +825,26 @@ func (c *Client) pipeEnds(err error, rest int) {
 	if s == nil {
 		return
 	}
+	why := ended(err)
 	if rest > 0 {
-		s.strange(nil, "the pipe ended within a line", nil)
+		why += " within a line"
 	}
 	if s.ok && !c.modern {
-		s.note(nil, trace.Event{Kind: trace.Closed, Text: ended(err)})
+		s.note(nil, trace.Event{Kind: trace.Closed, Text: why})
 	}
-	s.refuseAll(ended(err))
+	s.refuseAll(why)
 	s.lose("")
 }
 
-// refuseAll refuses what is open.
+// refuseAll refuses what is open, also what its user is asked about.
 func (s *clientSession) refuseAll(why string) {
 	for _, list := range maps.Clone(s.open) {
-		for _, k := range append([]*call(nil), list...) {
+		for _, k := range slices.Clone(list) {
+			k.refuse(why)
+		}
+	}
+	for k := range s.c.wanted {
+		if k.s == s {
 			k.refuse(why)
 		}
 	}

@@ -19,7 +19,8 @@ import (
 // clientConn is a connection of a client. It reads from its first request to its end, in one goroutine.
 type clientConn struct {
 	net.Conn
-	r       *bufio.Reader
+	in      *deafReader
+	r       *bufio.Reader // of in
 	events  *bufio.Reader // of the stream that a body is
 	address string
 	number  int
@@ -62,12 +63,6 @@ func ended(err error) string {
 	return "ended: " + err.Error()
 }
 
-// broken reports whether err is the end of a connection; everything else is what the peer wrote.
-func broken(err error) bool {
-	var of net.Error
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &of)
-}
-
 // start sends x over a connection that is there or a new one. The lock is held.
 func (c *Client) start(x *exchange) {
 	if c.closed {
@@ -99,7 +94,8 @@ func (c *Client) start(x *exchange) {
 				x.handle(nil, err)
 				return
 			}
-			k = &clientConn{Conn: conn, address: x.address, x: x, r: newReader(deafReader{c, conn})}
+			k = &clientConn{Conn: conn, address: x.address, x: x, in: &deafReader{c: c, r: conn}}
+			k.r = newReader(k.in)
 			if of, ok := conn.(interface{ ID() int }); ok {
 				k.number = of.ID()
 			}
@@ -139,11 +135,14 @@ func (c *Client) readConn(k *clientConn) {
 		c.mu.Unlock()
 		var resp *http.Response
 		if err == nil {
-			if resp, err = http.ReadResponse(k.r, &http.Request{Method: x.verb}); err != nil && !broken(err) {
-				c.mu.Lock()
-				x.strange("a response that is no HTTP: "+err.Error(), nil)
-				c.mu.Unlock()
-			}
+			resp, err = http.ReadResponse(k.r, &http.Request{Method: x.verb})
+		}
+		if err != nil && k.in.end != nil {
+			err = k.in.end // it was cut
+		} else if err != nil {
+			c.mu.Lock()
+			x.strange("a response that is no HTTP: "+err.Error(), nil)
+			c.mu.Unlock()
 		}
 		keep = false
 		if err != nil {
@@ -339,13 +338,8 @@ func (x *exchange) finish(why string) {
 			k.refuse(why)
 		}
 	}
-	if len(x.calls) > 0 {
-		return
-	}
 	if x.told != nil {
 		x.told(why)
-	} else if why != "" {
-		x.s.note(x, trace.Event{Kind: trace.Note, Text: "what is no request was not accepted", Failed: why})
 	}
 }
 
@@ -370,6 +364,9 @@ func (x *exchange) resume(pause time.Duration) {
 	s := x.s
 	leaves := s.leaves
 	s.c.later(pause, func() {
+		if s.over {
+			x.finish("ended: the session is lost")
+		}
 		if s.leaves != leaves || s.over || !x.waits() {
 			return
 		}
@@ -411,7 +408,7 @@ func (x *exchange) events(body io.Reader) (why string, neat bool) {
 		}
 		if err == io.ErrUnexpectedEOF && b.neat {
 			x.strange("a stream was closed within an event", nil)
-		} else if !broken(err) {
+		} else if err != io.EOF && x.conn.in.end == nil {
 			x.strange("a broken stream: "+err.Error(), nil)
 		}
 		s.c.mu.Unlock()

@@ -215,7 +215,7 @@ func (s *clientSession) reply(q *question) (result any, failed *rpcError) {
 func (s *clientSession) question(m *message, x *exchange) {
 	if m.Method == "ping" && !s.c.modern {
 		s.note(x, trace.Event{Kind: trace.Pinged, ID: m.id(), Method: m.Method, Raw: m.raw})
-		s.send(writeResult(m.ID, object{}))
+		s.deliver(writeResult(m.ID, object{}), trace.Event{Method: m.Method, ID: m.id()})
 		return
 	}
 	switch m.Method {
@@ -249,8 +249,11 @@ func (s *clientSession) question(m *message, x *exchange) {
 			times = 2
 		}
 		for range times {
-			s.note(x, trace.Event{Kind: trace.Replies, Mark: q.mark, Method: q.method, ID: m.id(), N: q.n, Text: replyText(q.method, encode(result), failed), Raw: raw})
-			s.send(raw)
+			e := trace.Event{Mark: q.mark, Method: q.method, ID: m.id(), N: q.n}
+			said := e
+			said.Kind, said.Text, said.Raw = trace.Replies, replyText(q.method, encode(result), failed), raw
+			s.note(nil, said)
+			s.deliver(raw, e)
 		}
 	})
 }
@@ -277,6 +280,7 @@ func (k *call) inputRequired(asked []*message, state *string, x *exchange) {
 	}
 	s.c.later(pause, func() {
 		if k.ended || k.silent || s.over || s.c.gone {
+			k.end()
 			return
 		}
 		params := maps.Clone(k.params)

@@ -25,10 +25,11 @@ type ServerOptions struct {
 // Server is the server of a world: all its processes, one after another or at once, since what it counts is of the whole world.
 //
 // What its events say beyond package trace: Received.Text is the plan of a call and N how often its mark has been carried out by then.
-// Answers.Failed is "closes", "cut" or "429" where a plan has it so, "503" where a step has it so (the request was not Received then), and
-// "no stream" if the way back is gone and cannot be resumed; Failed of other events is "no stream" too if they went nowhere. Stopped has
-// Failed "finished" for a request that is over, "unknown" for one that never came, and Text "connection" if a call of 2026-07-28 was
-// stopped by the end of its stream. Told has Failed "again" for a second answer to a question, "withdrawn" for one to a withdrawn question.
+// Failed of what it sends is "no stream" if nothing carries it, and "kept" if nothing does now and the client can ask for it later, by
+// Last-Event-ID. Answers.Failed is also "closes", "cut", "429" where a plan has it so, and "503" where a step has it so: that request was
+// not Received. Stopped has Failed "finished" for a request that is over, "unknown" for one that never came, and Text "connection" if the
+// end of its stream stopped a call of 2026-07-28. Told has Failed "again" for a second answer to a question, "withdrawn" for one to a
+// question that was withdrawn.
 type Server struct {
 	o          ServerOptions
 	mu         sync.Mutex // held for no longer than it takes to change something: what waits, waits without it
@@ -180,10 +181,7 @@ func (sess *serverSession) strange(text string, raw []byte) {
 
 // send tells e of a message and sends it.
 func (sess *serverSession) send(st *serverStream, e trace.Event, raw []byte) {
-	e.Who, e.Session, e.Raw, e.Conn = sess.who, sess.id, raw, st.connection()
-	if !st.can() {
-		e.Failed = "no stream"
-	}
+	e.Who, e.Session, e.Raw, e.Conn, e.Failed = sess.who, sess.id, raw, st.connection(), st.failure()
 	sess.s.tell(e)
 	st.send(raw)
 }

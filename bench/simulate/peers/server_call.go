@@ -375,11 +375,14 @@ func (c *serverCall) askModern(ask []string) bool {
 		for i, n := range open {
 			asked[i] = strconv.Itoa(n)
 			requests[questionKey(n)] = object{"method": ask[n-1], "params": c.questionParams(n, ask[n-1])}
-			s.tell(trace.Event{Who: c.sess.who, Kind: trace.Asks, Mark: c.mark, Method: ask[n-1], ID: questionKey(n), N: n, Session: c.sess.id, Conn: c.conn})
+		}
+		raw := writeResult(c.m.ID, object{"resultType": "input_required", "inputRequests": requests,
+			"requestState": fmt.Sprint(c.mark, " ", count, " ", strings.Join(asked, ","), " ", next)})
+		for _, n := range open {
+			s.tell(trace.Event{Who: c.sess.who, Kind: trace.Asks, Mark: c.mark, Method: ask[n-1], ID: questionKey(n), N: n, Session: c.sess.id, Conn: c.conn, Raw: raw})
 		}
 		c.end()
-		c.out.answer(writeResult(c.m.ID, object{"resultType": "input_required", "inputRequests": requests,
-			"requestState": fmt.Sprint(c.mark, " ", count, " ", strings.Join(asked, ","), " ", next)}), 200, !c.streams())
+		c.out.answer(raw, 200, !c.streams())
 	})
 	return goOn
 }
@@ -475,8 +478,8 @@ func (c *serverCall) done(e trace.Event) {
 	if e.Conn == 0 {
 		e.Conn = c.conn
 	}
-	if e.Failed == "" && !c.out.can() {
-		e.Failed = "no stream"
+	if e.Failed == "" {
+		e.Failed = c.out.failure()
 	}
 	c.sess.s.tell(e)
 	c.end()
@@ -583,7 +586,7 @@ func (c *serverCall) result() (object, *rpcError) {
 		}
 		return object{"resources": all}, nil
 	case "resources/templates/list":
-		return object{"resourceTemplates": []any{object{"uriTemplate": "note://{n}", "name": "note"}}}, nil
+		return object{"resourceTemplates": []any{object{"uriTemplate": "note://all/{n}", "name": "note"}}}, nil
 	case "resources/read":
 		uri := c.params.URI
 		if c.mark == "" {

@@ -31,9 +31,6 @@ type serverStream struct {
 }
 
 // connection returns the number of the connection over which it goes at present.
-// noSession is the session id that dragoman names where it wants to know whether the server is there, and begin nothing.
-const noSession = "no-session-of-dragoman"
-
 func (st *serverStream) connection() int {
 	if st.x != nil {
 		return st.x.c.n
@@ -41,8 +38,17 @@ func (st *serverStream) connection() int {
 	return 0
 }
 
-// can says whether what is sent can come to its client, at once or when it asks for it.
-func (st *serverStream) can() bool { return st.box != nil || !st.over && (st.x != nil || st.told) }
+// failure says why what is sent does not come to its client at once: "kept" until the client asks for it, "no stream" for ever. It is ""
+// if it comes.
+func (st *serverStream) failure() string {
+	switch {
+	case st.box != nil || st.x != nil:
+		return ""
+	case st.told && !st.over:
+		return "kept"
+	}
+	return "no stream"
+}
 
 // send sends a message.
 func (st *serverStream) send(raw []byte) {
@@ -459,6 +465,9 @@ func (s *Server) postedMessage(x *serverExchange, q *http.Request, body []byte) 
 	}
 	return all[0]
 }
+
+// noSession is the session id that dragoman names where it wants to know whether the server is there, and begin nothing.
+const noSession = "no-session-of-dragoman"
 
 // session returns the session of a request; nil if it was refused.
 func (s *Server) session(x *serverExchange, q *http.Request) *serverSession {

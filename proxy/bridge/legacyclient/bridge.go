@@ -70,6 +70,13 @@ type streams struct {
 	fair quota.Fair
 }
 
+// Subscriptions returns how many requests for subscriptions are open at the server.
+func (b *Bridge) Subscriptions() int {
+	b.streams.mu.Lock()
+	defer b.streams.mu.Unlock()
+	return b.streams.fair.Held()
+}
+
 // enter counts one more of a client. The error says that the client has its share.
 func (s *streams) enter(who quota.Holder, cfg *config.Config) error {
 	s.mu.Lock()

@@ -227,7 +227,7 @@ func TestSubscriptionsOfOneClientLeaveRoom(t *testing.T) {
 			c.end()
 		}
 		b.host.Wait()
-		if n := b.streams.fair.Held(); n != 0 {
+		if n := b.Subscriptions(); n != 0 {
 			t.Errorf("%d are counted at the end", n)
 		}
 	})

@@ -79,6 +79,16 @@ func (h *HTTP) isClosed() bool {
 	}
 }
 
+// InHand returns how many connections of clients there are, and how many of their POSTs are being answered.
+func (h *HTTP) InHand() (conns, posts int) {
+	h.mu.Lock()
+	conns = len(h.conns)
+	h.mu.Unlock()
+	h.inHand.mu.Lock()
+	defer h.inHand.mu.Unlock()
+	return conns, h.inHand.of.Held()
+}
+
 // inHand counts POSTs by client.
 type inHand struct {
 	mu sync.Mutex

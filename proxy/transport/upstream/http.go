@@ -193,6 +193,9 @@ func (h *HTTP) latest() *HTTP {
 	return h
 }
 
+// InUse returns how many connections have an exchange under way, the end of a response that is read for a moment included.
+func (h *HTTP) InUse() int { return h.pool.inUse() }
+
 // Close closes all connections. Exchanges under way fail with ErrClosed, and so do all
 // later ones.
 func (h *HTTP) Close() error {

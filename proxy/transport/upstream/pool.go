@@ -431,6 +431,12 @@ func (p *pool) unpark(c *conn) {
 	p.watch.Remove(c.watched)
 }
 
+func (p *pool) inUse() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.open) - len(p.idle)
+}
+
 // expire closes the connections that were idle for too long.
 func (p *pool) expire() {
 	p.mu.Lock()
