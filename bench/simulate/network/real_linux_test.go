@@ -58,7 +58,7 @@ var acts = []string{
 
 // TestConnectionsAreAsRealOnes: all is answered as by sockets.
 func TestConnectionsAreAsRealOnes(t *testing.T) {
-	for _, act := range append(slices.Clone(acts), random(300)...) {
+	for _, act := range append(slices.Clone(acts), random(100)...) {
 		var ours string
 		synctest.Test(t, func(t *testing.T) { ours = play(act, inMemory(t)) })
 		real := ""
