@@ -56,8 +56,8 @@ type Client struct {
 	gone     bool // stdio: the pipe has ended, or the client left; it never comes back
 	session  *clientSession
 	sessions int
-	wanted   map[*call]bool // what has no answer yet and needs one
-	waiting  int            // steps that wait for a session
+	wanted   map[*call]bool   // what has no answer yet and needs one
+	waiting  int              // steps that wait for a session
 	calls    map[string]*call // by mark
 	level    string           // modern: of the logs that it wants
 	deaf     time.Time

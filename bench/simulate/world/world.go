@@ -77,6 +77,7 @@ func Play(t *testing.T, s *script.Script, dir string, mode Mode, log *zap.Logger
 		script: s, trace: trace.New(), network: network.New(s.Portable), log: log,
 		replicas: map[string]*process{}, clients: map[string]*peers.Client{},
 	}
+	w.network.KeepAlive = 25 * time.Second // as the product asks of sockets
 	if err := w.open(dir); err != nil {
 		panic(fmt.Sprintf("seed %d: %v", s.Seed, err)) // what was begun would keep the bubble from ending
 	}
@@ -266,9 +267,7 @@ func (w *world) ended(p *process, err error) {
 		e.Failed = err.Error()
 	}
 	w.trace.Add(e)
-	if held := held(p.srv); held != "" {
-		w.trace.Add(trace.Event{Who: p.name, Kind: trace.Strange, Text: "has ended and still holds " + held})
-	}
+	w.holds(p, "after its end")
 }
 
 // join makes a client; one on stdio gets a process of dragoman for itself.
