@@ -290,16 +290,16 @@ func (w *world) limit(c *call, e trace.Event) bool {
 	sign(c.told)
 	sign(c.answers)
 	d := w.silence()
-	if silent := e.At - last; silent >= d && silent <= d+d/8+moment {
-		if c.excuse == "" && c.plan.How != script.Never && c.plan.How != script.Closes && c.plan.How != script.Cut {
-			return false // it was not silent
-		}
-		if c.excuse == "" && c.plan.How == script.Never {
-			c.excuse = "limit"
-		}
-		return true
+	if silent := e.At - last; silent < d || silent > d+d/8+moment {
+		return false
 	}
-	return false
+	if at, ok := c.answered(); ok && at+moment < e.At && c.plan.How != script.Closes && c.plan.How != script.Cut {
+		return false // its answer is lost
+	}
+	if c.excuse == "" {
+		c.excuse = "limit"
+	}
+	return true
 }
 
 // lost reports whether the session of the call is no more, as it may be after some troubles: the client is told so by 404.

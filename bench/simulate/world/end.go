@@ -26,15 +26,22 @@ func (w *world) calm() {
 	synctest.Wait()
 	w.settle(20 * time.Minute)
 	w.trace.Add(trace.Event{Kind: trace.Calm})
+	w.each("call 998") // which may learn that its session is no more
+	w.settle(time.Minute)
+	w.each("call 999")
+	w.settle(time.Minute)
+}
+
+// each makes each client do something that must succeed if it is the last thing that it does.
+func (w *world) each(what string) {
 	for _, c := range w.script.Clients {
 		if own := w.replicas["p"+c.Name[1:]]; c.Transport == "stdio" && (own == nil || own.stopping()) {
 			continue // it has ended with the process of its own
 		}
-		w.trace.Add(trace.Event{Who: c.Name, Kind: trace.Expects, Mark: c.Name + ".999"})
-		step, _ := script.ParseStep(c.Name + " call 999")
+		step, _ := script.ParseStep(c.Name + " " + what)
+		w.trace.Add(trace.Event{Who: c.Name, Kind: trace.Expects, Mark: step.Mark()})
 		w.do(step)
 	}
-	w.settle(time.Minute)
 }
 
 // settle waits until no client has an open request, or d is over.
