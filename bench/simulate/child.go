@@ -373,10 +373,10 @@ func (l *lane) fails(j job, kind string) func(*script.Script) bool {
 func kindOf(v judge.Violation) string {
 	text, _, _ := strings.Cut(v.Text, "\n")
 	text = varying.ReplaceAllString(text, "*")
-	return v.Law + ": " + text[:min(len(text), 90)]
+	return v.Law + ": " + text[:min(len(text), 110)]
 }
 
-var varying = regexp.MustCompile(`"[^"]*"|[A-Za-z0-9_-]{24,}|\b[a-z]*-?[0-9][0-9a-zA-Z.:/-]*`)
+var varying = regexp.MustCompile(`[A-Za-z0-9_-]{24,}|\b[a-z]*-?[0-9][0-9a-zA-Z.:/-]*`)
 
 // lawOf says which law a process broke by what it said on stderr.
 func lawOf(law, said string) (string, string) {

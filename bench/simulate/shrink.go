@@ -60,6 +60,13 @@ func shrink(s *script.Script, fails func(*script.Script) bool) *script.Script {
 			took(func(s *script.Script) { s.Portable = false })
 		}
 		for i := range s.Steps {
+			for _, shorter := range []string{"100ms", "1s", "10s", "1m"} {
+				of := func(text string) time.Duration { d, _ := time.ParseDuration(text); return d }
+				if s.Steps[i].Verb != "wait" || of(shorter) >= of(s.Steps[i].Word(0)) ||
+					took(func(s *script.Script) { s.Steps[i].Words = []string{shorter} }) {
+					break
+				}
+			}
 			for v := len(s.Steps[i].Values) - 1; v >= 0; v-- {
 				took(func(s *script.Script) { s.Steps[i].Values = slices.Delete(slices.Clone(s.Steps[i].Values), v, v+1) })
 			}
