@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/bench/simulate/judge"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 )
 
@@ -73,4 +74,23 @@ func shrink(s *script.Script, fails func(*script.Script) bool) *script.Script {
 		}
 	}
 	return s
+}
+
+// fails returns whether a script fails in the way of kind: in two of three plays.
+func (l *lane) fails(j job, kind string) func(*script.Script) bool {
+	l.patience = 5 * time.Second // of a world of 10 ms
+	return func(s *script.Script) bool {
+		j.Script, j.Trace = s.String(), false
+		failed := 0
+		for play := range 3 {
+			r := l.play(j)
+			if slices.ContainsFunc(r.Violations, func(v judge.Violation) bool { return kindOf(v) == kind }) {
+				failed++
+			}
+			if failed == 2 || play-failed == 1 {
+				break
+			}
+		}
+		return failed == 2
+	}
 }
