@@ -28,10 +28,10 @@ type listen struct {
 func (s *clientSession) takeAll(data []byte, x *exchange) {
 	all, batch, err := readMessages(data)
 	if err != nil {
-		s.strange(x, "a broken frame: "+err.Error(), append([]byte(nil), data...))
+		s.strange(x, "a broken frame: "+err.Error(), bytes.Clone(data))
 	}
 	if batch && s.revision != "2025-03-26" {
-		s.strange(x, "a batch, which the revision has not", append([]byte(nil), data...))
+		s.strange(x, "a batch, which the revision has not", bytes.Clone(data))
 	}
 	for _, m := range all {
 		s.take(m, x)
@@ -134,6 +134,7 @@ func (s *clientSession) answer(m *message, x *exchange) {
 	}
 	k.end()
 	if k.listen != nil {
+		s.answered[k.id] = "listen"
 		why := "result"
 		if m.Error != nil {
 			why = m.Error.String()
@@ -318,6 +319,7 @@ func (s *clientSession) told(m *message, x *exchange) {
 		RequestID     json.RawMessage
 		Notifications map[string]json.RawMessage
 		Meta          struct {
+			Version      int
 			Subscription json.RawMessage `json:"io.modelcontextprotocol/subscriptionId"`
 		} `json:"_meta"`
 	}
@@ -357,13 +359,16 @@ func (s *clientSession) told(m *message, x *exchange) {
 		e.Kind, e.Text = trace.Logged, text
 		e.Mark, e.N = readNumbered(text, "log")
 	case "notifications/resources/updated":
-		e.Kind, e.Text = trace.Updated, p.URI
+		e.Kind, e.Text, e.N = trace.Updated, p.URI, p.Meta.Version
 	case "notifications/tools/list_changed", "notifications/resources/list_changed", "notifications/prompts/list_changed":
 		e.Kind, e.Text = trace.Changed, m.Method
 	case "notifications/cancelled":
 		if of := s.open[string(p.RequestID)]; s.c.modern && len(of) > 0 && of[0].listen != nil {
 			of[0].end()
 			of[0].stopped("cancelled")
+			return
+		}
+		if s.answered[string(p.RequestID)] == "listen" { // as 2026-07-28 has it on pipes, after the result
 			return
 		}
 		q := s.asked[string(p.RequestID)]
