@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
 
-// question is one that the server asked.
+// question is one that the server asked, or a ping.
 type question struct {
 	mark, method string
 	n            int
@@ -216,6 +216,7 @@ func (s *clientSession) reply(q *question) (result any, failed *rpcError) {
 func (s *clientSession) question(m *message, x *exchange) {
 	if m.Method == "ping" && !s.c.modern {
 		s.note(x, trace.Event{Kind: trace.Pinged, ID: m.id(), Method: m.Method, Raw: m.raw})
+		s.asked[m.id()] = &question{method: m.Method}
 		s.deliver(writeResult(m.ID, object{}), trace.Event{Method: m.Method, ID: m.id()})
 		return
 	}
@@ -374,6 +375,9 @@ func (s *clientSession) told(m *message, x *exchange) {
 		q := s.asked[string(p.RequestID)]
 		if q == nil {
 			s.strange(x, "the end of a question that was not asked", m.raw)
+			return
+		}
+		if q.method == "ping" { // which was answered at once
 			return
 		}
 		q.revoked = true
