@@ -186,6 +186,8 @@ c1 asked mark=c1.1 n=2 {"jsonrpc":"2.0","id":1,"method":"roots/list"}`, "differ 
 server told mark=c1.1 n=2 {"jsonrpc":"2.0","id":5,"result":{"roots": []}}`, "differ at 9"},
 		{"update", "2025-06-18", "2025-06-18", "", `server updates text=note://3 n=2 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://3"}}
 c1 updated text=note://3 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://3","title":"x"}}`, "differ"},
+		{"update of a subscription on a pipe", "stdio 2026-07-28", modern, "", `server updates text=note://3 n=2 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":4},"uri":"note://3"}}
+c1 updated text=note://3 n=2 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"c1-4"},"uri":"note://3"}}`, ""},
 		{"update that may have been missed", "2025-06-18", "2025-06-18", "", `server updates text=note://3 n=2 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://3","_meta":{"version":2}}}
 c1 updated text=note://3 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://3"}}`, ""},
 	} {
