@@ -259,6 +259,9 @@ func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 				delete(wants, e.Who)
 			}
 		case trace.Updates:
+			if e.Failed != "" { // no stream carries it, or it waits for one
+				continue
+			}
 			for client, uris := range wants {
 				got := uris[e.Text]
 				if got == nil || e.At < got.since+moment || w.troubledWithin(client, got.since, e.At+moment) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"testing/synctest"
 	"time"
 
@@ -69,7 +70,7 @@ func (w *world) close() {
 	time.Sleep(idle)
 	for _, p := range w.replicas {
 		if !p.dead && !p.stopping() {
-			w.holds(p, "long after all clients have left")
+			w.holds(p, longAfter)
 		}
 	}
 	for _, p := range w.replicas {
@@ -86,6 +87,8 @@ func (w *world) close() {
 // idle is how long a session without a client may last: session.idle_timeout, and what it takes to notice.
 const idle = 32 * time.Minute
 
+const longAfter = "long after all clients have left"
+
 // holds checks that a process, which has no client, holds nothing.
 func (w *world) holds(p *process, when string) {
 	held := p.srv.Held()
@@ -96,6 +99,9 @@ func (w *world) holds(p *process, when string) {
 		runtime.GC()
 		runtime.Gosched()
 		held = p.srv.Held()
+	}
+	if when == longAfter && slices.Contains(w.script.Settings, "upstream.share_child: true") {
+		held.Processes, held.Kept = 0, 0 // the process that sessions share stays until the end
 	}
 	if held != (proxy.Held{}) {
 		w.trace.Add(trace.Event{Who: p.name, Kind: trace.Strange, Text: fmt.Sprintf("holds%s %s", counts(held), when)})
