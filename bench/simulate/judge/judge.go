@@ -4,6 +4,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -218,7 +219,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		e := c.ends[0]
 		if e.Kind == trace.Answered && e.Failed == "" {
-			if at, ok := c.answered(); ok && e.At > at+moment && !w.excuse(c, e.At, "") {
+			if at, ok := c.answered(); ok && c.how == "" && e.At > at+moment && !w.excuse(c, e.At, "") {
 				wrong(e.At, "%s is answered %.3fs after the server's answer", c.mark, (e.At - at).Seconds())
 			}
 			continue
@@ -261,17 +262,21 @@ func (c *call) foreseen(e trace.Event) bool {
 	return false
 }
 
-// silence is the time limit of calls that the server does not answer.
-func (w *world) silence() time.Duration {
-	d := 5 * time.Minute
+// limits are the time limits of calls that the server does not answer: upstream.silence_timeout, and those of limits.time.
+func (w *world) limits() []time.Duration {
+	all := []time.Duration{5 * time.Minute}
 	for _, line := range w.script.Settings {
-		if text, ok := strings.CutPrefix(line, "upstream.silence_timeout:"); ok {
-			if set, err := time.ParseDuration(strings.TrimSpace(text)); err == nil {
-				d = set
+		path, value, _ := strings.Cut(line, ":")
+		if path != "upstream.silence_timeout" && path != "limits.time" {
+			continue
+		}
+		for _, word := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(" {},:", r) }) {
+			if d, err := time.ParseDuration(word); err == nil {
+				all = append(all, d)
 			}
 		}
 	}
-	return d
+	return all
 }
 
 // limit reports whether the call ends because of the limit of silence, in its time: between d and d + d/8 after the last sign of life.
@@ -289,8 +294,8 @@ func (w *world) limit(c *call, e trace.Event) bool {
 	sign(c.asks)
 	sign(c.told)
 	sign(c.answers)
-	d := w.silence()
-	if silent := e.At - last; silent < d || silent > d+d/8+moment {
+	silent := e.At - last
+	if !slices.ContainsFunc(w.limits(), func(d time.Duration) bool { return silent >= d && silent <= d+d/8+moment }) {
 		return false
 	}
 	if at, ok := c.answered(); ok && at+moment < e.At && c.plan.How != script.Closes && c.plan.How != script.Cut {
