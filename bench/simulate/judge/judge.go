@@ -90,6 +90,7 @@ type world struct {
 	troubles []trouble
 	calm     time.Duration // from here on nothing may go wrong
 	over     time.Duration
+	up       map[string]bool // the replicas that run
 }
 
 // call is a request with a mark, from both ends.
@@ -124,7 +125,7 @@ type trouble struct {
 }
 
 func newWorld(s *script.Script, all []trace.Event) *world {
-	w := &world{script: s, all: all, byMark: map[string]*call{}, calm: -1, over: -1}
+	w := &world{script: s, all: all, byMark: map[string]*call{}, up: map[string]bool{}, calm: -1, over: -1}
 	for _, e := range all {
 		switch e.Kind {
 		case trace.Calm:
@@ -240,7 +241,12 @@ func (c *call) answered() (time.Duration, bool) {
 
 // foreseen reports whether the plan of the call leads to an end with an error, or the client itself, and not later than it should.
 func (c *call) foreseen(e trace.Event) bool {
-	soon := func(at time.Duration) bool { return e.At <= at+moment }
+	soon := func(at time.Duration) bool {
+		if c.plan.How == script.Closes || c.plan.How == script.Cut {
+			return e.At <= at+35*time.Second // it tries to go on with the stream first
+		}
+		return e.At <= at+moment
+	}
 	if c.how != "" || c.shared { // an answer is not owed, or may be that of another
 		return true
 	}
@@ -262,12 +268,12 @@ func (c *call) foreseen(e trace.Event) bool {
 	return false
 }
 
-// limits are the time limits of calls that the server does not answer: upstream.silence_timeout, and those of limits.time.
+// limits are the time limits of calls that a peer does not answer: upstream.silence_timeout, bridge.park_timeout and those of limits.time.
 func (w *world) limits() []time.Duration {
-	all := []time.Duration{5 * time.Minute}
+	all := []time.Duration{5 * time.Minute, 10 * time.Minute}
 	for _, line := range w.script.Settings {
 		path, value, _ := strings.Cut(line, ":")
-		if path != "upstream.silence_timeout" && path != "limits.time" {
+		if path != "upstream.silence_timeout" && path != "bridge.park_timeout" && path != "limits.time" {
 			continue
 		}
 		for _, word := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(" {},:", r) }) {
@@ -292,6 +298,7 @@ func (w *world) limit(c *call, e trace.Event) bool {
 	sign(c.received)
 	sign(c.progresses)
 	sign(c.asks)
+	sign(c.asked)
 	sign(c.told)
 	sign(c.answers)
 	silent := e.At - last

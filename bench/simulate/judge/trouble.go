@@ -17,12 +17,26 @@ func (w *world) troubled(e trace.Event) {
 	switch {
 	case e.Kind == trace.Step:
 		w.fault(e, add)
+	case e.Who != "" && e.Who[0] == 'r' && (e.Kind == trace.Died || e.Kind == trace.Started):
+		if w.up[e.Who] = e.Kind == trace.Started; !w.up[e.Who] {
+			delete(w.up, e.Who)
+		}
+		for i := range w.troubles {
+			if t := &w.troubles[i]; e.Kind == trace.Started && t.what == "operator-down" {
+				t.to = min(t.to, e.At)
+			}
+		}
+		if len(w.up) == 0 {
+			add("", "operator-down", time.Hour)
+		}
 	case e.Kind == trace.Died:
 		if t := w.script.Server.Transport; t == "stdio" {
 			add("", "server-died", moment)
 		} else {
 			add("", "server-died", 2*moment)
 		}
+	case e.Kind == trace.Loses && w.script.Replicas > 1 && !w.script.Store:
+		add("", "server-loses", 10*time.Minute) // each replica begins a session of its own: docs/replicas.md, "When the store fails"
 	case e.Kind == trace.Loses:
 		add("", "server-loses", moment)
 	}
@@ -72,6 +86,10 @@ func (w *world) fault(e trace.Event, add func(client, what string, for_ time.Dur
 		switch step.Verb {
 		case "restart", "lose":
 			add("", "server-"+step.Verb, 2*moment)
+		case "closestreams":
+			if w.script.Server.Transport == "sse" { // the session ends with it
+				add("", "server-closestreams", 2*moment)
+			}
 		case "die":
 			add("", "server-die", 10*time.Minute)
 		case "deaf":
