@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -56,8 +57,8 @@ type Client struct {
 	gone     bool // stdio: the pipe has ended, or the client left; it never comes back
 	session  *clientSession
 	sessions int
-	wanted   map[*call]bool // what has no answer yet and needs one
-	waiting  int            // steps that wait for a session
+	wanted   map[*call]bool   // what has no answer yet and needs one
+	waiting  int              // steps that wait for a session
 	calls    map[string]*call // by mark
 	level    string           // modern: of the logs that it wants
 	deaf     time.Time
@@ -77,7 +78,7 @@ type clientSession struct {
 	endpoint string // http+sse: the URI for POSTs
 	ids      int
 	open     map[string][]*call // requests without an answer, by id
-	answered map[string]string  // ids that have had one, and how: answered, refused
+	answered map[string]string  // ids that have had one, and how: answered, refused, listen
 	asked    map[string]*question
 	listens  map[string]*call // modern: by URI; "" is that for the lists
 	standing *exchange
@@ -804,8 +805,8 @@ func (c *Client) readPipe() {
 			c.pipeEnds(err, len(line))
 		case len(line) == 0:
 		case s == nil:
-			if !c.gone {
-				c.note(trace.Event{Kind: trace.Strange, Text: "a line outside any session", Raw: append([]byte(nil), line...)})
+			if !c.gone && !c.spoilt {
+				c.note(trace.Event{Kind: trace.Strange, Text: "a line outside any session", Raw: bytes.Clone(line)})
 			}
 		default:
 			s.takeAll(line, nil)
