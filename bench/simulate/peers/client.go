@@ -370,7 +370,7 @@ func (s *clientSession) marked(step script.Step) {
 		if step.Verb == "read" {
 			k.method, k.params = "resources/read", object{"uri": "mark://" + k.mark + "?plan=" + url.QueryEscape(script.PlanText(step))}
 		} else {
-			k.method, k.params = "tools/call", object{"name": "act", "arguments": object{"mark": k.mark, "plan": script.PlanText(step)}}
+			k.method, k.params = "tools/call", object{"name": "act", "arguments": object{"mark": k.mark, "odd": odd, "plan": script.PlanText(step)}}
 		}
 		if plan.Progress > 0 {
 			k.params["_meta"] = object{"progressToken": k.mark}

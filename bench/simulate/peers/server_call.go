@@ -258,7 +258,7 @@ func (c *serverCall) carryOut() bool {
 }
 
 func (c *serverCall) progress(n int) {
-	params := object{"progressToken": c.params.Meta.ProgressToken, "progress": n, "total": c.plan.Progress}
+	params := object{"progressToken": c.params.Meta.ProgressToken, "progress": n, "total": json.RawMessage(strconv.Itoa(c.plan.Progress) + ".0")}
 	if since(c.revision, "2025-03-26") {
 		params["message"] = numbered(c.mark, "progress", n)
 	}
@@ -403,7 +403,12 @@ func (c *serverCall) reply() {
 	}
 	if c.modern {
 		result["resultType"] = "complete"
-		result["_meta"] = object{metaServer: serverInfo(c.revision)}
+		meta, _ := result["_meta"].(object)
+		if meta == nil {
+			meta = object{}
+		}
+		meta[metaServer] = serverInfo(c.revision)
+		result["_meta"] = meta
 		if cacheable(c.m.Method) {
 			result["ttlMs"], result["cacheScope"] = 0, "private"
 		}

@@ -52,7 +52,7 @@ func (c *serverCall) result() (object, *rpcError) {
 	case "tools/call":
 		switch {
 		case c.mark != "":
-			return object{"content": []any{object{"type": "text", "text": text}}}, nil
+			return object{"content": []any{object{"type": "text", "text": text}}, "_meta": object{"odd": odd}}, nil
 		case c.params.Name == "noop" || c.params.Name == "extra" && s.extra["tools"]:
 			result := object{"content": []any{object{"type": "text", "text": `{"ok":true}`}}}
 			if since(c.revision, "2025-06-18") {
