@@ -285,24 +285,26 @@ func (w *world) limits() []time.Duration {
 	return all
 }
 
-// limit reports whether the call ends because of the limit of silence, in its time: between d and d + d/8 after the last sign of life.
+// limit reports whether the call ends because of a limit of silence, in its time: between d and d + d/8 after a sign of life. On a pipe
+// each message of the server is one for all calls.
 func (w *world) limit(c *call, e trace.Event) bool {
-	last := c.begins
-	sign := func(list []trace.Event) {
+	signs := []time.Duration{c.begins}
+	for _, list := range [][]trace.Event{c.received, c.progresses, c.asks, c.asked, c.told, c.answers} {
 		for _, s := range list {
-			if s.At <= e.At && s.At > last {
-				last = s.At
+			signs = append(signs, s.At)
+		}
+	}
+	if w.script.Server.Transport != "http" {
+		for _, s := range w.all {
+			if !isClient(s.Who) && s.At > c.begins && s.At < e.At {
+				signs = append(signs, s.At)
 			}
 		}
 	}
-	sign(c.received)
-	sign(c.progresses)
-	sign(c.asks)
-	sign(c.asked)
-	sign(c.told)
-	sign(c.answers)
-	silent := e.At - last
-	if !slices.ContainsFunc(w.limits(), func(d time.Duration) bool { return silent >= d && silent <= d+d/8+moment }) {
+	limits := w.limits()
+	if !slices.ContainsFunc(signs, func(at time.Duration) bool {
+		return slices.ContainsFunc(limits, func(d time.Duration) bool { return e.At-at >= d && e.At-at <= d+d/8+moment })
+	}) {
 		return false
 	}
 	if at, ok := c.answered(); ok && at+moment < e.At && c.plan.How != script.Closes && c.plan.How != script.Cut {

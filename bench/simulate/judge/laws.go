@@ -190,7 +190,7 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 		for _, s := range c.stopped {
-			if at, done := c.answered(); done && s.At > at+moment && c.plan.How != script.Never && c.plan.How != script.Closes && c.plan.How != script.Cut {
+			if at, done := c.answered(); done && s.At > at+moment && !w.troubledWithin(c.owner, c.begins, s.At) && c.plan.How != script.Never && c.plan.How != script.Closes && c.plan.How != script.Cut {
 				wrong(s.At, "%s is cancelled at the server, which answered at %.3fs", c.mark, at.Seconds())
 			}
 			if c.how == "" && len(c.ends) == 0 && !w.troubledWithin(c.owner, c.begins, s.At) {

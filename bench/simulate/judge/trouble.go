@@ -29,18 +29,24 @@ func (w *world) troubled(e trace.Event) {
 		if len(w.up) == 0 {
 			add("", "operator-down", time.Hour)
 		}
+	case e.Kind == trace.Died && w.renewsApart():
+		add("", "server-died", 10*time.Minute)
 	case e.Kind == trace.Died:
 		if t := w.script.Server.Transport; t == "stdio" {
 			add("", "server-died", moment)
 		} else {
 			add("", "server-died", 2*moment)
 		}
-	case e.Kind == trace.Loses && w.script.Replicas > 1 && !w.script.Store:
-		add("", "server-loses", 10*time.Minute) // each replica begins a session of its own: docs/replicas.md, "When the store fails"
+	case e.Kind == trace.Loses && w.renewsApart():
+		add("", "server-loses", 10*time.Minute)
 	case e.Kind == trace.Loses:
 		add("", "server-loses", moment)
 	}
 }
+
+// renewsApart reports whether each replica begins a session of its own in the place of one that the server has lost, so that an answer to a
+// question may reach another one: docs/replicas.md, "When the store fails".
+func (w *world) renewsApart() bool { return w.script.Replicas > 1 && !w.script.Store }
 
 // fault notes what a step of the schedule does to the world.
 func (w *world) fault(e trace.Event, add func(client, what string, for_ time.Duration)) {
