@@ -79,6 +79,8 @@ server answers session=s method=initialize {"jsonrpc":"2.0","id":1,"result":{"pr
 		{"member of a newer revision", "2025-06-18", "2025-03-26", call + `c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"content":[],"structuredContent":{}}}`, "structuredContent"},
 		{"member of an older revision", "2025-11-25", modern, `c1 answered method=tools/list {"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{}}]}}`, "execution"},
 		{"member within a member", "2025-11-25", "2024-11-05", `c1 answered method=resources/list {"jsonrpc":"2.0","id":7,"result":{"resources":[{"name":"n","uri":"note://1","annotations":{"lastModified":"x"}}]}}`, "lastModified"},
+		{"_meta of a newer revision", "2025-06-18", "2025-03-26", call + `c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"","_meta":{"a":1}}]}}`, "_meta"},
+		{"_meta of dragoman", "2025-06-18", "2025-03-26", call + `c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"","_meta":{"dragoman/transform":{}}}]}}`, ""},
 		{"member that no revision has", "2025-06-18", "2025-03-26", call + `c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"content":[],"x-own":1}}`, ""},
 		{"two members", "2025-06-18", "2025-06-18", call + `c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"content":[]},"error":null}`, "more than one"},
 		{"version", "2025-06-18", "2025-06-18", call + `c1 answered mark=c1.1 {"jsonrpc":"1.0","id":7,"result":{"content":[]}}`, "jsonrpc"},

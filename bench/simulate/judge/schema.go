@@ -234,8 +234,8 @@ func forbid(what string, ours map[string]any, theirs any, doc map[string]any) {
 			switch name {
 			case "jsonrpc", "id": // only some schemas repeat them
 			case "_meta":
-				if !hasMeta.MatchString(what) {
-					own[name] = false
+				if !hasMeta.MatchString(what) { // what dragoman says there of its own work is for all
+					own[name] = map[string]any{"propertyNames": map[string]any{"pattern": "^dragoman/"}}
 				}
 			default:
 				own[name] = false
