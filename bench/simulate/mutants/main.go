@@ -10,6 +10,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -119,7 +120,7 @@ func mended(t *tree, o *options, out io.Writer) error {
 		return nil
 	}
 	fmt.Fprintf(out, "%d of %d found\n", found, len(all))
-	return enough(found, len(all), cmp.Or(o.want, 0.95))
+	return errors.Join(t.unsound, enough(found, len(all), cmp.Or(o.want, 0.95)))
 }
 
 // enough returns an error if less than the wanted share was found.
