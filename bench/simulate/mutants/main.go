@@ -27,14 +27,13 @@ const rooms = "proxy/session,proxy/bridge,proxy/origin,proxy/pipes,proxy/protoco
 
 // options are what the command line says.
 type options struct {
-	simulator string
-	each      time.Duration
-	check     bool
-	want      float64
-	generate  int
-	seed      uint64
-	under     string
-	names     []string
+	simulator, under string
+	each             time.Duration
+	check            bool
+	want             float64
+	generate         int
+	seed             uint64
+	names            []string
 }
 
 func main() {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func needGit(t *testing.T) {
@@ -117,7 +118,7 @@ func TestLawThatTheTreeBreaksFindsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for breaks, want := range map[string]string{"": "a client leaves room", "another": "a client leaves room", "a client leaves room": ""} {
-		tree := &tree{root: root, dir: t.TempDir(), simulator: standin, breaks: breaks}
+		tree := &tree{root: root, dir: t.TempDir(), simulator: standin, breaks: breaks, each: time.Second}
 		if v, err := tree.play(file, broken); v.law != want || err != nil {
 			t.Errorf("with %q broken: %q, %v, want %q", breaks, v.law, err, want)
 		}
