@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/session/setup"
@@ -249,7 +250,7 @@ func (s *Session) Inquire(ctx context.Context, method wire.Method, params string
 	ctx, cancel := context.WithTimeout(ctx, s.Table.Now().Config.Upstream.HandshakeTimeout)
 	defer cancel()
 	d := s.Direct
-	id := append(strconv.AppendInt([]byte(`"dragoman:`), d.last.Add(1), 10), '"')
+	id := mcp.OwnID()
 	o := &upstream.Outgoing{Body: d.Request(id, method, params), Request: true, Repeats: method.Reads(), Header: d.Headers(from, method.String(), "")}
 	span := telemetry.Ask(ctx, o, s.ServerRevision.Name)
 	defer func() { span.Done(err) }()
