@@ -323,7 +323,7 @@ func (w *world) lost(c *call, e trace.Event) bool {
 	}
 	began := time.Duration(0)
 	for _, b := range w.all {
-		if b.Kind == trace.Began && b.Who == c.owner && b.Session == c.session {
+		if b.Kind == trace.Began && b.Who == c.owner && b.Session == c.session && b.At <= c.begins {
 			began = b.At
 		}
 	}
