@@ -70,7 +70,6 @@ type Session struct {
 
 	Tools     toolindex.Index // the server's tools
 	Catalogue footprint.List  // the list that the client has
-	Greeted   bool            // the server has already received notifications/initialized; set before the session is used
 
 	Again   atomic.Bool // the server's process was started again
 	Deaf    atomic.Bool // the client receives no more messages that it could answer
