@@ -37,6 +37,8 @@ func (w *world) troubled(e trace.Event) {
 		} else {
 			add("", "server-died", 2*moment)
 		}
+	case e.Kind == trace.Answers && e.Failed == "cut" && w.script.Server.Transport == "sse":
+		add("", "server-cut", 2*moment) // of the stream that is the whole session
 	case e.Kind == trace.Loses && w.renewsApart():
 		add("", "server-loses", 10*time.Minute)
 	case e.Kind == trace.Loses:
