@@ -228,7 +228,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			continue
 		}
-		if !c.foreseen(e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) {
+		if !c.foreseen(e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}
@@ -333,6 +333,22 @@ func (w *world) lost(c *call, e trace.Event) bool {
 	for _, t := range w.troubles {
 		if t.from >= began && t.from <= e.At && (strings.HasPrefix(t.what, "operator-") || strings.HasPrefix(t.what, "server-") || strings.HasPrefix(t.what, "store-")) {
 			c.excuse = "session-lost"
+			return true
+		}
+	}
+	return false
+}
+
+// lostWhileAsked reports whether the call ends since it was lost while its client had the question, as clients are asked from 2026-07-28
+// on: nothing is open then, so that the client learns of it when it comes back with its answer.
+func (w *world) lostWhileAsked(c *call, e trace.Event) bool {
+	if len(c.asked) == 0 || len(c.replies) == 0 || c.asked[0].ID == "" || c.asked[0].ID[0] < 'a' { // an id of JSON-RPC, and no key
+		return false
+	}
+	asked, replied := c.asked[len(c.asked)-1].At, c.replies[len(c.replies)-1].At
+	for _, t := range w.troubles {
+		if t.client == "" && t.to >= asked && t.from <= replied && e.At <= replied+moment {
+			c.excuse = t.what
 			return true
 		}
 	}
