@@ -173,6 +173,9 @@ func (c *call) add(e trace.Event) {
 	case trace.Received:
 		c.received = append(c.received, e)
 	case trace.Answers:
+		if e.Failed == "404" { // it has lost the session, and dragoman begins another: no answer of the call
+			return
+		}
 		c.answers = append(c.answers, e)
 	case trace.Stopped:
 		c.stopped = append(c.stopped, e)
