@@ -59,6 +59,7 @@ func (table *Table) Make(t sealed.Session, b *upstream.Begun, by *downstream.Sen
 		Open:  NewCalls(table.Now().Config.Limits.OpenRequests),
 		Asked: NewCalls(table.Now().Config.Limits.OpenRequests),
 	}
+	s.Asked.Keeps = true
 	if !t.ClientRevision.Modern && !t.ServerRevision.Modern {
 		s.Renewing = restart.OverHTTP(table.Host, t, b.Web, func() func(id, version string) *upstream.Begun { return table.Now().Origin.Resume })
 	}
