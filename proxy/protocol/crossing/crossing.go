@@ -119,11 +119,14 @@ func (e *Crossing) WantsLogs() bool { return e != nil && e.Logs }
 
 // Rename returns the id under which the client knows the request.
 func (e *Crossing) Rename(id []byte) []byte {
-	if e == nil || e.Down.ID == nil {
+	if !e.Renames() {
 		return id
 	}
 	return e.Down.ID
 }
+
+// Renames reports whether the client knows the request by another id than the server.
+func (e *Crossing) Renames() bool { return e != nil && e.Down.ID != nil }
 
 // Keep stores a message that translation does not send on: a question, a notification, or an error
 // that requires URLs to be opened.

@@ -282,6 +282,9 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 			x.Met = nil
 			c.More.Answers <- bytes.Clone(raw) // dragoman asked
 			return nil, false
+		} else if x.Crossing.Renames() {
+			x.Met = nil
+			return nil, false // with the id of x's request it would answer that
 		}
 	}
 	span := x.answeredSpan(m)
