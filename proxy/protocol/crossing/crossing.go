@@ -22,9 +22,10 @@ type Crossing struct {
 	Wait time.Duration // added to the limits for the server's silence, since its client may be asked something
 
 	// These functions receive what no request waits for. Each may be nil.
-	Opened func(notification []byte) // a URL was opened
-	Tasks  func(notification []byte) // the state of a task has changed
-	Lacks  func(required []byte)     // the capability that a client lacks, if the call is not known
+	Opened    func(notification []byte) // a URL was opened
+	Tasks     func(notification []byte) // the state of a task has changed
+	Withdrawn func(question string)     // the server has cancelled the question with this id
+	Lacks     func(required []byte)     // the capability that a client lacks, if the call is not known
 
 	Own *OwnRequest // the exchange is about a request of dragoman's own; nil for others
 
@@ -144,6 +145,13 @@ func (e *Crossing) Keep(kind wire.Kind, method wire.Method, id, body []byte) {
 		}
 	case kind == wire.Error:
 		e.urls = bytes.Clone(body)
+	}
+}
+
+// Withdraw says that the server has cancelled its question with this id.
+func (e *Crossing) Withdraw(question string) {
+	if e != nil && e.Withdrawn != nil {
+		e.Withdrawn(question)
 	}
 }
 

@@ -261,7 +261,9 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 		}
 		if m.Method == wire.Cancelled {
 			x.key = AppendCancelled(x.key[:0], m)
-			asked = s.Asked.Cancel(x.key)
+			if asked = s.Asked.Cancel(x.key); asked != nil {
+				x.Crossing.Withdraw(asked.ID)
+			}
 		}
 		if m.Method == wire.ToolsListChanged {
 			s.Tools.Forget()
