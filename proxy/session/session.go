@@ -233,7 +233,11 @@ func (s *Session) DropRequests() (open []string) {
 		s.Again.Store(true)
 	}
 	for _, c := range s.Asked.Drain() {
-		open = append(open, c.ID)
+		if c.As != nil {
+			open = append(open, string(c.As))
+		} else {
+			open = append(open, c.ID)
+		}
 	}
 	return open
 }
