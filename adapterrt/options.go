@@ -51,6 +51,7 @@ type Options struct {
 	Sent                secret.Known                          // keeps the credentials that requests carry
 	SameOriginRedirects bool                                  // follow a GET's redirects within its origin
 	Proxy               func(*http.Request) (*url.URL, error) // nil for none; addresses behind a proxy are not checked
+	Dial                httpcall.Dial                         // opens connections to APIs; nil for those of the system
 	RootCAs             *x509.CertPool                        // nil for the system's
 
 	TrustEnforcement   guard.TrustEnforcement
@@ -81,6 +82,7 @@ type Options struct {
 	// TokenCommands are programs with their arguments, by the name of an adapter. The program
 	// prints the adapter's token, which replaces the credential that the file names.
 	TokenCommands map[string][]string
+	Run           credential.Run // runs them; nil for programs of the operating system
 	// Callers are the adapters, by name, whose APIs get the credentials of the callers.
 	Callers   map[string]Callers
 	Now       func() time.Time // nil for time.Now

@@ -56,6 +56,7 @@ func New(opt Options) (*Runtime, error) {
 	rt.confirmations.Via, rt.confirmations.Replicas = opt.ConfirmVia, opt.Replicas
 	rt.keeper = credential.NewKeeper(opt.Tokens)
 	rt.keeper.Getenv, rt.keeper.Now, rt.keeper.UserAgent, rt.keeper.Commands, rt.keeper.Sent = opt.Getenv, opt.Now, opt.UserAgent, opt.TokenCommands, opt.Sent
+	rt.keeper.Run = opt.Run
 	rt.cache = guard.NewCache(opt.Now)
 	rt.cache.Memory = opt.Memory
 	rt.gates = guard.Gates{Cache: rt.cache, Reading: rt.reading}
@@ -244,7 +245,7 @@ func (rt *Runtime) connect(adapters []*adapter, before map[string]*adapter) {
 func (rt *Runtime) newClient(a *adapter) *httpcall.Client {
 	o := httpcall.Options{
 		UserAgent: rt.opt.UserAgent, MaxResponse: rt.opt.MaxResponseBytes, Memory: rt.opt.Memory, Now: rt.opt.Now, PublicOnly: rt.opt.PublicOnly,
-		NameHosts: rt.opt.DevErrors || rt.opt.KeepAddresses, SameOriginRedirects: rt.opt.SameOriginRedirects, Proxy: rt.opt.Proxy, RootCAs: rt.roots,
+		NameHosts: rt.opt.DevErrors || rt.opt.KeepAddresses, SameOriginRedirects: rt.opt.SameOriginRedirects, Proxy: rt.opt.Proxy, Dial: rt.opt.Dial, RootCAs: rt.roots,
 	}
 	if m := a.Auth.Mutual; m != nil {
 		o.Configure = func(t *tls.Config) error { return credential.PresentCertificate(m, t) }

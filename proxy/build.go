@@ -176,7 +176,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, engine store
 	if memory == nil {
 		memory = large.NewMemory(cfg.Limits.HeldBytes())
 	}
-	if srv.Adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), srv.tokens, shared, first.Secrets, func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, memory, log); err != nil {
+	if srv.Adapters, err = adapters.New(o.World, cfg.Adapters, first.SharedKey(), srv.tokens, shared, first.Secrets, func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, memory, log); err != nil {
 		return nil, err
 	}
 	if first.Shaping, err = shape.New(cfg, first.Keys, srv.Adapters.Rules(), nil, srv.shapes, shared); err != nil {

@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,10 +23,14 @@ type Keeper struct {
 	UserAgent string
 	Store     Store               // keeps OAuth tokens
 	Commands  map[string][]string // by the name of an adapter: the program that prints its token, with arguments
+	Run       Run                 // runs these programs; nil for those of the operating system
 	Sent      secret.Known        // keeps what requests carry: of adapters, and of callers
 	files     secretFiles
 	flights   sync.WaitGroup
 }
+
+// Run runs a program with its arguments until it ends or ctx does, and returns what it prints on its standard output.
+type Run func(ctx context.Context, command []string) ([]byte, error)
 
 // NewKeeper returns a Keeper. If store is nil, it keeps tokens in this process only.
 func NewKeeper(store Store) *Keeper {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -24,6 +25,9 @@ const (
 	maxTrace          = 8 << 10 // bytes of a trace header
 )
 
+// Dial opens a connection to an address of host and port.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 // Options are the operator's choices on how APIs are called.
 type Options struct {
 	UserAgent           string
@@ -35,6 +39,7 @@ type Options struct {
 	NameHosts           bool                                  // failures say at which host no connection is made
 	SameOriginRedirects bool                                  // follow a GET's redirects within its origin
 	Proxy               func(*http.Request) (*url.URL, error) // nil for none; addresses behind a proxy are not checked
+	Dial                Dial                                  // opens connections; nil for those of the system
 	RootCAs             *x509.CertPool                        // nil for the system's
 	Configure           func(*tls.Config) error               // sets the adapter's own TLS options from its files; may be nil
 }
@@ -101,7 +106,7 @@ func NewClient(opt Options) *Client {
 
 func newTransport(opt Options) (t *http.Transport, err error) {
 	dialer := &dial.Dialer{
-		Timeout: connectTimeout,
+		Timeout: connectTimeout, Network: opt.Dial,
 		// The address is checked when it is dialled, because a name that resolved to an
 		// allowed address before may now resolve to another one.
 		Control: func(_ context.Context, _, address string, _ syscall.RawConn) error {

@@ -3,10 +3,11 @@ package httpcall
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -56,7 +57,9 @@ const longestRetryAfter = 10 * time.Second
 // again reports whether an attempt should be repeated, and after how long.
 func (c *Client) again(r *Reply, f *failure.Failure, attempt int, delay time.Duration) (time.Duration, bool) {
 	wait := delay << min(attempt, 10)
-	wait = wait/2 + rand.N(wait/2+1)
+	var n [8]byte
+	rand.Read(n[:]) // whose bytes a test can make known, unlike those of math/rand
+	wait = wait/2 + time.Duration(binary.BigEndian.Uint64(n[:])%uint64(wait/2+1))
 	if f != nil {
 		return wait, f.Code == failure.TransportRefused || f.Code == failure.TransportDNS
 	}

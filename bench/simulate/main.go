@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
@@ -73,8 +74,6 @@ func run(args []string, out io.Writer) int {
 	if !given["from"] {
 		o.from = rand.Uint64N(1e12)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 
 	one := job{Inside: o.inside, Only: o.only, Trace: true, Raw: o.raw, Log: o.log}
 	switch {
@@ -93,7 +92,7 @@ func run(args []string, out io.Writer) int {
 	case given["seed"]:
 		one.Script = script.Make(o.seed).String()
 	default:
-		return many(ctx, o, out)
+		return many(o, out)
 	}
 	if o.again > 0 {
 		return again(one, o.again, out)
@@ -171,16 +170,14 @@ func again(j job, n int, out io.Writer) int {
 }
 
 // many plays worlds of many seeds.
-func many(ctx context.Context, o options, out io.Writer) int {
+func many(o options, out io.Writer) int {
 	begun := time.Now()
 	if o.worlds == 0 && o.time == 0 {
 		o.time = time.Minute
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	if o.time > 0 {
-		ctx, stop = context.WithTimeout(ctx, o.time)
-		defer stop()
+		time.AfterFunc(o.time, stop)
 	}
 	fmt.Fprintf(out, "from seed %d\n", o.from)
 	var mu sync.Mutex
@@ -205,6 +202,7 @@ func many(ctx context.Context, o options, out io.Writer) int {
 			mu.Unlock()
 		}
 	})
+	stop()
 	failed := sum.write(out, time.Since(begun))
 	if o.shrink && !o.failFast {
 		for kind, seeds := range sum.kinds {

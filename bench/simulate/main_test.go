@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,6 +45,11 @@ func pretend(t *testing.T, s *script.Script, _ string, _ world.Mode, _ *zap.Logg
 			for {
 				time.Sleep(time.Second)
 			}
+		case "waits":
+			var mu sync.Mutex
+			mu.Lock()
+			go func() { time.Sleep(time.Second); mu.Unlock() }()
+			mu.Lock()
 		case "leaks":
 			go func() { <-make(chan int) }()
 		}
@@ -140,13 +146,14 @@ c2 cancel 1
 
 // What a process of worlds does not survive is a violation, and the next world is played all the same.
 func TestAProcessThatIsLostIsAViolation(t *testing.T) {
-	l := &lane{patience: 5 * time.Second}
+	l := &lane{patience: 3 * time.Second}
 	defer l.close()
 	for _, c := range []struct{ step, law, text string }{
 		{"operator panics", "panic", "at a step"},
 		{"operator fails", "failed", "so it fails"},
 		{"operator hangs", "hangs", "pretend("},
-		{"operator leaks", "goroutines", "blocked goroutines remain"},
+		{"operator waits", "hangs", "sync.Mutex.Lock in simulate.pretend"},
+		{"operator leaks", "goroutines", "blocked goroutines remain: simulate.pretend"},
 		{"operator steps", "", ""},
 	} {
 		r := l.play(job{Script: "server http both\nsteps\n" + c.step + "\n"})

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/bench/simulate/judge"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 )
 
@@ -60,10 +61,36 @@ func shrink(s *script.Script, fails func(*script.Script) bool) *script.Script {
 			took(func(s *script.Script) { s.Portable = false })
 		}
 		for i := range s.Steps {
+			for _, shorter := range []string{"100ms", "1s", "10s", "1m"} {
+				of := func(text string) time.Duration { d, _ := time.ParseDuration(text); return d }
+				if s.Steps[i].Verb != "wait" || of(shorter) >= of(s.Steps[i].Word(0)) ||
+					took(func(s *script.Script) { s.Steps[i].Words = []string{shorter} }) {
+					break
+				}
+			}
 			for v := len(s.Steps[i].Values) - 1; v >= 0; v-- {
 				took(func(s *script.Script) { s.Steps[i].Values = slices.Delete(slices.Clone(s.Steps[i].Values), v, v+1) })
 			}
 		}
 	}
 	return s
+}
+
+// fails returns whether a script fails in the way of kind: in two of three plays.
+func (l *lane) fails(j job, kind string) func(*script.Script) bool {
+	l.patience = 5 * time.Second // of a world of 10 ms
+	return func(s *script.Script) bool {
+		j.Script, j.Trace = s.String(), false
+		failed := 0
+		for play := range 3 {
+			r := l.play(j)
+			if slices.ContainsFunc(r.Violations, func(v judge.Violation) bool { return kindOf(v) == kind }) {
+				failed++
+			}
+			if failed == 2 || play-failed == 1 {
+				break
+			}
+		}
+		return failed == 2
+	}
 }

@@ -173,6 +173,7 @@ func parts(raw []byte, pipe bool) (params, result, failure []byte) {
 		params = without(params, "progressToken")
 		params = without(params, "requestId")
 		params = without(params, "_meta", "progressToken")
+		params = without(params, "_meta", "io.modelcontextprotocol/subscriptionId")
 	}
 	return params, result, failure
 }

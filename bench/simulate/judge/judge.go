@@ -4,6 +4,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -89,6 +90,7 @@ type world struct {
 	troubles []trouble
 	calm     time.Duration // from here on nothing may go wrong
 	over     time.Duration
+	up       map[string]bool // the replicas that run
 }
 
 // call is a request with a mark, from both ends.
@@ -123,7 +125,7 @@ type trouble struct {
 }
 
 func newWorld(s *script.Script, all []trace.Event) *world {
-	w := &world{script: s, all: all, byMark: map[string]*call{}, calm: -1, over: -1}
+	w := &world{script: s, all: all, byMark: map[string]*call{}, up: map[string]bool{}, calm: -1, over: -1}
 	for _, e := range all {
 		switch e.Kind {
 		case trace.Calm:
@@ -198,6 +200,9 @@ func (c *call) add(e trace.Event) {
 // strange: a peer has seen something that it cannot place.
 func strange(w *world, wrong func(time.Duration, string, ...any)) {
 	for _, e := range w.all {
+		if strings.HasPrefix(e.Text, "an answer to a question that was not asked") && w.renewsApart() && w.excuse(&call{}, e.At, "server-") {
+			continue // it was asked in the session of another replica
+		}
 		if e.Kind == trace.Strange {
 			wrong(e.At, "%s: %s %s", e.Who, e.Text, e.Failed)
 		}
@@ -218,7 +223,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		e := c.ends[0]
 		if e.Kind == trace.Answered && e.Failed == "" {
-			if at, ok := c.answered(); ok && e.At > at+moment && !w.excuse(c, e.At, "") {
+			if at, ok := c.answered(); ok && c.how == "" && e.At > at+moment && !w.excuse(c, e.At, "") {
 				wrong(e.At, "%s is answered %.3fs after the server's answer", c.mark, (e.At - at).Seconds())
 			}
 			continue
@@ -239,7 +244,12 @@ func (c *call) answered() (time.Duration, bool) {
 
 // foreseen reports whether the plan of the call leads to an end with an error, or the client itself, and not later than it should.
 func (c *call) foreseen(e trace.Event) bool {
-	soon := func(at time.Duration) bool { return e.At <= at+moment }
+	soon := func(at time.Duration) bool {
+		if c.plan.How == script.Closes || c.plan.How == script.Cut {
+			return e.At <= at+35*time.Second // it tries to go on with the stream first
+		}
+		return e.At <= at+moment
+	}
 	if c.how != "" || c.shared { // an answer is not owed, or may be that of another
 		return true
 	}
@@ -261,45 +271,52 @@ func (c *call) foreseen(e trace.Event) bool {
 	return false
 }
 
-// silence is the time limit of calls that the server does not answer.
-func (w *world) silence() time.Duration {
-	d := 5 * time.Minute
+// limits are the time limits of calls that a peer does not answer: upstream.silence_timeout, bridge.park_timeout and those of limits.time.
+func (w *world) limits() []time.Duration {
+	all := []time.Duration{5 * time.Minute, 10 * time.Minute}
 	for _, line := range w.script.Settings {
-		if text, ok := strings.CutPrefix(line, "upstream.silence_timeout:"); ok {
-			if set, err := time.ParseDuration(strings.TrimSpace(text)); err == nil {
-				d = set
+		path, value, _ := strings.Cut(line, ":")
+		if path != "upstream.silence_timeout" && path != "bridge.park_timeout" && path != "limits.time" {
+			continue
+		}
+		for _, word := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(" {},:", r) }) {
+			if d, err := time.ParseDuration(word); err == nil {
+				all = append(all, d)
 			}
 		}
 	}
-	return d
+	return all
 }
 
-// limit reports whether the call ends because of the limit of silence, in its time: between d and d + d/8 after the last sign of life.
+// limit reports whether the call ends because of a limit of silence, in its time: between d and d + d/8 after a sign of life. On a pipe
+// each message of the server is one for all calls.
 func (w *world) limit(c *call, e trace.Event) bool {
-	last := c.begins
-	sign := func(list []trace.Event) {
+	signs := []time.Duration{c.begins}
+	for _, list := range [][]trace.Event{c.received, c.progresses, c.asks, c.asked, c.told, c.answers} {
 		for _, s := range list {
-			if s.At <= e.At && s.At > last {
-				last = s.At
+			signs = append(signs, s.At)
+		}
+	}
+	if w.script.Server.Transport != "http" {
+		for _, s := range w.all {
+			if !isClient(s.Who) && s.At > c.begins && s.At < e.At {
+				signs = append(signs, s.At)
 			}
 		}
 	}
-	sign(c.received)
-	sign(c.progresses)
-	sign(c.asks)
-	sign(c.told)
-	sign(c.answers)
-	d := w.silence()
-	if silent := e.At - last; silent >= d && silent <= d+d/8+moment {
-		if c.excuse == "" && c.plan.How != script.Never && c.plan.How != script.Closes && c.plan.How != script.Cut {
-			return false // it was not silent
-		}
-		if c.excuse == "" && c.plan.How == script.Never {
-			c.excuse = "limit"
-		}
-		return true
+	limits := w.limits()
+	if !slices.ContainsFunc(signs, func(at time.Duration) bool {
+		return slices.ContainsFunc(limits, func(d time.Duration) bool { return e.At-at >= d && e.At-at <= d+d/8+moment })
+	}) {
+		return false
 	}
-	return false
+	if at, ok := c.answered(); ok && at+moment < e.At && c.plan.How != script.Closes && c.plan.How != script.Cut {
+		return false // its answer is lost
+	}
+	if c.excuse == "" {
+		c.excuse = "limit"
+	}
+	return true
 }
 
 // lost reports whether the session of the call is no more, as it may be after some troubles: the client is told so by 404.
@@ -309,7 +326,7 @@ func (w *world) lost(c *call, e trace.Event) bool {
 	}
 	began := time.Duration(0)
 	for _, b := range w.all {
-		if b.Kind == trace.Began && b.Who == c.owner && b.Session == c.session {
+		if b.Kind == trace.Began && b.Who == c.owner && b.Session == c.session && b.At <= c.begins {
 			began = b.At
 		}
 	}

@@ -190,7 +190,7 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 		for _, s := range c.stopped {
-			if at, done := c.answered(); done && s.At > at+moment && c.plan.How != script.Never && c.plan.How != script.Closes && c.plan.How != script.Cut {
+			if at, done := c.answered(); done && s.At > at+moment && !w.troubledWithin(c.owner, c.begins, s.At) && c.plan.How != script.Never && c.plan.How != script.Closes && c.plan.How != script.Cut {
 				wrong(s.At, "%s is cancelled at the server, which answered at %.3fs", c.mark, at.Seconds())
 			}
 			if c.how == "" && len(c.ends) == 0 && !w.troubledWithin(c.owner, c.begins, s.At) {
@@ -200,11 +200,23 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-// waitsForClient reports whether the server has answered the call of a client with questions, as from 2026-07-28 on: nothing of it is open there.
+// waitsForClient reports whether the call of a client was answered with questions, as from 2026-07-28 on: by the server, so that nothing of
+// it is open there, or to the client, which has nothing open that it could cancel.
 func (c *call) waitsForClient(at time.Duration) bool {
+	last := trace.Event{Kind: trace.Replies}
+	for _, list := range [][]trace.Event{c.asked, c.replies} {
+		for _, e := range list {
+			if e.At <= at && e.At >= last.At {
+				last = e
+			}
+		}
+	}
+	if last.Kind == trace.Asked && last.ID != "" && last.ID[0] >= 'a' { // no id of JSON-RPC: a key
+		return true
+	}
 	asked := time.Duration(-1)
 	for _, a := range c.asks {
-		if a.ID != "" && a.ID[0] >= 'a' && a.At <= at { // no id of JSON-RPC: a key
+		if a.ID != "" && a.ID[0] >= 'a' && a.At <= at {
 			asked = a.At
 		}
 	}
@@ -259,6 +271,9 @@ func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 				delete(wants, e.Who)
 			}
 		case trace.Updates:
+			if e.Failed != "" { // no stream carries it, or it waits for one
+				continue
+			}
 			for client, uris := range wants {
 				got := uris[e.Text]
 				if got == nil || e.At < got.since+moment || w.troubledWithin(client, got.since, e.At+moment) {
@@ -288,8 +303,8 @@ func (w *world) updated(client string, update trace.Event, i int) bool {
 // calm: when the faults have stopped, everything works again within a minute.
 func calm(w *world, wrong func(time.Duration, string, ...any)) {
 	for _, e := range w.all {
-		if e.Kind != trace.Expects {
-			continue
+		if e.Kind != trace.Expects || !strings.HasSuffix(e.Mark, ".999") {
+			continue // the one before may learn that its session is no more
 		}
 		c := w.byMark[e.Mark]
 		switch {

@@ -76,6 +76,12 @@ server answers session=s method=initialize {"jsonrpc":"2.0","id":1,"result":{"pr
 		{"result of a newer kind", "2025-06-18", "2024-11-05", call + `c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"resource_link","uri":"note://1","name":"n"}]}}`, "CallToolResult"},
 		{"result without its type", "2026-07-28", modern, call + `c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"content":[]}}`, "resultType"},
 		{"result with its type", "2026-07-28", modern, call + `c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","content":[]}}`, ""},
+		{"member of a newer revision", "2025-06-18", "2025-03-26", call + `c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"content":[],"structuredContent":{}}}`, "structuredContent"},
+		{"member of an older revision", "2025-11-25", modern, `c1 answered method=tools/list {"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{}}]}}`, "execution"},
+		{"member within a member", "2025-11-25", "2024-11-05", `c1 answered method=resources/list {"jsonrpc":"2.0","id":7,"result":{"resources":[{"name":"n","uri":"note://1","annotations":{"lastModified":"x"}}]}}`, "lastModified"},
+		{"_meta of a newer revision", "2025-06-18", "2025-03-26", call + `c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"","_meta":{"a":1}}]}}`, "_meta"},
+		{"_meta of dragoman", "2025-06-18", "2025-03-26", call + `c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"","_meta":{"dragoman/transform":{}}}]}}`, ""},
+		{"member that no revision has", "2025-06-18", "2025-03-26", call + `c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"content":[],"x-own":1}}`, ""},
 		{"two members", "2025-06-18", "2025-06-18", call + `c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"content":[]},"error":null}`, "more than one"},
 		{"version", "2025-06-18", "2025-06-18", call + `c1 answered mark=c1.1 {"jsonrpc":"1.0","id":7,"result":{"content":[]}}`, "jsonrpc"},
 		{"id", "2025-06-18", "2025-06-18", call + `c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7.5,"result":{"content":[]}}`, "id"},
@@ -186,6 +192,8 @@ c1 asked mark=c1.1 n=2 {"jsonrpc":"2.0","id":1,"method":"roots/list"}`, "differ 
 server told mark=c1.1 n=2 {"jsonrpc":"2.0","id":5,"result":{"roots": []}}`, "differ at 9"},
 		{"update", "2025-06-18", "2025-06-18", "", `server updates text=note://3 n=2 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://3"}}
 c1 updated text=note://3 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://3","title":"x"}}`, "differ"},
+		{"update of a subscription on a pipe", "stdio 2026-07-28", modern, "", `server updates text=note://3 n=2 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":4},"uri":"note://3"}}
+c1 updated text=note://3 n=2 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"c1-4"},"uri":"note://3"}}`, ""},
 		{"update that may have been missed", "2025-06-18", "2025-06-18", "", `server updates text=note://3 n=2 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://3","_meta":{"version":2}}}
 c1 updated text=note://3 {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://3"}}`, ""},
 	} {

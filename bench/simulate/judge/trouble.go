@@ -17,16 +17,38 @@ func (w *world) troubled(e trace.Event) {
 	switch {
 	case e.Kind == trace.Step:
 		w.fault(e, add)
+	case e.Who != "" && e.Who[0] == 'r' && (e.Kind == trace.Died || e.Kind == trace.Started):
+		if w.up[e.Who] = e.Kind == trace.Started; !w.up[e.Who] {
+			delete(w.up, e.Who)
+		}
+		for i := range w.troubles {
+			if t := &w.troubles[i]; e.Kind == trace.Started && t.what == "operator-down" {
+				t.to = min(t.to, e.At)
+			}
+		}
+		if len(w.up) == 0 {
+			add("", "operator-down", time.Hour)
+		}
+	case e.Kind == trace.Died && w.renewsApart():
+		add("", "server-died", 10*time.Minute)
 	case e.Kind == trace.Died:
 		if t := w.script.Server.Transport; t == "stdio" {
 			add("", "server-died", moment)
 		} else {
 			add("", "server-died", 2*moment)
 		}
+	case e.Kind == trace.Answers && e.Failed == "cut" && w.script.Server.Transport == "sse":
+		add("", "server-cut", 2*moment) // of the stream that is the whole session
+	case e.Kind == trace.Loses && w.renewsApart():
+		add("", "server-loses", 10*time.Minute)
 	case e.Kind == trace.Loses:
 		add("", "server-loses", moment)
 	}
 }
+
+// renewsApart reports whether another replica than that of a call may get the answer to its question, which does not know yet of the session
+// in the place of one that the server has lost: the answer is lost then. See docs/replicas.md.
+func (w *world) renewsApart() bool { return w.script.Replicas > 1 }
 
 // fault notes what a step of the schedule does to the world.
 func (w *world) fault(e trace.Event, add func(client, what string, for_ time.Duration)) {
@@ -72,6 +94,10 @@ func (w *world) fault(e trace.Event, add func(client, what string, for_ time.Dur
 		switch step.Verb {
 		case "restart", "lose":
 			add("", "server-"+step.Verb, 2*moment)
+		case "closestreams":
+			if w.script.Server.Transport == "sse" { // the session ends with it
+				add("", "server-closestreams", 2*moment)
+			}
 		case "die":
 			add("", "server-die", 10*time.Minute)
 		case "deaf":

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -77,7 +78,7 @@ type clientSession struct {
 	endpoint string // http+sse: the URI for POSTs
 	ids      int
 	open     map[string][]*call // requests without an answer, by id
-	answered map[string]string  // ids that have had one, and how: answered, refused
+	answered map[string]string  // ids that have had one, and how: answered, refused, listen
 	asked    map[string]*question
 	listens  map[string]*call // modern: by URI; "" is that for the lists
 	standing *exchange
@@ -369,7 +370,7 @@ func (s *clientSession) marked(step script.Step) {
 		if step.Verb == "read" {
 			k.method, k.params = "resources/read", object{"uri": "mark://" + k.mark + "?plan=" + url.QueryEscape(script.PlanText(step))}
 		} else {
-			k.method, k.params = "tools/call", object{"name": "act", "arguments": object{"mark": k.mark, "plan": script.PlanText(step)}}
+			k.method, k.params = "tools/call", object{"name": "act", "arguments": object{"mark": k.mark, "odd": odd, "plan": script.PlanText(step)}}
 		}
 		if plan.Progress > 0 {
 			k.params["_meta"] = object{"progressToken": k.mark}
@@ -804,8 +805,8 @@ func (c *Client) readPipe() {
 			c.pipeEnds(err, len(line))
 		case len(line) == 0:
 		case s == nil:
-			if !c.gone {
-				c.note(trace.Event{Kind: trace.Strange, Text: "a line outside any session", Raw: append([]byte(nil), line...)})
+			if !c.gone && !c.spoilt {
+				c.note(trace.Event{Kind: trace.Strange, Text: "a line outside any session", Raw: bytes.Clone(line)})
 			}
 		default:
 			s.takeAll(line, nil)

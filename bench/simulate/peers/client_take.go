@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
 
-// question is one that the server asked.
+// question is one that the server asked, or a ping.
 type question struct {
 	mark, method string
 	n            int
@@ -28,10 +28,10 @@ type listen struct {
 func (s *clientSession) takeAll(data []byte, x *exchange) {
 	all, batch, err := readMessages(data)
 	if err != nil {
-		s.strange(x, "a broken frame: "+err.Error(), append([]byte(nil), data...))
+		s.strange(x, "a broken frame: "+err.Error(), bytes.Clone(data))
 	}
 	if batch && s.revision != "2025-03-26" {
-		s.strange(x, "a batch, which the revision has not", append([]byte(nil), data...))
+		s.strange(x, "a batch, which the revision has not", bytes.Clone(data))
 	}
 	for _, m := range all {
 		s.take(m, x)
@@ -134,6 +134,7 @@ func (s *clientSession) answer(m *message, x *exchange) {
 	}
 	k.end()
 	if k.listen != nil {
+		s.answered[k.id] = "listen"
 		why := "result"
 		if m.Error != nil {
 			why = m.Error.String()
@@ -215,6 +216,7 @@ func (s *clientSession) reply(q *question) (result any, failed *rpcError) {
 func (s *clientSession) question(m *message, x *exchange) {
 	if m.Method == "ping" && !s.c.modern {
 		s.note(x, trace.Event{Kind: trace.Pinged, ID: m.id(), Method: m.Method, Raw: m.raw})
+		s.asked[m.id()] = &question{method: m.Method}
 		s.deliver(writeResult(m.ID, object{}), trace.Event{Method: m.Method, ID: m.id()})
 		return
 	}
@@ -318,6 +320,7 @@ func (s *clientSession) told(m *message, x *exchange) {
 		RequestID     json.RawMessage
 		Notifications map[string]json.RawMessage
 		Meta          struct {
+			Version      int
 			Subscription json.RawMessage `json:"io.modelcontextprotocol/subscriptionId"`
 		} `json:"_meta"`
 	}
@@ -357,7 +360,7 @@ func (s *clientSession) told(m *message, x *exchange) {
 		e.Kind, e.Text = trace.Logged, text
 		e.Mark, e.N = readNumbered(text, "log")
 	case "notifications/resources/updated":
-		e.Kind, e.Text = trace.Updated, p.URI
+		e.Kind, e.Text, e.N = trace.Updated, p.URI, p.Meta.Version
 	case "notifications/tools/list_changed", "notifications/resources/list_changed", "notifications/prompts/list_changed":
 		e.Kind, e.Text = trace.Changed, m.Method
 	case "notifications/cancelled":
@@ -366,9 +369,15 @@ func (s *clientSession) told(m *message, x *exchange) {
 			of[0].stopped("cancelled")
 			return
 		}
+		if s.answered[string(p.RequestID)] == "listen" { // as 2026-07-28 has it on pipes, after the result
+			return
+		}
 		q := s.asked[string(p.RequestID)]
 		if q == nil {
 			s.strange(x, "the end of a question that was not asked", m.raw)
+			return
+		}
+		if q.method == "ping" { // which was answered at once
 			return
 		}
 		q.revoked = true

@@ -649,12 +649,12 @@ c1 forget
 2s refused c1.1 tools/call ended: unexpected EOF
 3s opened subscriptions/listen note://1
 3s opened subscriptions/listen
-5s updated resources/updated note://1
+5s updated resources/updated note://1 #1
 5s closed subscriptions/listen result
 5s closed subscriptions/listen result
 6s opened subscriptions/listen note://1
 6s opened subscriptions/listen
-9s updated resources/updated note://1
+9s updated resources/updated note://1 #2
 9s calls c1.3 tools/call wait=10s
 9s unheard c1.3 tools/call
 9s leaves
@@ -693,7 +693,7 @@ c1 call 4
 0s closed subscriptions/listen result
 1s opened subscriptions/listen note://1
 1s opened subscriptions/listen
-4s updated resources/updated note://1
+4s updated resources/updated note://1 #1
 4s unsubscribes subscriptions/listen note://1
 4s closed subscriptions/listen ended: EOF
 `},

@@ -61,7 +61,10 @@ func tryServer(t *testing.T, transport, revision string, do func(*serverTrial)) 
 			t.Fatal(err)
 		}
 		do(w)
-		w.s.Close()
+		begun := time.Now()
+		if w.s.Close(); time.Since(begun) > 0 {
+			t.Error("the server took", time.Since(begun), "to close")
+		}
 		if t.Failed() {
 			for _, e := range w.s.o.Trace.All() {
 				t.Log(e)
@@ -453,6 +456,13 @@ func TestServerFails(t *testing.T) {
 		begun := time.Now()
 		w.want("slow", w.post(trialCall("2", "c1.2", "wait=1s")), "body 2 c1.2 done 1")
 		w.want("by", time.Since(begun).String(), "4s")
+		w.do("server slow 1h")
+		go func() { // its client waits for a session until the server dies
+			conn := w.dial()
+			conn.Write(appendBody(nil, "POST /mcp HTTP/1.1", []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`), "Host", "x",
+				"Accept", "application/json, text/event-stream", "Content-Type", "application/json"))
+		}()
+		synctest.Wait()
 		w.do("server slow 0s")
 		w.do("server deaf 1m")
 		begun = time.Now()

@@ -138,9 +138,9 @@ func (w *world) config(name string, port int) (config.Config, error) {
 	case "stdio":
 		lines = append(lines, "upstream.command: [server]")
 	case "sse":
-		lines = append(lines, fmt.Sprintf("upstream.url: http://127.0.0.1:%d/sse", serverPort))
+		lines = append(lines, fmt.Sprintf("upstream.url: http://10.0.0.9:%d/sse", serverPort))
 	default:
-		lines = append(lines, fmt.Sprintf("upstream.url: http://127.0.0.1:%d/mcp", serverPort))
+		lines = append(lines, fmt.Sprintf("upstream.url: http://10.0.0.9:%d/mcp", serverPort))
 	}
 	if w.script.Replicas > 1 || w.script.Store {
 		lines = append(lines, "session.key_file: "+w.keys)
@@ -276,6 +276,9 @@ func (w *world) join(c script.Client) error {
 	if c.Transport != "stdio" {
 		o.Dial = w.network.Dial(c.Name)
 		o.Address = func() string { return fmt.Sprintf("127.0.0.1:%d", front) }
+		if c.Transport == "sse" {
+			o.Address = func() string { return fmt.Sprintf("127.0.0.1:%d", w.affine(c.Name)) }
+		}
 		w.clients[c.Name] = peers.NewClient(o)
 		return nil
 	}
@@ -302,6 +305,19 @@ func (w *world) join(c script.Client) error {
 	o.In, o.Out = theirs, theirs
 	w.clients[c.Name] = peers.NewClient(o)
 	return nil
+}
+
+// affine returns the port of the replica to which a balancer that goes by the client's address sends it, as clients over HTTP+SSE need.
+// See docs/replicas.md.
+func (w *world) affine(client string) int {
+	first := int(client[1] - '0')
+	for i := range w.script.Replicas {
+		name := replica((first+i)%w.script.Replicas + 1)
+		if p := w.replicas[name]; p != nil && !p.dead && !p.stopping() {
+			return port(name)
+		}
+	}
+	return front
 }
 
 // do carries out a step.

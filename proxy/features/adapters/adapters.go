@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
@@ -26,6 +27,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/features/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/trace"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
@@ -47,11 +49,11 @@ type Adapters struct {
 	callerHeaders []string // names of the clients' headers with credentials for APIs
 }
 
-// New loads the adapters that cfg names, and returns nil if there are none. key is a secret
+// New loads the adapters that cfg names, whose APIs are in w, and returns nil if there are none. key is a secret
 // that all replicas share, or nil; tokens stores the adapters' OAuth tokens; replicas is
 // the store that replicas share, or nil; memory counts their answers; shaping returns the current
 // shaping of results, and is called for each request to the plain endpoints.
-func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.Store, sent secret.Known, shaping func() *shape.Shaping, m *metrics.Metrics, memory *large.Memory, log *zap.Logger) (*Adapters, error) {
+func New(w origin.World, cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.Store, sent secret.Known, shaping func() *shape.Shaping, m *metrics.Metrics, memory *large.Memory, log *zap.Logger) (*Adapters, error) {
 	if len(cfg.Sources) == 0 {
 		return nil, nil
 	}
@@ -60,7 +62,7 @@ func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.S
 		return nil, err
 	}
 	opt.Tokens, opt.Listen, opt.Sent = tokens, callback, sent
-	opt.Memory = answers{memory}
+	opt.Memory, opt.Dial, opt.Run = answers{memory}, httpcall.Dial(w.Dial), runIn(w)
 	opt.Replicas = newShared(replicas, m, log)
 	if key != nil {
 		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))

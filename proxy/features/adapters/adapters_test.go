@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 )
 
 // TestAnEmptyDirectoryIsLogged checks that a directory whose files have other names is not served in silence.
@@ -15,7 +16,7 @@ func TestAnEmptyDirectoryIsLogged(t *testing.T) {
 	cfg := config.Default().Adapters
 	cfg.Sources = []string{t.TempDir()}
 	core, logs := observer.New(zap.WarnLevel)
-	a, err := New(cfg, nil, nil, nil, secret.Known{}, nil, nil, nil, zap.New(core))
+	a, err := New(origin.World{}, cfg, nil, nil, nil, secret.Known{}, nil, nil, nil, zap.New(core))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/features/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 )
 
 // TestAResultThatIsTooLargeForMemory shows that a tool's result for which there is no memory is an error that can be tried again,
@@ -44,7 +45,7 @@ operations: {create: [{name: make, maps_to: POST /x, description: Make}], read: 
 	cfg := config.Default().Adapters
 	none := func() float64 { return 0 }
 	cfg.Sources, cfg.Mode = []string{path}, "crude"
-	a, err := New(cfg, nil, nil, nil, secret.Known{}, nil, metrics.New("v0", none, none), large.NewMemory(64<<20), zap.NewNop())
+	a, err := New(origin.World{}, cfg, nil, nil, nil, secret.Known{}, nil, metrics.New("v0", none, none), large.NewMemory(64<<20), zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

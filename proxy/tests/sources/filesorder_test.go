@@ -49,6 +49,8 @@ type folder struct {
 	name string
 	uses map[arrow][]use
 	eras []token.Position // where the era of a revision is asked for
+
+	pooled []*types.TypeName // what the pools of the package itself keep
 }
 
 // An arrow leads from a file to one that declares what it uses.
@@ -122,6 +124,7 @@ var checked = sync.OnceValues(func() ([]*folder, error) {
 			}
 		}
 		for _, file := range parsed {
+			f.pooled = append(f.pooled, pooledIn(file, info)...)
 			f.addUses(files, file, in, info)
 		}
 		folders = append(folders, f)

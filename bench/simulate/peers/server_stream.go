@@ -1,0 +1,147 @@
+package peers
+
+import "strconv"
+
+// serverStream is where messages about one request go, or those about none: the output of a process, or events over HTTP. Those of
+// Streamable HTTP are kept, so that a client can ask for what it missed.
+type serverStream struct {
+	box     *outbox // of a process
+	process *serverProcess
+
+	x      *serverExchange // the response over which it goes at present; nil for none
+	event  string          // the name of its events, over HTTP+SSE
+	name   string          // its events have ids: name, a dot, a number
+	primes bool            // it begins with an event that has only an id
+	kept   [][]byte        // nil for the event that primes
+	told   bool            // the client knows an id
+	over   bool
+}
+
+// connection returns the number of the connection over which it goes at present.
+func (st *serverStream) connection() int {
+	if st.x != nil {
+		return st.x.c.n
+	}
+	return 0
+}
+
+// failure says why what is sent does not come to its client at once: "kept" until the client asks for it, "no stream" for ever. It is ""
+// if it comes.
+func (st *serverStream) failure() string {
+	switch {
+	case st.box != nil || st.x != nil:
+		return ""
+	case st.told && !st.over:
+		return "kept"
+	}
+	return "no stream"
+}
+
+// send sends a message.
+func (st *serverStream) send(raw []byte) {
+	if st.box != nil {
+		st.box.send(append(raw[:len(raw):len(raw)], '\n'))
+		return
+	}
+	if st.over {
+		return
+	}
+	st.begin()
+	id := st.keep(raw)
+	if st.x != nil {
+		st.x.write(appendChunk(nil, appendEvent(nil, id, st.event, raw)))
+	}
+}
+
+func (st *serverStream) begin() {
+	x := st.x
+	if x == nil || x.begun {
+		return
+	}
+	x.begun = true
+	x.write(appendHead(nil, statusLine(200), "Content-Type", "text/event-stream", "Cache-Control", "no-cache",
+		"Mcp-Session-Id", x.session, "Transfer-Encoding", "chunked", "Connection", x.connection()))
+	if st.primes && len(st.kept) == 0 {
+		x.write(appendChunk(nil, appendEvent(nil, st.keep(nil), "", nil)))
+	}
+}
+
+// keep returns the id of the next event.
+func (st *serverStream) keep(raw []byte) string {
+	if st.name == "" {
+		return ""
+	}
+	st.kept = append(st.kept, raw)
+	st.told = st.told || st.x != nil
+	return st.name + "." + strconv.Itoa(len(st.kept))
+}
+
+// answer sends the answer to the request of a stream, as one body if that is wanted and nothing came before it.
+func (st *serverStream) answer(raw []byte, status int, body bool) {
+	if x := st.x; st.event == "" && x != nil && !x.begun && (body || status != 200) {
+		st.over = true
+		x.respond(status, raw, "Content-Type", "application/json")
+		return
+	}
+	st.send(raw)
+	st.finish()
+}
+
+// finish ends the stream of one request.
+func (st *serverStream) finish() {
+	if st.event == "" {
+		st.end()
+	}
+}
+
+// end ends a stream as HTTP has it. A process ends otherwise.
+func (st *serverStream) end() {
+	if st.box != nil {
+		return
+	}
+	st.over = true
+	st.pause()
+}
+
+// pause ends the response over which it goes at present.
+func (st *serverStream) pause() {
+	if x := st.x; x != nil {
+		st.begin()
+		x.write([]byte(lastChunk))
+		x.end()
+	}
+}
+
+// cut ends a connection, or a process, within a message.
+func (st *serverStream) cut(raw []byte) {
+	x := st.x
+	switch {
+	case st.box != nil:
+		st.box.send(raw[:len(raw)/2])
+		st.process.end(errDied, false)
+		return
+	case x != nil && !x.begun:
+		whole := appendBody(nil, statusLine(200), raw, "Content-Type", "application/json", "Mcp-Session-Id", x.session)
+		x.write(whole[:len(whole)-len(raw)/2-1])
+	case x != nil:
+		chunk := appendChunk(nil, appendEvent(nil, st.keep(raw), st.event, raw))
+		x.write(chunk[:len(chunk)/2])
+	default:
+		st.keep(raw)
+	}
+	st.over = true
+	if x != nil {
+		x.c.box.close()
+	}
+}
+
+const serverGarbage = "this is no JSON"
+
+// garbage sends something that is no message.
+func (st *serverStream) garbage() {
+	if st.box != nil {
+		st.box.send([]byte(serverGarbage + "\n"))
+	} else if st.begin(); st.x != nil {
+		st.x.write(appendChunk(nil, appendEvent(nil, "", st.event, []byte(serverGarbage))))
+	}
+}
