@@ -1,6 +1,6 @@
 # Each target is one plain command that also works when typed.
 
-.PHONY: docs build release test test-race test-peers test-browsers test-redis test-measurements test-judges test-servers test-deploy check check-systems golden fuzz bench compare latency soak cross
+.PHONY: docs build release test test-race test-peers test-browsers test-redis test-measurements test-judges test-servers test-deploy check check-systems golden fuzz simulate bench compare latency soak cross
 
 FUZZTIME ?= 6m
 
@@ -61,6 +61,11 @@ docs: ## rewrite what is generated: settings and their schema, keys of adapter f
 
 fuzz: ## run every fuzz target; they share FUZZTIME
 	go run ./bench/fuzzall -total $(FUZZTIME) ./...
+
+SIMULATETIME ?= 60s
+
+simulate: ## worlds from fresh seeds, which are printed, for SIMULATETIME: docs/simulation.md
+	go run ./bench/simulate -time $(SIMULATETIME)
 
 bench: ## benchstat-ready; bench/README.md says what each one measures
 	go test ./adapterrt ./bench ./proxy/... ./transform/... ./translate/... -run '^$$' -bench . -benchmem

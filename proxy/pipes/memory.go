@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -231,8 +230,8 @@ func (y *Memory) Replay() (messages [][]byte, own map[string]bool) {
 	messages = append(messages, mcp.Notification(wire.Initialized, ""))
 	own = make(map[string]bool)
 	ask := func(method wire.Method, params []byte) {
-		id := `"dragoman:` + strconv.Itoa(len(own)+1) + `"`
-		own[id] = true
+		id := mcp.OwnID()
+		own[string(id)] = true
 		messages = append(messages, mcp.Request(id, method, params))
 	}
 	if y.level != nil {

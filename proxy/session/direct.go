@@ -3,7 +3,6 @@ package session
 import (
 	"fmt"
 	"strings"
-	"sync/atomic"
 
 	"github.com/tidwall/gjson"
 
@@ -25,7 +24,6 @@ type Direct struct {
 	Meta     []byte             // the members of _meta in dragoman's own requests, from the first client
 	Crossing *crossing.Crossing // shared by all exchanges, and immutable
 	Realm    string             // separates cached results from those of other sessions
-	last     atomic.Int64       // the number of dragoman's last own request
 }
 
 // The methods of a Direct may be called on nil, for a session in which one side has the handshake.

@@ -46,7 +46,7 @@ func (s *Session) mayPing() {
 		if s.Web != nil {
 			header = s.Web.Authorization()
 		}
-		id := []byte(`"dragoman:keepalive"`)
+		id := mcp.OwnID()
 		_, err := s.Ask(ctx, NewCall(id, wire.Ping), s.Direct.Own(id, wire.Ping, "", header), nil)
 		if _, answered := errors.AsType[*mcp.ServerError](err); err != nil && !answered && h.Serving.Err() == nil && !s.over.Load() {
 			h.Report.FailedAs("server has not answered a ping (upstream.keepalive)", err, report.At{Method: wire.Ping.String(), Client: s.ClientRevision, Server: s.ServerRevision, Session: s.Named})

@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/session/setup"
@@ -68,7 +69,6 @@ type Session struct {
 
 	Tools     toolindex.Index // the server's tools
 	Catalogue footprint.List  // the list that the client has
-	Greeted   bool            // the server has already received notifications/initialized; set before the session is used
 
 	Again   atomic.Bool // the server's process was started again
 	Deaf    atomic.Bool // the client receives no more messages that it could answer
@@ -253,7 +253,7 @@ func (s *Session) Inquire(ctx context.Context, method wire.Method, params string
 	ctx, cancel := context.WithTimeout(ctx, s.Table.Now().Config.Upstream.HandshakeTimeout)
 	defer cancel()
 	d := s.Direct
-	id := append(strconv.AppendInt([]byte(`"dragoman:`), d.last.Add(1), 10), '"')
+	id := mcp.OwnID()
 	o := &upstream.Outgoing{Body: d.Request(id, method, params), Request: true, Repeats: method.Reads(), Header: d.Headers(from, method.String(), "")}
 	span := telemetry.Ask(ctx, o, s.ServerRevision.Name)
 	defer func() { span.Done(err) }()

@@ -3,12 +3,14 @@ package tests
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +23,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/rawio"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -270,9 +274,13 @@ type servedInABubble struct {
 func serveInABubble(t *testing.T, w proxy.World, upstream config.Upstream) *servedInABubble {
 	t.Helper()
 	cfg := config.Default()
-	u := &cfg.Upstream
-	u.URL, u.Command = upstream.URL, upstream.Command
-	cfg.Listen = "127.0.0.1:8080"
+	cfg.Upstream.URL, cfg.Upstream.Command = upstream.URL, upstream.Command
+	return serveAtInABubble(t, w, cfg, listenInMemory(8080))
+}
+
+func serveAtInABubble(t *testing.T, w proxy.World, cfg config.Config, ln *memoryListener) *servedInABubble {
+	t.Helper()
+	cfg.Listen = ln.at.String()
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +289,7 @@ func serveInABubble(t *testing.T, w proxy.World, upstream config.Upstream) *serv
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	ln, served := listenInMemory(8080), make(chan error)
+	served := make(chan error)
 	go func() { served <- srv.Serve(ctx, ln) }()
 	return &servedInABubble{srv, ln, func() {
 		cancel()
@@ -468,4 +476,42 @@ func TestNothingIsHeldOfClientsThatHaveLeft(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReplicasInABubble find each other in a store that is memory, and forward by the connections of their world.
+func TestReplicasInABubble(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(make([]byte, sealed.KeyBytes))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		at := map[string]*memoryListener{}
+		w := proxy.World{Store: store.NewMemory(store.Bounds{}), World: origin.World{
+			Start: startInMemory,
+			Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				return at[address].dial(ctx, network, address)
+			},
+		}}
+		var all []*servedInABubble
+		for port := 8080; port < 8082; port++ {
+			ln := listenInMemory(port)
+			at[ln.at.String()] = ln
+			cfg := config.Default()
+			cfg.Upstream.Command = []string{"no such program"}
+			cfg.Session.KeyFile, cfg.Store.URL, cfg.Store.Advertise = file, "redis://in.memory:6379", ln.at.String()
+			all = append(all, serveAtInABubble(t, w, cfg, ln))
+		}
+		client := all[0].client(t)
+		client.post(t, initializeInBubble)
+		elsewhere := all[1].client(t)
+		elsewhere.session = client.session
+		if got := elsewhere.post(t, callInBubble); !strings.Contains(got, "done") {
+			t.Errorf("the call at the other replica: %s", got)
+		}
+		client.Close()
+		elsewhere.Close()
+		for _, srv := range all {
+			srv.stop()
+		}
+	})
 }

@@ -200,11 +200,23 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-// waitsForClient reports whether the server has answered the call of a client with questions, as from 2026-07-28 on: nothing of it is open there.
+// waitsForClient reports whether the call of a client was answered with questions, as from 2026-07-28 on: by the server, so that nothing of
+// it is open there, or to the client, which has nothing open that it could cancel.
 func (c *call) waitsForClient(at time.Duration) bool {
+	last := trace.Event{Kind: trace.Replies}
+	for _, list := range [][]trace.Event{c.asked, c.replies} {
+		for _, e := range list {
+			if e.At <= at && e.At >= last.At {
+				last = e
+			}
+		}
+	}
+	if last.Kind == trace.Asked && last.ID != "" && last.ID[0] >= 'a' { // no id of JSON-RPC: a key
+		return true
+	}
 	asked := time.Duration(-1)
 	for _, a := range c.asks {
-		if a.ID != "" && a.ID[0] >= 'a' && a.At <= at { // no id of JSON-RPC: a key
+		if a.ID != "" && a.ID[0] >= 'a' && a.At <= at {
 			asked = a.At
 		}
 	}

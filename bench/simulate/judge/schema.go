@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -79,7 +80,8 @@ type revisionSchema struct {
 var schemas struct {
 	mu    sync.Mutex
 	of    map[string]*revisionSchema
-	valid map[uint64]struct{} // the looks of messages that were valid
+	read  map[string]map[string]any // by revision, as they are in their files
+	valid map[uint64]struct{}       // the looks of messages that were valid
 }
 
 var looksSeed = maphash.MakeSeed()
@@ -145,24 +147,38 @@ func schemaOf(revision string) (*revisionSchema, error) {
 	if s := schemas.of[revision]; s != nil {
 		return s, nil
 	}
-	text, err := schema.Files.ReadFile(revision + ".json")
-	if err != nil {
-		return nil, fmt.Errorf("revision %q has no schema", revision)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	doc, err := readSchema(revision)
 	if err != nil {
 		return nil, err
 	}
 	mend(doc)
+	for _, other := range revisionNames {
+		if other != revision {
+			of := schemas.read[other]
+			if of == nil {
+				if of, err = readSchema(other); err != nil {
+					return nil, err
+				}
+				if schemas.read == nil {
+					schemas.read = map[string]map[string]any{}
+				}
+				schemas.read[other] = of
+			}
+			for name, theirs := range definitions(of) {
+				if ours, ok := definitions(doc)[name].(map[string]any); ok {
+					forbid(name, ours, theirs, of)
+				}
+			}
+		}
+	}
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
 	compiler.RegisterFormat(&jsonschema.Format{Name: "uri-template", Validate: uriTemplate})
 	s := &revisionSchema{name: revision, compiler: compiler, defs: "#/definitions/", compiled: map[string]*jsonschema.Schema{}}
-	object := doc.(map[string]any)
-	if object["$defs"] != nil {
+	if doc["$defs"] != nil {
 		s.defs = "#/$defs/"
 	}
-	s.has = object[strings.Trim(s.defs, "#/")].(map[string]any)
+	s.has = definitions(doc)
 	if err := s.compiler.AddResource("schema.json", doc); err != nil {
 		return nil, err
 	}
@@ -171,6 +187,65 @@ func schemaOf(revision string) (*revisionSchema, error) {
 	}
 	schemas.of[revision] = s
 	return s, nil
+}
+
+// revisionNames are those that have a schema.
+var revisionNames = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", modern}
+
+func readSchema(revision string) (map[string]any, error) {
+	text, err := schema.Files.ReadFile(revision + ".json")
+	if err != nil {
+		return nil, fmt.Errorf("revision %q has no schema", revision)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	return doc.(map[string]any), nil
+}
+
+func definitions(doc map[string]any) map[string]any {
+	for _, name := range []string{"$defs", "definitions"} {
+		if defs, ok := doc[name].(map[string]any); ok {
+			return defs
+		}
+	}
+	return nil
+}
+
+var hasMeta = regexp.MustCompile(`params$|Params$|Result$`)
+
+// forbid has ours refuse the members that theirs, the same thing in another revision, has and ours does not: the schemas allow all members
+// that they do not know, but dragoman takes out what is of another revision only. doc is the whole of the other schema. Parameters and
+// results have _meta in all revisions, though not all schemas say so everywhere; and what a tool wants is the server's to say.
+func forbid(what string, ours map[string]any, theirs any, doc map[string]any) {
+	their, _ := theirs.(map[string]any)
+	if ref, ok := their["$ref"].(string); ok {
+		their, _ = definitions(doc)[ref[strings.LastIndexByte(ref, '/')+1:]].(map[string]any)
+	}
+	own, _ := ours["properties"].(map[string]any)
+	members, _ := their["properties"].(map[string]any)
+	if own == nil {
+		return
+	}
+	for name, member := range members {
+		switch mine := own[name].(type) {
+		case nil:
+			switch name {
+			case "jsonrpc", "id": // only some schemas repeat them
+			case "_meta":
+				if !hasMeta.MatchString(what) { // what dragoman says there of its own work is for all
+					own[name] = map[string]any{"propertyNames": map[string]any{"pattern": "^dragoman/"}}
+				}
+			default:
+				own[name] = false
+			}
+		case map[string]any:
+			if name != "inputSchema" && name != "outputSchema" {
+				forbid(what+"."+name, mine, member, doc)
+			}
+		}
+	}
 }
 
 // mend corrects what the generator of the schemas writes for a number or nothing at all, `number | null` in their source: "integer" among

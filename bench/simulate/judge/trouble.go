@@ -37,6 +37,8 @@ func (w *world) troubled(e trace.Event) {
 		} else {
 			add("", "server-died", 2*moment)
 		}
+	case e.Kind == trace.Answers && e.Failed == "cut" && w.script.Server.Transport == "sse":
+		add("", "server-cut", 2*moment) // of the stream that is the whole session
 	case e.Kind == trace.Loses && w.renewsApart():
 		add("", "server-loses", 10*time.Minute)
 	case e.Kind == trace.Loses:
@@ -44,9 +46,9 @@ func (w *world) troubled(e trace.Event) {
 	}
 }
 
-// renewsApart reports whether each replica begins a session of its own in the place of one that the server has lost, so that an answer to a
-// question may reach another one: docs/replicas.md, "When the store fails".
-func (w *world) renewsApart() bool { return w.script.Replicas > 1 && !w.script.Store }
+// renewsApart reports whether another replica than that of a call may get the answer to its question, which does not know yet of the session
+// in the place of one that the server has lost: the answer is lost then. See docs/replicas.md.
+func (w *world) renewsApart() bool { return w.script.Replicas > 1 }
 
 // fault notes what a step of the schedule does to the world.
 func (w *world) fault(e trace.Event, add func(client, what string, for_ time.Duration)) {

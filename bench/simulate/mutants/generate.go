@@ -101,7 +101,7 @@ func generated(t *tree, o *options, out io.Writer) error {
 	for _, s := range survivors {
 		fmt.Fprintln(w, s)
 	}
-	return errors.Join(err, w.Flush(), enough(whole.killed, whole.generated, o.want))
+	return errors.Join(err, t.unsound, w.Flush(), enough(whole.killed, whole.generated, o.want))
 }
 
 // sites returns the statements that can be deleted in the packages of the simulator under these folders, in their order.

@@ -10,6 +10,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -26,14 +27,13 @@ const rooms = "proxy/session,proxy/bridge,proxy/origin,proxy/pipes,proxy/protoco
 
 // options are what the command line says.
 type options struct {
-	simulator string
-	each      time.Duration
-	check     bool
-	want      float64
-	generate  int
-	seed      uint64
-	under     string
-	names     []string
+	simulator, under string
+	each             time.Duration
+	check            bool
+	want             float64
+	generate         int
+	seed             uint64
+	names            []string
 }
 
 func main() {
@@ -119,7 +119,7 @@ func mended(t *tree, o *options, out io.Writer) error {
 		return nil
 	}
 	fmt.Fprintf(out, "%d of %d found\n", found, len(all))
-	return enough(found, len(all), cmp.Or(o.want, 0.95))
+	return errors.Join(t.unsound, enough(found, len(all), cmp.Or(o.want, 0.95)))
 }
 
 // enough returns an error if less than the wanted share was found.

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func needGit(t *testing.T) {
@@ -100,6 +103,25 @@ func TestFaultsAreFoundOrNot(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestLawThatTheTreeBreaksFindsNothing(t *testing.T) {
+	const file = "proxy/bytes/quota/quota.go"
+	text, err := os.ReadFile("../../../" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := bytes.Replace(text, []byte("s.taken++"), nil, 1)
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for breaks, want := range map[string]string{"": "a client leaves room", "another": "a client leaves room", "a client leaves room": ""} {
+		tree := &tree{root: root, dir: t.TempDir(), simulator: standin, breaks: breaks, each: time.Second}
+		if v, err := tree.play(file, broken); v.law != want || err != nil {
+			t.Errorf("with %q broken: %q, %v, want %q", breaks, v.law, err, want)
+		}
 	}
 }
 

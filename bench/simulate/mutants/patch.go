@@ -23,10 +23,7 @@ type patch struct {
 
 // patches reads the patches in a folder, all of them or those with these names.
 func patches(dir string, names []string) (all []*patch, err error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.patch"))
-	if err != nil {
-		return nil, err
-	}
+	paths, _ := filepath.Glob(filepath.Join(dir, "*.patch"))
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".patch")
 		if len(names) > 0 && !slices.Contains(names, name) {

@@ -18,6 +18,8 @@ type tree struct {
 	root, dir string        // dir is for temporary files
 	simulator string        // a package
 	each      time.Duration // how long to look for a fault
+	breaks    string        // the law that it breaks without a fault; "" for none
+	unsound   error         // says so
 }
 
 // verdict says how a fault was found; it is zero if it was not.
@@ -46,11 +48,11 @@ func (t *tree) build(args ...string) error {
 	return nil
 }
 
-// sound returns an error if the simulator finds a fault in the tree as it is: then it would find the same one in every mutant.
+// sound looks for a violation in the tree as it is. A law that finds one finds no fault: it would find the same one in every mutant.
 func (t *tree) sound() error {
 	v, err := t.play("", nil)
-	if err == nil && v.law != "" {
-		err = fmt.Errorf("the tree without a fault breaks %s (seed %s): mend that first", v.law, v.seed)
+	if t.breaks = v.law; v.law != "" {
+		t.unsound = fmt.Errorf("the tree without a fault breaks %s (seed %s): what that law finds does not count; mend it first", v.law, v.seed)
 	}
 	return err
 }
@@ -58,30 +60,35 @@ func (t *tree) sound() error {
 // found is the line with which the simulator says which violation it has found.
 var found = regexp.MustCompile(`(?m)^found: (.+) seed=(\S+) after=(\S+)$`)
 
-// patience is how much longer than it was told the simulator may take.
-const patience = 2 * time.Minute
-
 // play builds the simulator with this text of a file, and runs it until it has found a violation or the time is over.
-func (t *tree) play(file string, text []byte) (verdict, error) {
-	program, err := filepath.Join(t.dir, "simulate"), t.put(file, text)
-	if err == nil {
-		err = t.build("-o", program, t.simulator)
+func (t *tree) play(file string, text []byte) (v verdict, err error) {
+	program := filepath.Join(t.dir, "simulate")
+	if err := errors.Join(t.put(file, text), t.build("-o", program, t.simulator)); err != nil {
+		return v, err
 	}
-	if err != nil {
-		return verdict{}, err
+	for end := time.Now().Add(t.each); ; {
+		left := max(time.Until(end), time.Second).Round(time.Second)
+		if v, err = t.playFor(left, program); err != nil || v.law == "" || v.law != t.breaks {
+			return v, err
+		}
+		if time.Now().After(end) {
+			return verdict{}, nil
+		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), t.each+patience)
+}
+
+func (t *tree) playFor(left time.Duration, program string) (v verdict, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), left+2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, "-time", t.each.String(), "-fail-fast")
+	cmd := exec.CommandContext(ctx, program, "-time", left.String(), "-fail-fast")
 	cmd.Dir, cmd.WaitDelay = t.root, 10*time.Second
 	out, err := cmd.CombinedOutput()
 	if m := found.FindSubmatch(out); m != nil {
 		return verdict{law: string(m[1]), seed: string(m[2]), after: string(m[3])}, nil
-	}
-	if err != nil {
+	} else if err != nil {
 		err = fmt.Errorf("the simulator has found nothing and failed: %w: %s", err, tail(out))
 	}
-	return verdict{}, err
+	return v, err
 }
 
 // tail returns the end of what a command has written, for an error.

@@ -33,11 +33,17 @@ func (c *HTTP) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 	if err := c.Renew(ctx, was, m.Header); err != nil {
 		return nil, err
 	}
-	var message wire.Message
-	if message.Scan(bytes.Clone(m.Body), nil) == nil && message.Kind.Response() {
-		return nil, nil // it answers a question of the lost session
+	if isOfLost(m) {
+		return nil, nil
 	}
 	return c.HTTPSession.Send(ctx, m)
+}
+
+// isOfLost reports whether a message of the client is about a session that was lost, and not about the one that has replaced it: it
+// answers a question of the lost one, or says that the client is initialized, which the new one has been told when it began.
+func isOfLost(m *upstream.Outgoing) bool {
+	var message wire.Message
+	return message.Scan(bytes.Clone(m.Body), nil) == nil && (message.Kind.Response() || message.Method == wire.Initialized)
 }
 
 // Listen opens the standing stream, in a new session if the server has lost the old one. If o asks to

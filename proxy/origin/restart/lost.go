@@ -66,7 +66,7 @@ func ping(ctx context.Context, conn Named, header []upstream.Header) (fault []by
 	ctx, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
 	o := &upstream.Outgoing{
-		Body: mcp.Request([]byte(`"dragoman:ping"`), wire.Ping, "{}"), Request: true, Repeats: true, Header: header, FirstByte: pingTime, Silence: pingTime, Ours: true,
+		Body: mcp.Request(mcp.OwnID(), wire.Ping, "{}"), Request: true, Repeats: true, Header: header, FirstByte: pingTime, Silence: pingTime, Ours: true,
 	}
 	st, err := conn.Send(ctx, o)
 	if err != nil {

@@ -165,7 +165,7 @@ func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 		r.refuse(conn, err)
 		conn, err = r.current(ctx, m)
 		release() // from here on the server may have it
-		if err != nil {
+		if err != nil || isOfLost(m) {
 			return nil, err
 		}
 		st, err = conn.Send(ctx, m)

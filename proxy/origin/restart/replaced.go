@@ -92,7 +92,7 @@ func (c *HTTP) use(ctx context.Context, there replacement, header []upstream.Hea
 	}
 	next.Web.ShareCookies(c.HTTPSession)
 	next.Web.AddCookies(string(there.Cookies))
-	h := &pipes.Opening{Of: c.host, Begun: *next, Header: header, ID: []byte(`"dragoman:0"`)}
+	h := &pipes.Opening{Of: c.host, Begun: *next, Header: header, ID: mcp.OwnID()}
 	if err := c.resend(ctx, h, mcp.Request(h.ID, wire.Ping, "")); err != nil && IsLost(err) {
 		return false
 	}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"strconv"
 
@@ -12,6 +13,10 @@ import (
 func Request[ID, Params []byte | string](id ID, method wire.Method, params Params) []byte {
 	return appendCall(append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), ','), method, params)
 }
+
+// OwnID returns an id, raw JSON, for a request of dragoman's own in a session in which there may be others of its own, also of other
+// replicas: an id names one request in a session.
+func OwnID() []byte { return []byte(`"dragoman:` + rand.Text() + `"`) }
 
 // Notification returns a notification with these params, raw JSON, "" for none.
 func Notification[Params []byte | string](method wire.Method, params Params) []byte {

@@ -34,6 +34,7 @@ type Session struct {
 	ClientRevision, ServerRevision *translate.Revision
 	Facts                          wire.Facts
 	Local                          bool   // only the process that began the session has it
+	Greeted                        bool   // the server has had notifications/initialized before the session was used
 	Named                          string // the server's own session id; "" for none
 	Owner                          Owner  // the client that the session belongs to
 	Serial                         ended.Serial
@@ -82,7 +83,8 @@ const (
 	sessionSerial = sessionMark + len(Owner{})
 	sessionNamed  = sessionSerial + 8 + 8
 
-	flagLocal = 1
+	flagLocal   = 1
+	flagGreeted = 2
 )
 
 // SealSession returns the id of a session, whose Named has at most [MaxNamed] bytes. No two ids are equal.
@@ -94,6 +96,9 @@ func (s *Sealer) SealSession(t Session) string {
 	binary.BigEndian.PutUint16(plain[sessionFacts:], uint16(t.Facts))
 	if t.Local {
 		plain[sessionFlags] |= flagLocal
+	}
+	if t.Greeted {
+		plain[sessionFlags] |= flagGreeted
 	}
 	copy(plain[sessionBelong:], s.Server[:])
 	copy(plain[sessionMark:], t.Owner[:])
@@ -143,6 +148,7 @@ func (s *Sealer) read(plain []byte, now time.Time) (t Session, ok bool) {
 		ServerRevision: translate.Numbered(plain[sessionServer]),
 		Facts:          wire.Facts(binary.BigEndian.Uint16(plain[sessionFacts:])),
 		Local:          plain[sessionFlags]&flagLocal != 0,
+		Greeted:        plain[sessionFlags]&flagGreeted != 0,
 	}
 	copy(t.Owner[:], plain[sessionMark:])
 	t.Serial = ended.Serial{Process: binary.BigEndian.Uint64(plain[sessionSerial:]), Number: binary.BigEndian.Uint64(plain[sessionSerial+8:])}

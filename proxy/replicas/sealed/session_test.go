@@ -41,7 +41,7 @@ func TestSessionIDContainsTheSession(t *testing.T) {
 		for _, named := range []string{"", "x", "9b0a3a4e-3f4c-4f0e-b0ff-5c9b0f4b7d11", strings.Repeat("y", MaxNamed)} {
 			for i, cookies := range []string{"", "", "AWSALB\x00a", strings.Repeat("c", MaxCookies)} {
 				want := testTicket(named)
-				want.ClientRevision, want.Local, want.Cookies = vc, i == 1, cookies
+				want.ClientRevision, want.Local, want.Greeted, want.Cookies = vc, i == 1, i == 2, cookies
 				if i == 3 {
 					want.Home, want.ClientInfo, want.Capabilities = ID{1}, strings.Repeat("i", MaxIntroduced), strings.Repeat("k", MaxIntroduced)
 				}

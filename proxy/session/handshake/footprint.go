@@ -43,10 +43,8 @@ func (h *Handshake) readTools(ctx context.Context, s *session.Session) ([][]byte
 		return nil, err
 	}
 	s.Greeted = true
-	asked := 0
 	list := toolindex.Ask{Of: s.ServerRevision, Page: func(params string) ([]byte, error) {
-		asked++
-		h.ID = fmt.Appendf(nil, `"dragoman:list-%d"`, asked)
+		h.ID = mcp.OwnID()
 		m, _, err := era.Ask(ctx, &h.Opening, mcp.Request(h.ID, wire.ToolsList, "{"+params+"}"), s.ServerRevision)
 		if err != nil {
 			return nil, err
