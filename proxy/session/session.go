@@ -77,7 +77,8 @@ type Session struct {
 	Busy    atomic.Int32                     // exchanges and streams under way
 	pinger  *time.Timer                      // pings the server when it is idle; nil if nothing does
 	over    atomic.Bool                      // this process does not hold the session any more
-	closing atomic.Bool                      // its end has begun
+	closing atomic.Bool                      // end, Release or ReleaseEnded was called
+	closed  chan struct{}                    // closed when the first of these calls returns
 	notices notices                          // that the end of the session waits for
 	counted func(why error)                  // counts the session when it ends, in this process or elsewhere
 	Ended   func()                           // called when the session ends in this process; may be nil
@@ -172,20 +173,18 @@ func (s *Session) idle(t time.Time) bool {
 }
 
 // Release ends every open request with the error why, and leaves the session at the
-// server as it is.
+// server as it is. It does not wait.
 func (s *Session) Release(why error) {
-	if s.closes() {
+	if s.closing.CompareAndSwap(false, true) {
+		defer close(s.closed)
 		s.stopWaits(why)
 	}
 }
 
-// closes reports whether the caller is the one that ends the session. The others do not wait for it: it may wait for the server or for
-// the store, and they may be what answers a call.
-func (s *Session) closes() bool { return !s.closing.Swap(true) }
-
 // ReleaseEnded is Release for a session that has ended at the server.
 func (s *Session) ReleaseEnded(why error) {
-	if s.closes() {
+	if s.closing.CompareAndSwap(false, true) {
+		defer close(s.closed)
 		s.stopWaits(why)
 		s.counted(why)
 	}
@@ -207,11 +206,16 @@ func (s *Session) stopWaits(why error) {
 }
 
 // end ends every open request with the error why, and closes the connection to the
-// server within limit. It does nothing if the end of the session has begun already.
+// server within limit. It may be called more than once: later calls wait for the first one, until ctx ends.
 func (s *Session) end(ctx context.Context, limit time.Duration, why error, log *zap.Logger) {
-	if !s.closes() {
+	if !s.closing.CompareAndSwap(false, true) {
+		select {
+		case <-s.closed:
+		case <-ctx.Done():
+		}
 		return
 	}
+	defer close(s.closed)
 	s.stopWaits(why)
 	s.counted(why)
 	s.notices.wait(ctx) // a cancellation is of no use to a server whose pipe or session has ended
