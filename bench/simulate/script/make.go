@@ -212,6 +212,7 @@ var settings = []struct{ line, only string }{
 	{"footprint.drop: [titles, echoes, examples]", ""},
 	{"footprint.hoist: apply", ""},
 	{"transform: {default_max_tokens: 300}", ""},
+	{"transform: {default_max_tokens: 1000}", ""},
 	{`transform: {default_max_tokens: 100, more_tool: {enabled: "on"}}`, ""},
 	{"gates: [{tool: act, params: [extra], source: noop, list: items, match: {name: x}, capability: x, error_code: no_extra, on_unavailable: allow}]", ""},
 	{"inspect.enabled: true", "clients"},
@@ -297,7 +298,7 @@ func (m *maker) revision(transport string) string {
 
 func (m *maker) settings() {
 	if m.profile.name == "shaped" {
-		m.s.Settings = append(m.s.Settings, "transform: {default_max_tokens: "+m.of("100|300|1000")+"}")
+		m.set("transform:")
 	}
 	if !m.oneIn(3) {
 		return
@@ -308,6 +309,16 @@ func (m *maker) settings() {
 		twice := slices.ContainsFunc(m.s.Settings, func(line string) bool { return strings.HasPrefix(line, key+":") })
 		if !twice && m.has(set.only) {
 			m.s.Settings = append(m.s.Settings, set.line)
+		}
+	}
+}
+
+// set draws one of the settings that begin so.
+func (m *maker) set(path string) {
+	for {
+		if set := settings[m.IntN(len(settings))]; strings.HasPrefix(set.line, path) && m.has(set.only) {
+			m.s.Settings = append(m.s.Settings, set.line)
+			return
 		}
 	}
 }
