@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -120,6 +119,7 @@ type Table struct {
 	Kept  atomic.Int64 // the number of bytes of events that are kept for replay
 
 	max    int
+	nonce  string // keeps pipes of different processes apart where these share a store; never changes
 	sealer *sealed.Sealer
 	Resume func(sealed.Session, *downstream.Sender) *Session // resumes a session that is not local
 
@@ -138,16 +138,13 @@ type Table struct {
 // once.
 func (t *Table) Now() *setup.Setup { return t.Setup.Now() }
 
-// processNonce keeps pipes of different processes apart where these share a store.
-var processNonce = rand.Text() + " "
-
 // Who returns a text that identifies the session and that only its client knows.
 func (s *Session) Who() string {
 	if s.Principal != "" {
 		return s.Principal
 	}
 	if s.ID == "" {
-		return "pipe " + processNonce + strconv.FormatInt(s.Pipe, 10)
+		return "pipe " + s.Table.nonce + " " + strconv.FormatInt(s.Pipe, 10)
 	}
 	return s.ID
 }

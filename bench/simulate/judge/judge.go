@@ -51,6 +51,8 @@ var laws = []law{
 	{"ping", pings},
 	{"subscription", subscriptions},
 	{"calm", calm},
+	{"budget", budget},
+	{"whole", whole},
 }
 
 var lawsOfMessages = []func(*script.Script, []trace.Event) []Violation{validity, bytesPass}
