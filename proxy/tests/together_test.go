@@ -1,9 +1,22 @@
 package tests
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
+
+// allTogether is set when the tests that run alone have ended.
+var allTogether atomic.Bool
+
+// together lets t run beside the others that call it, when the tests that run alone have ended: most of the time, each of them waits. It
+// must be the first call of a test. Such a test must not look at what belongs to the whole process, such as its memory. Goroutines that it
+// leaves fail the package, in TestMain.
+func together(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	allTogether.Store(true)
+}
 
 // runTogether runs a subtest of t beside others of t that were run by this function: most of the time, each of them
 // waits. t fails if any goroutine is left when the last one has ended.
