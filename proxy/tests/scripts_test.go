@@ -47,7 +47,9 @@ func TestScripts(t *testing.T) {
 	together(t)
 	for _, s := range allScripts(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(s.file), ".txt"), func(t *testing.T) {
-			t.Parallel()
+			if !oneByOne {
+				t.Parallel()
+			}
 			s.each(func(play scriptPlay, client, server scriptPeer, from, to string) {
 				if testing.Short() && to == "stdio" && from != "http" {
 					return

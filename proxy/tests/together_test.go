@@ -10,10 +10,13 @@ import (
 var allTogether atomic.Bool
 
 // together lets t run beside the others that call it, when the tests that run alone have ended: most of the time, each of them waits. It
-// must be the first call of a test. Such a test must not look at what belongs to the whole process, such as its memory. Goroutines that it
-// leaves fail the package, in TestMain.
+// must be the first call of a test, which must not look at what belongs to the whole process, such as its memory. Goroutines that these
+// tests leave fail the package, in TestMain. With the race detector they run one by one.
 func together(t *testing.T) {
 	t.Helper()
+	if oneByOne {
+		return
+	}
 	t.Parallel()
 	allTogether.Store(true)
 }
