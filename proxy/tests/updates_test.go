@@ -123,7 +123,6 @@ func (s *changing) subscribe(t *testing.T, client *peertest.Client, revision str
 // forgotten everything, some are lost: then the client is told that the resource may have changed, without a number here, or its
 // subscription ends.
 func TestEachUpdateArrivesOnceOrItsLossIsTold(t *testing.T) {
-	together(t)
 	type peer struct {
 		revision string
 		over     peertest.Over
