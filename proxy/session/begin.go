@@ -58,6 +58,8 @@ func (table *Table) Make(t sealed.Session, b *upstream.Begun, by *downstream.Sen
 		Down:  table.Now().Table.Between(t.ServerRevision, t.ClientRevision),
 		Open:  NewCalls(table.Now().Config.Limits.OpenRequests),
 		Asked: NewCalls(table.Now().Config.Limits.OpenRequests),
+
+		closed: make(chan struct{}),
 	}
 	s.Asked.Keeps = true
 	if !t.ClientRevision.Modern && !t.ServerRevision.Modern {
