@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -71,7 +70,7 @@ type Session struct {
 	Tools     toolindex.Index // the server's tools
 	Catalogue footprint.List  // the list that the client has
 
-	Again   atomic.Bool // the server's process was started again
+	Again   atomic.Bool // the server's process was started again, or another session at the server has replaced one that it has lost
 	Deaf    atomic.Bool // the client receives no more messages that it could answer
 	Unknown atomic.Bool // a response to an unknown request was received, and logged
 	Used    atomic.Int64
@@ -120,6 +119,7 @@ type Table struct {
 	Kept  atomic.Int64 // the number of bytes of events that are kept for replay
 
 	max    int
+	nonce  string // keeps pipes of different processes apart where these share a store; never changes
 	sealer *sealed.Sealer
 	Resume func(sealed.Session, *downstream.Sender) *Session // resumes a session that is not local
 
@@ -138,16 +138,13 @@ type Table struct {
 // once.
 func (t *Table) Now() *setup.Setup { return t.Setup.Now() }
 
-// processNonce keeps pipes of different processes apart where these share a store.
-var processNonce = rand.Text() + " "
-
 // Who returns a text that identifies the session and that only its client knows.
 func (s *Session) Who() string {
 	if s.Principal != "" {
 		return s.Principal
 	}
 	if s.ID == "" {
-		return "pipe " + processNonce + strconv.FormatInt(s.Pipe, 10)
+		return "pipe " + s.Table.nonce + " " + strconv.FormatInt(s.Pipe, 10)
 	}
 	return s.ID
 }
@@ -240,8 +237,15 @@ func (s *Session) Restarted() (open []string) {
 
 // DropRequests implements [restart.Session].
 func (s *Session) DropRequests() (open []string) {
+	if s.Table.Host.Shared() == nil { // no other process can have asked anything in the server's new session
+		s.Again.Store(true)
+	}
 	for _, c := range s.Asked.Drain() {
-		open = append(open, c.ID)
+		if c.As != nil {
+			open = append(open, string(c.As))
+		} else {
+			open = append(open, c.ID)
+		}
 	}
 	return open
 }

@@ -51,6 +51,8 @@ var laws = []law{
 	{"ping", pings},
 	{"subscription", subscriptions},
 	{"calm", calm},
+	{"budget", budget},
+	{"whole", whole},
 }
 
 var lawsOfMessages = []func(*script.Script, []trace.Event) []Violation{validity, bytesPass}
@@ -203,6 +205,9 @@ func (c *call) add(e trace.Event) {
 // strange: a peer has seen something that it cannot place.
 func strange(w *world, wrong func(time.Duration, string, ...any)) {
 	for _, e := range w.all {
+		if strings.HasPrefix(e.Text, "a request was answered by status") && w.excuse(&call{owner: e.Who}, e.At, "link-half") {
+			continue // it counts as gone, and its requests as given up
+		}
 		if strings.HasPrefix(e.Text, "an answer to a question that was not asked") && w.renewsApart() && w.excuse(&call{}, e.At, "server-") {
 			continue // it was asked in the session of another replica
 		}
@@ -326,6 +331,12 @@ func (w *world) limit(c *call, e trace.Event) bool {
 func (w *world) lost(c *call, e trace.Event) bool {
 	if !strings.HasPrefix(e.Failed, "status 404") {
 		return false
+	}
+	for _, line := range w.script.Settings {
+		if strings.HasPrefix(line, "session.") { // how long it lasts, or how many there are
+			c.excuse = "session-lost"
+			return true
+		}
 	}
 	began := time.Duration(0)
 	for _, b := range w.all {
