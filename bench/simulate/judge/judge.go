@@ -299,6 +299,17 @@ func (c *call) foreseen(e trace.Event) bool {
 	return false
 }
 
+// setting returns the duration that a setting has; 0 if it is not set.
+func (w *world) setting(path string) time.Duration {
+	for _, line := range w.script.Settings {
+		if value, is := strings.CutPrefix(line, path+": "); is {
+			d, _ := time.ParseDuration(value)
+			return d
+		}
+	}
+	return 0
+}
+
 // limits are the time limits of calls that a peer does not answer: upstream.silence_timeout, bridge.park_timeout and those of limits.time.
 func (w *world) limits() []time.Duration {
 	all := []time.Duration{5 * time.Minute, 10 * time.Minute}
@@ -363,6 +374,10 @@ func (w *world) lost(c *call, e trace.Event) bool {
 		if b.Kind == trace.Began && b.Who == c.owner && b.Session == c.session && b.At <= c.begins {
 			began = b.At
 		}
+	}
+	if age := w.setting("session.max_age"); age > 0 && e.At >= began+age {
+		c.excuse = "session-old"
+		return true
 	}
 	for _, t := range w.troubles {
 		if t.from >= began && t.from <= e.At && (strings.HasPrefix(t.what, "operator-") || strings.HasPrefix(t.what, "server-") || strings.HasPrefix(t.what, "store-")) {
