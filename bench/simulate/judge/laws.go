@@ -2,6 +2,7 @@ package judge
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,9 +154,17 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			if told[t.N]++; told[t.N] == 2 {
 				wrong(t.At, "the answer to question %d of %s came twice", t.N, c.mark)
 			}
-			if r := find(c.replies, t.N); r != nil && strings.HasPrefix(r.Text, c.mark) && r.Text != t.Text {
+			if r := find(c.replies, t.N); r != nil && strings.HasPrefix(r.Text, c.mark) && r.Text != t.Text && t.At >= r.At {
 				wrong(t.At, "question %d of %s was answered with %q, and the server got %q", t.N, c.mark, r.Text, t.Text)
 			}
+		}
+		for _, t := range c.told { // before its client has answered: only when that is not waited for any more
+			a := find(c.asked, t.N)
+			if r := find(c.replies, t.N); a == nil || r != nil && r.At <= t.At || w.parked(t.At-a.At) || w.troubledWithin(c.owner, c.begins, t.At) ||
+				c.how != "" && c.given <= t.At || find(c.withdrawn, t.N) != nil {
+				continue
+			}
+			wrong(t.At, "question %d of %s is answered with %q, but not by its client", t.N, c.mark, t.Text)
 		}
 		for _, r := range c.replies {
 			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) {
@@ -166,6 +175,11 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 	}
+}
+
+// parked reports whether a user's answer is not waited for any longer than that: bridge.park_timeout, or what a call may take.
+func (w *world) parked(waited time.Duration) bool {
+	return slices.ContainsFunc(w.limits(), func(d time.Duration) bool { return waited >= d && waited <= d+d/8+moment })
 }
 
 // find returns the event of a number.
