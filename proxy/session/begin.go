@@ -58,7 +58,10 @@ func (table *Table) Make(t sealed.Session, b *upstream.Begun, by *downstream.Sen
 		Down:  table.Now().Table.Between(t.ServerRevision, t.ClientRevision),
 		Open:  NewCalls(table.Now().Config.Limits.OpenRequests),
 		Asked: NewCalls(table.Now().Config.Limits.OpenRequests),
+
+		closed: make(chan struct{}),
 	}
+	s.Asked.Keeps = true
 	if !t.ClientRevision.Modern && !t.ServerRevision.Modern {
 		s.Renewing = restart.OverHTTP(table.Host, t, b.Web, func() func(id, version string) *upstream.Begun { return table.Now().Origin.Resume })
 	}

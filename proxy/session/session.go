@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -71,14 +70,15 @@ type Session struct {
 	Tools     toolindex.Index // the server's tools
 	Catalogue footprint.List  // the list that the client has
 
-	Again   atomic.Bool // the server's process was started again
+	Again   atomic.Bool // the server's process was started again, or another session at the server has replaced one that it has lost
 	Deaf    atomic.Bool // the client receives no more messages that it could answer
 	Unknown atomic.Bool // a response to an unknown request was received, and logged
 	Used    atomic.Int64
-	Busy    atomic.Int32 // exchanges and streams under way
-	pinger  *time.Timer  // pings the server when it is idle; nil if nothing does
-	over    atomic.Bool  // this process does not hold the session any more
-	closing sync.Once
+	Busy    atomic.Int32                     // exchanges and streams under way
+	pinger  *time.Timer                      // pings the server when it is idle; nil if nothing does
+	over    atomic.Bool                      // this process does not hold the session any more
+	closing atomic.Bool                      // end, Release or ReleaseEnded was called
+	closed  chan struct{}                    // closed when the first of these calls returns
 	notices notices                          // that the end of the session waits for
 	counted func(why error)                  // counts the session when it ends, in this process or elsewhere
 	Ended   func()                           // called when the session ends in this process; may be nil
@@ -119,6 +119,7 @@ type Table struct {
 	Kept  atomic.Int64 // the number of bytes of events that are kept for replay
 
 	max    int
+	nonce  string // keeps pipes of different processes apart where these share a store; never changes
 	sealer *sealed.Sealer
 	Resume func(sealed.Session, *downstream.Sender) *Session // resumes a session that is not local
 
@@ -137,16 +138,13 @@ type Table struct {
 // once.
 func (t *Table) Now() *setup.Setup { return t.Setup.Now() }
 
-// processNonce keeps pipes of different processes apart where these share a store.
-var processNonce = rand.Text() + " "
-
 // Who returns a text that identifies the session and that only its client knows.
 func (s *Session) Who() string {
 	if s.Principal != "" {
 		return s.Principal
 	}
 	if s.ID == "" {
-		return "pipe " + processNonce + strconv.FormatInt(s.Pipe, 10)
+		return "pipe " + s.Table.nonce + " " + strconv.FormatInt(s.Pipe, 10)
 	}
 	return s.ID
 }
@@ -175,17 +173,21 @@ func (s *Session) idle(t time.Time) bool {
 }
 
 // Release ends every open request with the error why, and leaves the session at the
-// server as it is.
+// server as it is. It does not wait.
 func (s *Session) Release(why error) {
-	s.closing.Do(func() { s.stopWaits(why) })
+	if s.closing.CompareAndSwap(false, true) {
+		defer close(s.closed)
+		s.stopWaits(why)
+	}
 }
 
 // ReleaseEnded is Release for a session that has ended at the server.
 func (s *Session) ReleaseEnded(why error) {
-	s.closing.Do(func() {
+	if s.closing.CompareAndSwap(false, true) {
+		defer close(s.closed)
 		s.stopWaits(why)
 		s.counted(why)
-	})
+	}
 }
 
 func (s *Session) stopWaits(why error) {
@@ -204,18 +206,24 @@ func (s *Session) stopWaits(why error) {
 }
 
 // end ends every open request with the error why, and closes the connection to the
-// server within limit. It may be called more than once.
+// server within limit. It may be called more than once: later calls wait for the first one, until ctx ends.
 func (s *Session) end(ctx context.Context, limit time.Duration, why error, log *zap.Logger) {
-	s.closing.Do(func() {
-		s.stopWaits(why)
-		s.counted(why)
-		s.notices.wait(ctx) // a cancellation is of no use to a server whose pipe or session has ended
-		ctx, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		if err := s.Conn.Close(ctx); err != nil {
-			log.Debug("cannot close the upstream session", zap.Error(err))
+	if !s.closing.CompareAndSwap(false, true) {
+		select {
+		case <-s.closed:
+		case <-ctx.Done():
 		}
-	})
+		return
+	}
+	defer close(s.closed)
+	s.stopWaits(why)
+	s.counted(why)
+	s.notices.wait(ctx) // a cancellation is of no use to a server whose pipe or session has ended
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := s.Conn.Close(ctx); err != nil {
+		log.Debug("cannot close the upstream session", zap.Error(err))
+	}
 }
 
 // Restarted implements [restart.Session].
@@ -229,8 +237,15 @@ func (s *Session) Restarted() (open []string) {
 
 // DropRequests implements [restart.Session].
 func (s *Session) DropRequests() (open []string) {
+	if s.Table.Host.Shared() == nil { // no other process can have asked anything in the server's new session
+		s.Again.Store(true)
+	}
 	for _, c := range s.Asked.Drain() {
-		open = append(open, c.ID)
+		if c.As != nil {
+			open = append(open, string(c.As))
+		} else {
+			open = append(open, c.ID)
+		}
 	}
 	return open
 }

@@ -19,7 +19,7 @@ import (
 // NewTable returns a table of at most max sessions, whose ids by seals. resume makes a session that this process does not
 // hold of what its id holds; nil if that is impossible.
 func NewTable(max int, by *sealed.Sealer, resume func(sealed.Session, *downstream.Sender) *Session) *Table {
-	t := &Table{max: max, sealer: by, Resume: resume, byID: make(map[string]*Session), places: make(map[sealed.Owner]int), over: ended.New(ended.DefaultBlocks)}
+	t := &Table{max: max, nonce: rand.Text(), sealer: by, Resume: resume, byID: make(map[string]*Session), places: make(map[sealed.Owner]int), over: ended.New(ended.DefaultBlocks)}
 	var process [8]byte
 	rand.Read(process[:]) // never fails
 	t.end = t.over.Add

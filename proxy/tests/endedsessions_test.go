@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -87,4 +89,53 @@ func TestWhySessionsEnd(t *testing.T) {
 			t.Errorf("%+v", all)
 		}
 	})
+}
+
+// slowToForget is an engine whose Delete waits for go on.
+type slowToForget struct {
+	sharedMemory
+	asked, on chan struct{}
+}
+
+func (e slowToForget) Delete(ctx context.Context, key string) error {
+	e.asked <- struct{}{}
+	<-e.on
+	return e.sharedMemory.Delete(ctx, key)
+}
+
+// TestCallOfASessionThatIsDeletedDoesNotWaitForTheStore: its client gets the error while the store still deletes the session's state.
+func TestCallOfASessionThatIsDeletedDoesNotWaitForTheStore(t *testing.T) {
+	leavesNothing(t)
+	e := slowToForget{sharedMemory{store.NewMemory(store.Bounds{})}, make(chan struct{}, 1), make(chan struct{})}
+	called := make(chan struct{})
+	s := newSessionless(t, func(u *peertest.Turn) bool {
+		if u.Method != "tools/call" {
+			return false
+		}
+		close(called)
+		<-u.Ctx.Done()
+		return true
+	})
+	srv, _, _ := newCluster(t, s, func() store.Engine { return e }, nil).start()
+	session := srv.initialize("2025-11-25")
+	sameJSON(t, srv.post(session, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"error"}}`).body, result("6", ""))
+	answered, deleted := make(chan reply, 1), make(chan reply, 1)
+	go func() {
+		answered <- srv.post(session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"slow"}}`)
+	}()
+	<-called
+	go func() { deleted <- srv.exchange(context.Background(), "DELETE", session, "") }()
+	<-e.asked
+	select {
+	case r := <-answered:
+		if r.status != 404 {
+			t.Errorf("%+v", r)
+		}
+	case <-time.After(patience / 2):
+		t.Error("the call waits for the store")
+	}
+	close(e.on)
+	if r := <-deleted; r.status != 200 {
+		t.Errorf("%+v", r)
+	}
 }

@@ -95,11 +95,12 @@ type call struct {
 	id           string
 	params       object
 	plan         script.Plan
-	alone        bool      // its stream is not resumed
-	listen       *listen   // a modern subscription
-	x            *exchange // over HTTP: where its answer comes
-	ended        bool      // answered or refused, or nothing is awaited any more
-	silent       bool      // that there is no answer is no matter: it was cancelled, or left
+	alone        bool                                        // its stream is not resumed
+	listen       *listen                                     // a modern subscription
+	x            *exchange                                   // over HTTP: where its answer comes
+	ended        bool                                        // answered or refused, or nothing is awaited any more
+	silent       bool                                        // that there is no answer is no matter: it was cancelled, or left
+	then         func(result json.RawMessage, failed string) // takes the answer of one that has no mark; nil for none
 }
 
 // NewClient returns a client that has done nothing yet.
@@ -643,6 +644,9 @@ func (k *call) refuse(why string) {
 		k.stopped(why)
 	case !k.silent:
 		k.s.note(k.x, trace.Event{Kind: trace.Refused, Mark: k.mark, Method: k.method, ID: k.id, Failed: why})
+		if k.then != nil {
+			k.then(nil, why)
+		}
 	}
 	if !k.s.ok {
 		k.s.lose("") // it was the request that begins it

@@ -157,6 +157,12 @@ func (s *clientSession) answer(m *message, x *exchange) {
 		}
 	}
 	s.note(x, e)
+	switch {
+	case k.then != nil:
+		k.then(m.Result, e.Failed)
+	case k.plan.More != "" && e.Failed == "" && k.method == "tools/call":
+		s.readOn(k, m.Result)
+	}
 }
 
 // ask notes a question and returns it; method and text say what and whose it is.

@@ -3,6 +3,7 @@ package peers
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -11,7 +12,7 @@ func (c *serverCall) result() (object, *rpcError) {
 	s, sess := c.sess.s, c.sess
 	text := numbered(c.mark, "done", s.carried[c.mark])
 	if c.plan.Size > 0 {
-		text += " " + strings.Repeat("x", c.plan.Size)
+		text += " " + filling(c.mark, c.plan.Size)
 	}
 	unknown := &rpcError{Code: -32601, Message: "Method not found: " + c.m.Method}
 	switch c.m.Method {
@@ -99,6 +100,23 @@ func (c *serverCall) result() (object, *rpcError) {
 		return object{"completion": object{"values": []string{"one", "two"}}}, nil
 	}
 	return nil, unknown
+}
+
+// filling is the text of so many bytes by which a plan makes an answer larger: lines that say whose and which they are, so that a client
+// can tell what is missing. What does not make a line, and all behind the first 32 KiB, is filled with x.
+func filling(mark string, size int) string {
+	b := append(make([]byte, 0, size+len(mark)+20), "lines:"...)
+	for n := 1; ; n++ {
+		line := "\n" + mark + " line " + strconv.Itoa(n)
+		if len(b)+len(line) > min(size, 1<<15) {
+			break // half a line could be another one
+		}
+		b = append(b, line...)
+	}
+	for len(b) < size {
+		b = append(b, 'x')
+	}
+	return string(b[:size])
 }
 
 func (s *Server) tools(revision string) []any {

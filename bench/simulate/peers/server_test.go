@@ -329,9 +329,9 @@ func TestServerCountsWhatItCarriesOut(t *testing.T) {
 		w.want("after a restart", w.post(trialCall("2", "c1.1", "")), "404 | body null error -32001 Session not found")
 		w.session, w.version = "", ""
 		w.initialize("2025-11-25")
-		w.want("in another session", w.post(trialCall("1", "c1.1", "size=5")), "body 1 c1.1 done 2 xxxxx")
+		w.want("in another session", w.post(trialCall("1", "c1.1", "size=5")), "body 1 c1.1 done 2 lines")
 		w.want("a resource", w.post(`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"mark://c1.2?plan=progress%3D1+wait%3D1s"}}`), "body 3 c1.2 done 1")
-		w.want("answers", w.seen(trace.Answers), "answers\nanswers c1.1 c1.1 done 1\nanswers c1.1 404\nanswers\nanswers c1.1 c1.1 done 2 xxxxx\nanswers c1.2 c1.2 done 1")
+		w.want("answers", w.seen(trace.Answers), "answers\nanswers c1.1 c1.1 done 1\nanswers c1.1 404\nanswers\nanswers c1.1 c1.1 done 2 lines\nanswers c1.2 c1.2 done 1")
 		w.nothingStrange()
 	})
 }

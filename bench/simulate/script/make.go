@@ -101,6 +101,7 @@ var plans = []row{
 	{"bad", "how=closes|status|busy|garbage", "", 1, ""},
 	{"cut", "how=cut", "death", 1, ""},
 	{"never", "how=never", "", 1, ""},
+	{"more", "size=500..6000 more=raw|lines", "capped", 0, ""},
 }
 
 // waits are how time passes between steps.
@@ -143,7 +144,7 @@ func weigh(all []row, text string) (l lot) {
 
 const (
 	everyday = "call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
-	ordinary = "quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
+	ordinary = "more=3 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
 
@@ -159,6 +160,7 @@ var profiles = []profile{
 	kind("replicas", everyday+"call=30 stop=4 kill=3 storeaway=2 storeempty=1 storeslow=1 reload=2 cut=1 cutnow=2 back=4 backnone=1 leave=3 subscribe=3 update=4 delete=2 lose=1", ordinary+"ask=15 slow=15 slower=10", brisk),
 	kind("shutdown", everyday+"stop=6 reload=6 kill=1 back=3 backnone=1 restart=1 begin=2 subscribe=2", ordinary+"slow=10 slower=15 asks=15", "none=50 short=35 second=8 ten=6 minute=1"),
 	kind("limits", everyday+"deaf=1 serverdeaf=1 slow=3 stall=2 vanish=1 hang=2 cancelopen=4 back=1 backnone=1", ordinary+"slower=10 asklate=10 never=4", "none=30 short=40 second=12 ten=10 minute=7 long=1"),
+	kind("shaped", everyday+"storeaway=1 storeempty=1 stop=1 cut=1 cancelopen=2", ordinary+"more=60", "none=40 short=48 second=8 ten=3 long=1"),
 	kind("soup", everyday+"cancel=2 cancelopen=4 resume=2 same=2 again=2 batch=3 hang=3 leave=2 back=3 backnone=1 forget=2 delete=2 deaf=1 garbage=2 begin=2 subscribe=4 unsubscribe=2 update=5 changed=4 log=2 "+
 		"restart=2 die=1 lose=1 closestreams=2 status=1 slow=1 serverdeaf=1 cut=2 cutnow=2 half=1 stall=2 trickle=2 vanish=1 refuse=1 dialhang=1 reload=2 stop=1 kill=1 storeaway=1 raw=1",
 		ordinary+"bad=4 cancelled=3 asklate=4 askodd=4 never=1", "none=40 short=40 second=12 ten=6 minute=2"),
@@ -210,6 +212,7 @@ var settings = []struct{ line, only string }{
 	{"footprint.drop: [titles, echoes, examples]", ""},
 	{"footprint.hoist: apply", ""},
 	{"transform: {default_max_tokens: 300}", ""},
+	{"transform: {default_max_tokens: 1000}", ""},
 	{`transform: {default_max_tokens: 100, more_tool: {enabled: "on"}}`, ""},
 	{"gates: [{tool: act, params: [extra], source: noop, list: items, match: {name: x}, capability: x, error_code: no_extra, on_unavailable: allow}]", ""},
 	{"inspect.enabled: true", "clients"},
@@ -294,6 +297,9 @@ func (m *maker) revision(transport string) string {
 }
 
 func (m *maker) settings() {
+	if m.profile.name == "shaped" {
+		m.set("transform:")
+	}
 	if !m.oneIn(3) {
 		return
 	}
@@ -303,6 +309,16 @@ func (m *maker) settings() {
 		twice := slices.ContainsFunc(m.s.Settings, func(line string) bool { return strings.HasPrefix(line, key+":") })
 		if !twice && m.has(set.only) {
 			m.s.Settings = append(m.s.Settings, set.line)
+		}
+	}
+}
+
+// set draws one of the settings that begin so.
+func (m *maker) set(path string) {
+	for {
+		if set := settings[m.IntN(len(settings))]; strings.HasPrefix(set.line, path) && m.has(set.only) {
+			m.s.Settings = append(m.s.Settings, set.line)
+			return
 		}
 	}
 }
@@ -398,6 +414,8 @@ func (m *maker) has(only string) bool {
 			ok = !waits("server up") && (remote || m.deaths < 4 && !slices.Contains(m.s.Settings, "upstream.restart.max: 0"))
 		case "clients":
 			ok = m.web
+		case "capped":
+			ok = slices.ContainsFunc(m.s.Settings, func(line string) bool { return strings.HasPrefix(line, "transform:") })
 		case "modern":
 			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Revision == revisions[modern] })
 		case "store":

@@ -15,11 +15,12 @@ type Plan struct {
 	Gap      time.Duration // between what comes before the answer
 	Wait     time.Duration // before the answer
 	How      string        // see below; "" is text
-	Size     int           // bytes of text in the answer, beyond the mark
+	Size     int           // bytes of text in the answer, beyond the mark: see peers.filling
 
 	Reply  string        // how the client answers questions; "" is accept
 	Late   time.Duration // how long its user thinks
 	Cancel time.Duration // when the client cancels the call by itself; 0 for never
+	More   string        // how the client reads what was cut out of the answer: raw, lines; "" does not
 }
 
 // How the server answers: Plan.How.
@@ -52,7 +53,7 @@ func PlanOf(s Step) Plan {
 	p := Plan{
 		Progress: s.Number("progress"), Logs: s.Number("logs"), Together: s.Get("together") != "",
 		Gap: s.Time("gap"), Wait: s.Time("wait"), How: s.Get("how"), Size: s.Number("size"),
-		Reply: s.Get("reply"), Late: s.Time("late"), Cancel: s.Time("cancel"),
+		Reply: s.Get("reply"), Late: s.Time("late"), Cancel: s.Time("cancel"), More: s.Get("more"),
 	}
 	if ask := s.Get("ask"); ask != "" {
 		p.Ask = strings.Split(ask, ",")

@@ -35,6 +35,7 @@ const (
 	Unheard     Kind = "unheard" // it closed the way back of the request of Mark, without a word
 	Leaves      Kind = "leaves"  // it goes away, without a word, with all that is open
 	Ends        Kind = "ends"    // it ends its session as the protocol has it
+	Whole       Kind = "whole"   // it has read what was cut out of the answer of Mark, in N pages; Text is what is wrong with it, "" for nothing; Failed is the error of a page
 	Refused     Kind = "refused" // its request got no answer of the protocol: Failed has the status or how the connection ended
 	Expects     Kind = "expects" // Text: a line for the judge of what must be so from now on
 	Strange     Kind = "strange" // something came that the peer cannot place: an unknown id, a broken frame. Always a fault of dragoman

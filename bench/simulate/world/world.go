@@ -58,6 +58,8 @@ type world struct {
 
 	replicas map[string]*process // by name; of stdio clients too
 	clients  map[string]*peers.Client
+	choosing sync.Mutex
+	sticky   map[string]int // under choosing: the number of the replica that a balancer with affinity has chosen for a client
 	running  sync.WaitGroup // what ends in the background
 }
 
@@ -77,7 +79,7 @@ type process struct {
 func Play(t *testing.T, s *script.Script, dir string, mode Mode, log *zap.Logger) []trace.Event {
 	w := &world{
 		script: s, trace: trace.New(), network: network.New(s.Portable), log: log,
-		replicas: map[string]*process{}, clients: map[string]*peers.Client{},
+		replicas: map[string]*process{}, clients: map[string]*peers.Client{}, sticky: map[string]int{},
 	}
 	w.network.KeepAlive = 25 * time.Second // as the product asks of sockets
 	if err := w.open(dir); err != nil {
@@ -309,13 +311,20 @@ func (w *world) join(c script.Client) error {
 	return nil
 }
 
-// affine returns the port of the replica to which a balancer that goes by the client's address sends it, as clients over HTTP+SSE need.
-// See docs/replicas.md.
+// affine returns the port of the replica to which a balancer sends a client over HTTP+SSE, as such clients need: always the same one as
+// long as that runs, also when others come back. See docs/replicas.md.
 func (w *world) affine(client string) int {
+	w.choosing.Lock()
+	defer w.choosing.Unlock()
 	first := int(client[1] - '0')
+	if had, ok := w.sticky[client]; ok {
+		first = had
+	}
 	for i := range w.script.Replicas {
-		name := replica((first+i)%w.script.Replicas + 1)
+		n := (first + i) % w.script.Replicas
+		name := replica(n + 1)
 		if p := w.replicas[name]; p != nil && !p.dead && !p.stopping() {
+			w.sticky[client] = n
 			return port(name)
 		}
 	}
@@ -378,7 +387,7 @@ func (w *world) operate(step script.Step) {
 	switch step.Verb {
 	case "reload":
 		for _, p := range w.replicas {
-			if cfg, err := w.config(p.name, port(p.name)); err == nil && !p.dead && !p.stopping() {
+			if cfg, err := w.config(p.name, port(p.name)); err == nil && !p.stopping() && !p.dead {
 				if err := p.srv.Reload(cfg); err != nil {
 					w.trace.Add(trace.Event{Who: p.name, Kind: trace.Strange, Text: "reload fails", Failed: err.Error()})
 				}

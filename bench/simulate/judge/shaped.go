@@ -1,0 +1,45 @@
+package judge
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
+)
+
+var maxTokens = regexp.MustCompile(`default_max_tokens: ([0-9]+)`)
+
+// budget: the result of a tool fits the budget of tokens that the settings have. A line of what the server says has at least six.
+func budget(w *world, wrong func(time.Duration, string, ...any)) {
+	most := 0
+	for _, line := range w.script.Settings {
+		if found := maxTokens.FindStringSubmatch(line); found != nil {
+			most, _ = strconv.Atoi(found[1])
+		}
+	}
+	for _, e := range w.all {
+		if most == 0 || e.Kind != trace.Answered || e.Method != "tools/call" || e.Failed != "" {
+			continue
+		}
+		if lines := bytes.Count(e.Raw, []byte(" line ")); lines*6 > most {
+			wrong(e.At, "%s got %d lines of %s, in a budget of %d tokens", e.Who, lines, e.Mark, most)
+		}
+	}
+}
+
+// whole: what was cut out of a result can be read, without a gap and without what comes twice.
+func whole(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, e := range w.all {
+		c := w.byMark[e.Mark]
+		switch {
+		case e.Kind != trace.Whole || c == nil:
+		case e.Text != "":
+			wrong(e.At, "%s read %d pages of %s: %s", e.Who, e.N, e.Mark, e.Text)
+		case e.Failed != "" && !(w.script.Replicas > 1 && !w.script.Store) && c.how == "" && !w.troubledWithin(c.owner, c.begins, e.At) && !strings.HasPrefix(e.Failed, "status 404"):
+			wrong(e.At, "%s cannot read page %d of %s: %s", e.Who, e.N, e.Mark, e.Failed)
+		}
+	}
+}
