@@ -330,7 +330,7 @@ func (w *world) limit(c *call, e trace.Event) bool {
 
 // lost reports whether the session of the call is no more, as it may be after some troubles: the client is told so by 404.
 func (w *world) lost(c *call, e trace.Event) bool {
-	if !strings.HasPrefix(e.Failed, "status 404") {
+	if !strings.HasPrefix(e.Failed, "status 404") && !strings.Contains(e.Failed, "too many sessions") {
 		return false
 	}
 	for _, line := range w.script.Settings {

@@ -154,7 +154,8 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			if told[t.N]++; told[t.N] == 2 && !(w.script.Replicas > 1 && c.plan.Reply == script.ReplyTwice) { // each at another replica
 				wrong(t.At, "the answer to question %d of %s came twice", t.N, c.mark)
 			}
-			if r := find(c.replies, t.N); r != nil && strings.HasPrefix(r.Text, c.mark) && r.Text != t.Text && t.At >= r.At {
+			if r := find(c.replies, t.N); r != nil && strings.HasPrefix(r.Text, c.mark) && r.Text != t.Text && t.At >= r.At &&
+				!(strings.HasPrefix(t.Text, "error") && w.troubledWithin(c.owner, c.begins, t.At)) {
 				wrong(t.At, "question %d of %s was answered with %q, and the server got %q", t.N, c.mark, r.Text, t.Text)
 			}
 		}
@@ -167,7 +168,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(t.At, "question %d of %s is answered with %q, but not by its client", t.N, c.mark, t.Text)
 		}
 		for _, r := range c.replies {
-			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) {
+			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) || w.takenOver(c, r.At) {
 				continue
 			}
 			if find(c.told, r.N) == nil && find(c.withdrawn, r.N) == nil {
@@ -199,7 +200,7 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			answered, done := c.answered()
 			seen := c.received[0].At
 			due := max(seen, c.given) + moment
-			if !(done && answered <= due) && !c.waitsForClient(c.given) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) {
+			if !(done && answered <= due) && !c.waitsForClient(c.given) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) && !w.takenOver(c, due) {
 				wrong(due, "%s, cancelled at %.3fs, is not cancelled at the server", c.mark, c.given.Seconds())
 			}
 		}
@@ -271,7 +272,17 @@ func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 		open  bool
 	}
 	wants := map[string]map[string]*want{} // by client and URI
+	listens := map[string]bool{}           // the clients that have a stream for notifications; those on pipes always do
+	for _, c := range w.script.Clients {
+		listens[c.Name] = c.Transport != "http"
+	}
 	for i, e := range w.all {
+		switch e.Kind {
+		case trace.Opened:
+			listens[e.Who] = true
+		case trace.Closed, trace.Leaves, trace.Ends:
+			listens[e.Who] = false
+		}
 		switch e.Kind {
 		case trace.Subscribes:
 			if wants[e.Who] == nil {
@@ -290,7 +301,7 @@ func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			for client, uris := range wants {
 				got := uris[e.Text]
-				if got == nil || e.At < got.since+moment || w.troubledWithin(client, got.since, e.At+moment) {
+				if got == nil || !listens[client] || e.At < got.since+moment || w.troubledWithin(client, got.since, e.At+moment) {
 					continue
 				}
 				if !w.updated(client, e, i) {
@@ -326,6 +337,7 @@ func calm(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(e.At, "%s cannot begin a session, though all faults have ended", e.Who)
 		case len(c.ends) == 0:
 			wrong(e.At, "%s, sent after all faults had ended, is not answered", c.mark)
+		case strings.Contains(c.ends[0].Failed, "too many sessions") && w.lost(c, c.ends[0]): // of clients that have left
 		case c.ends[0].Failed != "" || c.ends[0].Kind != trace.Answered:
 			wrong(e.At, "%s, sent after all faults had ended, ends with %q", c.mark, c.ends[0].Failed)
 		}

@@ -16,7 +16,8 @@ func drains(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		end := e.At + w.drain()
 		for _, c := range w.calls {
-			if c.how != "" || c.shared || c.begins >= e.At || len(c.received) == 0 || c.received[0].At >= e.At {
+			if c.how != "" || c.shared || c.begins >= e.At || len(c.received) == 0 || c.received[0].At >= e.At ||
+				len(c.ends) > 0 && c.ends[0].At <= e.At {
 				continue
 			}
 			switch c.plan.How {
@@ -54,6 +55,24 @@ func (w *world) drain() time.Duration {
 func (w *world) troubledBy(c *call, until time.Duration, but string) bool {
 	for _, t := range w.troubles {
 		if (t.client == "" || t.client == c.owner) && t.what != but && t.from <= until && t.to >= c.begins {
+			return true
+		}
+	}
+	return false
+}
+
+// takenOver reports whether another replica than the one that began the session of c may serve it at a time: one has ended, and without a
+// store each replica serves what it gets of a session with a server of 2026-07-28. An answer, or a cancellation, that reaches another replica
+// than its call is lost then. See docs/replicas.md, "What cannot move".
+func (w *world) takenOver(c *call, at time.Duration) bool {
+	if w.script.Server.Revision < "2026" || w.script.Replicas < 2 || w.script.Store { // "both" is after it, too
+		return false
+	}
+	for _, e := range w.all {
+		if e.At > at {
+			break
+		}
+		if e.Kind == trace.Died && strings.HasPrefix(e.Who, "r") {
 			return true
 		}
 	}
