@@ -2,6 +2,7 @@ package judge
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -189,8 +190,16 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 				wrong(t.At, "the answer to question %d of %s came after it was withdrawn", t.N, c.mark)
 			}
 		}
+		for _, t := range c.told { // before its client has answered: only when that is not waited for any more
+			a := find(c.asked, t.N)
+			if r := find(c.replies, t.N); a == nil || r != nil && r.At <= t.At || w.parked(t.At-a.At) || w.troubledWithin(c.owner, c.begins, t.At) ||
+				c.how != "" && c.given <= t.At || find(c.withdrawn, t.N) != nil {
+				continue
+			}
+			wrong(t.At, "question %d of %s is answered with %q, but not by its client", t.N, c.mark, t.Text)
+		}
 		for _, r := range c.replies {
-			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) {
+			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) || w.takenOver(c, r.At) {
 				continue
 			}
 			if find(c.told, r.N) == nil && find(c.withdrawn, r.N) == nil {
@@ -232,6 +241,11 @@ func (c *call) failed(by time.Duration) bool {
 	return len(c.ends) > 0 && c.ends[0].Failed != "" && c.ends[0].At <= by
 }
 
+// parked reports whether a user's answer is not waited for any longer than that: bridge.park_timeout, or what a call may take.
+func (w *world) parked(waited time.Duration) bool {
+	return slices.ContainsFunc(w.limits(), func(d time.Duration) bool { return waited >= d && waited <= d+d/8+moment })
+}
+
 // find returns the event of a number.
 func find(all []trace.Event, n int) *trace.Event {
 	for i := range all {
@@ -249,7 +263,7 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			answered, done := c.answered()
 			seen := c.received[0].At
 			due := max(seen, c.given) + moment
-			if !(done && answered <= due) && !c.waitsForClient(c.given) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) {
+			if !(done && answered <= due) && !c.waitsForClient(c.given) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) && !w.takenOver(c, due) {
 				wrong(due, "%s, cancelled at %.3fs, is not cancelled at the server", c.mark, c.given.Seconds())
 			}
 		}

@@ -28,6 +28,9 @@ func (w *world) calm() {
 		}
 	}
 	synctest.Wait()
+	if w.store != nil {
+		time.Sleep(10 * time.Second) // until the replicas are found again: see docs/replicas.md
+	}
 	w.settle(20 * time.Minute)
 	w.trace.Add(trace.Event{Kind: trace.Calm})
 	time.Sleep(15 * time.Second)
