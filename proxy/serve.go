@@ -87,7 +87,8 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 }
 
 // ServePipe serves one client that writes to in and reads from out, one message a line, until in
-// ends, ctx ends, the server is lost or, on Linux, the client has closed its end of out. It returns when all it started has ended.
+// ends, ctx ends, the server is lost or, on Linux, the client has closed its end of out. It returns when all it started has ended,
+// but for writing what the client does not read when ctx ends.
 // When in or ctx ends, open calls may still be answered within the drain time, and then get an error response. They have no such time
 // when out ends, since their answers would not be read, nor when both in and ctx have ended, as clients end a server that does not leave.
 // Questions of the server are refused in that time, since the client cannot answer any more. The

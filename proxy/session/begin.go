@@ -61,6 +61,7 @@ func (table *Table) Make(t sealed.Session, b *upstream.Begun, by *downstream.Sen
 
 		closed: make(chan struct{}),
 	}
+	s.Asked.Keeps = true
 	if !t.ClientRevision.Modern && !t.ServerRevision.Modern {
 		s.Renewing = restart.OverHTTP(table.Host, t, b.Web, func() func(id, version string) *upstream.Begun { return table.Now().Origin.Resume })
 	}

@@ -70,7 +70,7 @@ type Session struct {
 	Tools     toolindex.Index // the server's tools
 	Catalogue footprint.List  // the list that the client has
 
-	Again   atomic.Bool // the server's process was started again
+	Again   atomic.Bool // the server's process was started again, or another session at the server has replaced one that it has lost
 	Deaf    atomic.Bool // the client receives no more messages that it could answer
 	Unknown atomic.Bool // a response to an unknown request was received, and logged
 	Used    atomic.Int64
@@ -237,8 +237,15 @@ func (s *Session) Restarted() (open []string) {
 
 // DropRequests implements [restart.Session].
 func (s *Session) DropRequests() (open []string) {
+	if s.Table.Host.Shared() == nil { // no other process can have asked anything in the server's new session
+		s.Again.Store(true)
+	}
 	for _, c := range s.Asked.Drain() {
-		open = append(open, c.ID)
+		if c.As != nil {
+			open = append(open, string(c.As))
+		} else {
+			open = append(open, c.ID)
+		}
 	}
 	return open
 }

@@ -1,12 +1,14 @@
 package tests
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -326,5 +328,61 @@ func TestClientsOfWaitingCallsComeBackWhileDragomanDrains(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// unstoppable is a stdout whose writing neither a deadline nor closing it ends, as that of most processes.
+type unstoppable struct{ io.Writer }
+
+// TestAPipeEndsThoughItsClientReadsNothing when it is told to: neither an answer of the server nor one of dragoman's own keeps it from ending.
+func TestAPipeEndsThoughItsClientReadsNothing(t *testing.T) {
+	const refused = `{"jsonrpc":"2.0"}`
+	ways := map[string]func(in io.Closer, stop func()){
+		"told":        func(_ io.Closer, stop func()) { stop() },
+		"one by one":  func(in io.Closer, stop func()) { in.Close(); time.Sleep(time.Second); stop() },
+		"both at one": func(in io.Closer, stop func()) { stop(); in.Close() },
+	}
+	for name, end := range ways {
+		for _, line := range []string{echoCall, refused, echoCall + "\n" + refused} {
+			for _, stops := range []bool{true, false} {
+				bothInBubbles(t, func(t *testing.T, piped bool) {
+					f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+						if gjson.Get(m, "method").String() == "tools/call" {
+							return one(strings.Replace(echoAnswer, `"id":7`, `"id":`+gjson.Get(m, "id").Raw, 1))
+						}
+						return nil, nil
+					}))
+					f.piped = piped
+					srv := front(t, f)
+					in, toServer := io.Pipe()
+					fromServer, pipe := io.Pipe()
+					out := io.Writer(pipe)
+					if !stops {
+						out = unstoppable{pipe}
+					}
+					ctx, stop := context.WithCancel(t.Context())
+					defer stop()
+					ended := make(chan error, 1)
+					go func() { ended <- srv.ServePipe(ctx, in, out) }()
+					io.WriteString(toServer, initialize("2025-06-18", `{}`)+"\n")
+					if _, err := bufio.NewReader(fromServer).ReadString('\n'); err != nil {
+						t.Fatal(err)
+					}
+					go io.WriteString(toServer, line+"\n")
+					synctest.Wait()
+					end(toServer, stop)
+					select {
+					case err := <-ended:
+						if err != nil {
+							t.Errorf("%s, %s: %v", name, line, err)
+						}
+					case <-time.After(time.Minute):
+						t.Errorf("%s, %s: it goes on for a minute", name, line)
+					}
+					fromServer.Close() // what may still be written ends
+					toServer.Close()
+				})
+			}
+		}
 	}
 }

@@ -118,8 +118,9 @@ func TestFormAnswerIsTranslatedForTheServer(t *testing.T) {
 
 	// The same answer once more belongs to no open question.
 	srv.post(s, answer)
-	sent = f.sent()
-	sameJSON(t, sent[len(sent)-1], `{"jsonrpc":"2.0","id":"e1","result":{"action":"cancel"}}`)
+	if more := f.sent(); len(more) != len(sent) {
+		t.Errorf("the server got %s", more[len(sent):])
+	}
 }
 
 // TestUntranslatableMessageIsAnErrorForItsRequester: if a request or response cannot be translated, the
@@ -157,8 +158,9 @@ func TestUnknownAnswerIsLoggedOnce(t *testing.T) {
 	for range 3 {
 		srv.post(s, `{"jsonrpc":"2.0","id":"gone","result":{"role":"assistant","model":"m","content":[{"type":"text","text":"hi"}]}}`)
 	}
-	sent := f.sent()
-	sameJSON(t, sent[3], `{"jsonrpc":"2.0","id":"gone","result":{"role":"assistant","model":"m","content":{"type":"text","text":"hi"}}}`)
+	if sent := f.sent(); strings.Contains(strings.Join(sent, ""), "gone") {
+		t.Errorf("the server got %s", sent)
+	}
 	if n := srv.logs.FilterMessage("response with unknown request id").Len(); n != 1 {
 		t.Errorf("logged %d times", n)
 	}

@@ -176,6 +176,9 @@ func (c *call) add(e trace.Event) {
 	case trace.Received:
 		c.received = append(c.received, e)
 	case trace.Answers:
+		if e.Failed == "404" { // it has lost the session, and dragoman begins another: no answer of the call
+			return
+		}
 		c.answers = append(c.answers, e)
 	case trace.Stopped:
 		c.stopped = append(c.stopped, e)
@@ -203,6 +206,9 @@ func (c *call) add(e trace.Event) {
 // strange: a peer has seen something that it cannot place.
 func strange(w *world, wrong func(time.Duration, string, ...any)) {
 	for _, e := range w.all {
+		if strings.HasPrefix(e.Text, "a request was answered by status") && w.excuse(&call{owner: e.Who}, e.At, "link-half") {
+			continue // it counts as gone, and its requests as given up
+		}
 		if strings.HasPrefix(e.Text, "an answer to a question that was not asked") && w.renewsApart() && w.excuse(&call{}, e.At, "server-") {
 			continue // it was asked in the session of another replica
 		}
@@ -231,7 +237,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			continue
 		}
-		if !c.foreseen(e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) {
+		if !c.foreseen(e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}
@@ -327,6 +333,12 @@ func (w *world) lost(c *call, e trace.Event) bool {
 	if !strings.HasPrefix(e.Failed, "status 404") {
 		return false
 	}
+	for _, line := range w.script.Settings {
+		if strings.HasPrefix(line, "session.") { // how long it lasts, or how many there are
+			c.excuse = "session-lost"
+			return true
+		}
+	}
 	began := time.Duration(0)
 	for _, b := range w.all {
 		if b.Kind == trace.Began && b.Who == c.owner && b.Session == c.session && b.At <= c.begins {
@@ -336,6 +348,22 @@ func (w *world) lost(c *call, e trace.Event) bool {
 	for _, t := range w.troubles {
 		if t.from >= began && t.from <= e.At && (strings.HasPrefix(t.what, "operator-") || strings.HasPrefix(t.what, "server-") || strings.HasPrefix(t.what, "store-")) {
 			c.excuse = "session-lost"
+			return true
+		}
+	}
+	return false
+}
+
+// lostWhileAsked reports whether the call ends since it was lost while its client had the question, as clients are asked from 2026-07-28
+// on: nothing is open then, so that the client learns of it when it comes back with its answer.
+func (w *world) lostWhileAsked(c *call, e trace.Event) bool {
+	if len(c.asked) == 0 || len(c.replies) == 0 || c.asked[0].ID == "" || c.asked[0].ID[0] < 'a' { // an id of JSON-RPC, and no key
+		return false
+	}
+	asked, replied := c.asked[len(c.asked)-1].At, c.replies[len(c.replies)-1].At
+	for _, t := range w.troubles {
+		if t.client == "" && t.to >= asked && t.from <= replied && e.At <= replied+moment {
+			c.excuse = t.what
 			return true
 		}
 	}

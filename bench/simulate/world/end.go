@@ -16,7 +16,9 @@ import (
 // calm ends all faults, lets what is open come to its end, and asks each client to call once more.
 func (w *world) calm() {
 	w.network.Heal()
-	w.server.Do(script.Step{Who: "server", Verb: "up"})
+	for _, heals := range []string{"up", "status", "slow", "deaf"} { // without a time: from now on no longer
+		w.server.Do(script.Step{Who: "server", Verb: heals})
+	}
 	if w.store != nil {
 		w.store.heal()
 	}

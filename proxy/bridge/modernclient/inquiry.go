@@ -100,7 +100,7 @@ func (b *pooledSession) ask(ctx context.Context, method wire.Method, params []by
 
 // crossing returns what translation needs to know of messages that are about no request of a client.
 func (b *pooledSession) crossing() *crossing.Crossing {
-	return &crossing.Crossing{Down: wire.Stamp{ServerInfo: b.said.server}, Opened: b.hasOpened, Tasks: b.taskNews, Lacks: b.lacks}
+	return &crossing.Crossing{Down: wire.Stamp{ServerInfo: b.said.server}, Opened: b.hasOpened, Tasks: b.taskNews, Withdrawn: b.withdraws, Lacks: b.lacks}
 }
 
 // limit ends one of dragoman's own requests if the server does not answer as long as a handshake

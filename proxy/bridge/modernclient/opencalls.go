@@ -20,6 +20,7 @@ type openCall interface {
 	waits() bool                                                  // a request of the client waits for the response
 	accept(list []crossing.Question) (others []crossing.Question) // asks the client, and returns what is too much
 	askFirst(list []crossing.Question)                            // asks the client before anything else what was asked before the call
+	withdraw(question string)                                     // does not ask the client a question, if it has not done so yet
 	notify(m *wire.Message, body []byte)
 	lacks(required []byte)              // notes that the client lacks a capability
 	hasProgressToken(token string) bool // the server got this token for the call
@@ -128,6 +129,17 @@ func (o *openCalls) keep(list []crossing.Question, joined int) (kept, refused []
 	room := min(max(maxLoose-len(o.unattributed), 0), len(list))
 	o.unattributed = append(o.unattributed, list[:room]...)
 	return slices.Clone(list[:room]), list[room:], true
+}
+
+// withdraw removes a question that waits for a call, and reports whether it did. It returns the open calls, any of which may have the
+// question; the caller calls giveBack.
+func (o *openCalls) withdraw(question string) (calls []openCall, waited bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lent++
+	n := len(o.unattributed)
+	o.unattributed = slices.DeleteFunc(o.unattributed, func(q crossing.Question) bool { return string(q.ID) == question })
+	return slices.Clone(o.all), len(o.unattributed) < n
 }
 
 // maxLoose is how many questions of a session wait for a call.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -90,6 +91,23 @@ func (d *parkedCall) accept(list []crossing.Question) (others []crossing.Questio
 		d.after(d.of.Host.Config().Bridge.Coalesce, d.askClient)
 	}
 	return list[room:]
+}
+
+// withdraw implements openCall.
+func (d *parkedCall) withdraw(question string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.box == nil || d.urls {
+		return // the client has it
+	}
+	left := slices.DeleteFunc(slices.Clone(d.asked.open), func(p pendingQuestion) bool { return string(p.ID) == question })
+	if len(left) == len(d.asked.open) {
+		return
+	}
+	if d.setAsked(left); len(left) == 0 {
+		d.halt()
+		d.awaitServer(d.patience().Silence)
+	}
 }
 
 // waits reports whether a request of the client waits for the response.

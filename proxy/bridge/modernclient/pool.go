@@ -229,6 +229,7 @@ func (p *sessionPool) addLocked(key poolKey, by quota.Holder) *pooledSession {
 	}
 	b.discard = func() { p.discard(b) }
 	b.hasOpened, b.taskNews = b.urls.opened, func(notification []byte) { p.tasks.changed(b, notification) }
+	b.withdraws = b.withdraw
 	b.resources = resourceWatches{host: p.Host, life: &b.life, ask: b.ask}
 	b.lastID.Store(1)
 	p.byKey[key] = append(p.byKey[key], b)

@@ -322,7 +322,7 @@ func (r *relay) cross(x *asking, e *results.Enquiry) {
 			ID: q.ID, ProgressToken: q.ProgressToken, ServerInfo: b.said.server,
 			TTL: e.Remaining(cfg.TTL).Milliseconds(),
 		},
-		Logs: b.wantsLogs(q), Opened: b.hasOpened, Tasks: b.taskNews,
+		Logs: b.wantsLogs(q), Opened: b.hasOpened, Tasks: b.taskNews, Withdrawn: b.withdraws,
 	}
 	if r.task != plainCall {
 		c.Up.Task = []byte("{}")

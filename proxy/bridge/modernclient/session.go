@@ -50,6 +50,7 @@ type pooledSession struct {
 
 	hasOpened func(notification []byte) // receives the server's notifications about opened URLs
 	taskNews  func(notification []byte) // and those about tasks
+	withdraws func(question string)     // is withdraw
 
 	lastID    atomic.Int64
 	questions atomic.Int64 // questions of the server that wait for the client's answer
@@ -154,9 +155,21 @@ func (b *pooledSession) interested(q *stateless.Request, m *wire.Message, body [
 		b.listeners.announce(m.Method, body)
 		return false
 	case wire.Cancelled:
-		return false // the server cancels a question, which the client already has or will never receive
+		return false // the server cancels a question: withdraw
 	}
 	return true
+}
+
+// withdraw removes a question that the server has cancelled, unless the client has it already: then its answer will not be sent on.
+func (b *pooledSession) withdraw(question string) {
+	calls, waited := b.calls.withdraw(question)
+	defer b.calls.giveBack()
+	if waited {
+		b.asks(-1)
+	}
+	for _, d := range calls {
+		d.withdraw(question)
+	}
 }
 
 // deliver sends the server a response of the client, translated like one that came over a session.

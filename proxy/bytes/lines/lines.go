@@ -209,7 +209,11 @@ var ErrClosed = errors.New("lines: writer is closed")
 
 // Writer writes messages as lines. It is safe for concurrent use.
 type Writer struct {
-	mu  sync.Mutex
+	mu     sync.Mutex // guards busy and closed; not held while something is written, which takes as long as the reader likes
+	free   sync.Cond
+	busy   bool // one of the callers has what is below for itself
+	closed bool
+
 	dst io.Writer
 	buf []byte
 	err error
@@ -217,15 +221,41 @@ type Writer struct {
 
 // NewWriter returns a Writer to dst.
 func NewWriter(dst io.Writer) *Writer {
-	return &Writer{dst: dst}
+	w := &Writer{dst: dst}
+	w.free.L = &w.mu
+	return w
+}
+
+// enter waits until no other caller writes. It returns false if w is closed.
+func (w *Writer) enter() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.busy && !w.closed {
+		w.free.Wait()
+	}
+	if w.closed {
+		return false
+	}
+	w.busy = true
+	return true
+}
+
+// leave lets the next caller write.
+func (w *Writer) leave() {
+	w.mu.Lock()
+	w.busy = false
+	w.mu.Unlock()
+	w.free.Signal()
 }
 
 // WriteMessage writes msg as one line, in a single call of the destination's
 // Write unless it is large. msg is not kept. After a failed write the line may be there in part, so
 // that every later call returns the same error without writing.
 func (w *Writer) WriteMessage(msg []byte) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if !w.enter() {
+		return ErrClosed
+	}
+	defer w.leave()
 	if w.err != nil {
 		return w.err
 	}
@@ -251,12 +281,12 @@ func (w *Writer) write(b []byte) {
 	w.err = err
 }
 
-// Close makes every later WriteMessage return ErrClosed. It waits for the one
-// that is under way, and does not close the destination.
-func (w *Writer) Close() {
+// Close makes every later WriteMessage, and each that waits for another, return ErrClosed. It neither waits for the one that is under
+// way, which it reports, nor closes the destination.
+func (w *Writer) Close() (writes bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err == nil {
-		w.err = ErrClosed
-	}
+	w.closed = true
+	w.free.Broadcast()
+	return w.busy
 }

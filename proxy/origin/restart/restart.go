@@ -30,7 +30,7 @@ type Session interface {
 	// Restarted notes that the server's process has restarted: from now on, the client's responses to unknown requests
 	// are dropped. It returns the ids of the server's requests that have no response, as raw JSON.
 	Restarted() (open []string)
-	// DropRequests forgets the server's requests that have no response, and returns their ids, as raw JSON.
+	// DropRequests forgets the server's requests that have no response, and returns the ids that the client knows them by, as raw JSON.
 	DropRequests() (open []string)
 }
 

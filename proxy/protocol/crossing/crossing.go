@@ -22,9 +22,10 @@ type Crossing struct {
 	Wait time.Duration // added to the limits for the server's silence, since its client may be asked something
 
 	// These functions receive what no request waits for. Each may be nil.
-	Opened func(notification []byte) // a URL was opened
-	Tasks  func(notification []byte) // the state of a task has changed
-	Lacks  func(required []byte)     // the capability that a client lacks, if the call is not known
+	Opened    func(notification []byte) // a URL was opened
+	Tasks     func(notification []byte) // the state of a task has changed
+	Withdrawn func(question string)     // the server has cancelled the question with this id
+	Lacks     func(required []byte)     // the capability that a client lacks, if the call is not known
 
 	Own *OwnRequest // the exchange is about a request of dragoman's own; nil for others
 
@@ -119,11 +120,14 @@ func (e *Crossing) WantsLogs() bool { return e != nil && e.Logs }
 
 // Rename returns the id under which the client knows the request.
 func (e *Crossing) Rename(id []byte) []byte {
-	if e == nil || e.Down.ID == nil {
+	if !e.Renames() {
 		return id
 	}
 	return e.Down.ID
 }
+
+// Renames reports whether the client knows the request by another id than the server.
+func (e *Crossing) Renames() bool { return e != nil && e.Down.ID != nil }
 
 // Keep stores a message that translation does not send on: a question, a notification, or an error
 // that requires URLs to be opened.
@@ -141,6 +145,13 @@ func (e *Crossing) Keep(kind wire.Kind, method wire.Method, id, body []byte) {
 		}
 	case kind == wire.Error:
 		e.urls = bytes.Clone(body)
+	}
+}
+
+// Withdraw says that the server has cancelled its question with this id.
+func (e *Crossing) Withdraw(question string) {
+	if e != nil && e.Withdrawn != nil {
+		e.Withdrawn(question)
 	}
 }
 

@@ -9,6 +9,8 @@ package requests
 import (
 	"context"
 	"errors"
+	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,16 +29,39 @@ var (
 type Table[T More] struct {
 	Max    int  // greatest number of open requests; may be changed before the first one
 	Unique bool // a second request with an open id is an error, as on a pipe
+	Keeps  bool // Ended knows the last requests that have ended
 
 	mu    sync.Mutex
 	byKey index[T]
 	count int
+	ended []uint64      // hashes of the keys of requests that have ended, the newest last
 	empty chan struct{} // closed when the last one ends; nil before Idle is called
 }
+
+// maxEnded is how many requests that have ended a table remembers.
+const maxEnded = 32
+
+var seed = maphash.MakeSeed()
 
 // NewTable returns an empty table.
 func NewTable[T More](max int) *Table[T] {
 	return &Table[T]{Max: max}
+}
+
+// Ended reports whether a request of this id was one of the last that have ended. It is not if a newer request of the id is open, if it
+// had to make room for others, or if it was drained.
+func (t *Table[T]) Ended(key []byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byKey.get(wire.View(key)) == nil && t.endedAt(wire.View(key)) >= 0
+}
+
+// endedAt returns the place of a key in t.ended, or -1. Called with t.mu held.
+func (t *Table[T]) endedAt(key string) int {
+	if len(t.ended) == 0 {
+		return -1
+	}
+	return slices.Index(t.ended, maphash.String(seed, key))
 }
 
 // Add enters c. The error is ErrTooMany or ErrDuplicate.
@@ -49,6 +74,9 @@ func (t *Table[T]) Add(c *Request[T]) error {
 	c.older = t.byKey.get(c.Key)
 	if c.older != nil && t.Unique {
 		return ErrDuplicate
+	}
+	if at := t.endedAt(c.Key); at >= 0 {
+		t.ended = slices.Delete(t.ended, at, at+1)
 	}
 	t.byKey.put(c)
 	t.count++
@@ -69,7 +97,7 @@ func (t *Table[T]) evict() bool {
 			}
 		}
 	}
-	return oldest != nil && t.unlink(oldest)
+	return oldest != nil && t.remove(oldest)
 }
 
 // Take ends and returns the newest request with an id, or returns nil if there is none.
@@ -111,8 +139,22 @@ func (t *Table[T]) End(c *Request[T]) bool {
 	return t.unlink(c)
 }
 
-// unlink removes c and reports whether it was open. Called with t.mu held.
+// unlink ends c and reports whether it was open. Called with t.mu held.
 func (t *Table[T]) unlink(c *Request[T]) bool {
+	if !t.remove(c) {
+		return false
+	}
+	if t.Keeps && t.byKey.get(c.Key) == nil {
+		if len(t.ended) == maxEnded {
+			t.ended = slices.Delete(t.ended, 0, 1)
+		}
+		t.ended = append(t.ended, maphash.String(seed, c.Key))
+	}
+	return true
+}
+
+// remove removes c and reports whether it was open. Called with t.mu held.
+func (t *Table[T]) remove(c *Request[T]) bool {
 	at := t.byKey.get(c.Key)
 	switch {
 	case at == c && c.older == nil:
@@ -262,6 +304,7 @@ func (t *Table[T]) Drain() []*Request[T] {
 	all := t.all()
 	t.byKey.clear()
 	t.count = 0
+	t.ended = nil
 	if t.empty != nil {
 		close(t.empty)
 		t.empty = nil

@@ -40,6 +40,56 @@ func TestIDsThatAreEqualAreOne(t *testing.T) {
 	}
 }
 
+// TestEndedRequestsAreRemembered: a second answer is told from the answer to a request that this table has never had, or had to evict.
+func TestEndedRequestsAreRemembered(t *testing.T) {
+	table := NewTable[told](2)
+	table.Keeps = true
+	ended := func(id string, want bool) {
+		t.Helper()
+		if got := table.Ended(wire.AppendIDKey(nil, []byte(id))); got != want {
+			t.Errorf("%s has ended: %t, want %t", id, got, want)
+		}
+	}
+	add := func(id string) *Request[told] {
+		t.Helper()
+		c := request(id)
+		if err := table.Add(c); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	ended("1", false)
+	add("1")
+	ended("1", false)
+	table.Take([]byte(request("1").Key))
+	ended("1", true)
+	ended("1.0", true) // the same id
+	ended("2", false)
+	add("1")
+	ended("1", false)
+	table.Cancel([]byte(request("1").Key))
+	ended("1", true)
+
+	table.Abandon(add("3"))
+	add("4")
+	add("5") // evicts 3
+	ended("3", false)
+	table.Drain()
+	for _, id := range []string{"1", "4", "5"} {
+		ended(id, false)
+	}
+
+	for n := range maxEnded + 1 {
+		table.End(add(strconv.Itoa(n)))
+	}
+	ended("0", false)
+	ended("1", true)
+	ended(strconv.Itoa(maxEnded), true)
+	if n := cap(table.ended); n > 2*maxEnded {
+		t.Errorf("there is room for %d", n)
+	}
+}
+
 func TestAddSaysWhyARequestIsRefused(t *testing.T) {
 	table := NewTable[told](2)
 	table.Unique = true

@@ -252,6 +252,8 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 		return x.startHere(), nil
 	}
 	switch {
+	case err != nil && x.Call == nil && x.Met != nil:
+		x.askedStill(x.Met)
 	case over != nil && err != nil: // its response is still owed
 		over.Cancelled.Store(false)
 	case over != nil:

@@ -107,6 +107,19 @@ func (x *Exchange) admitAsked(m *wire.Message) (*session.Call, error) {
 	return c, x.Session.Asked.Add(c)
 }
 
+// askedStill makes a question an open one again, because its answer has not reached the server: the client may send it once more.
+func (x *Exchange) askedStill(c *session.Call) {
+	if x.Session.Again.Load() {
+		return // the server that has asked is no more
+	}
+	again := session.NewCallAt([]byte(c.ID), c.Method, c.Began)
+	again.Note, again.As, again.More.Again = c.Note, c.As, c.More.Again
+	if !x.Session.Local {
+		x.Session.Asked.Abandon(again)
+	}
+	_ = x.Session.Asked.Add(again) // else the server has asked it again meanwhile
+}
+
 func (x *Exchange) forgetAsked(id []byte) {
 	x.key = wire.AppendIDKey(x.key[:0], id)
 	x.Session.Asked.Take(x.key)

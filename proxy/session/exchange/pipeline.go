@@ -74,6 +74,7 @@ func (x *Exchange) Scan(raw []byte) error {
 
 // Onward is the second half of fromClient, for which a call may have to wait.
 func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
+	x.Met = nil
 	switch m := &x.Msg; {
 	case m.Kind == wire.Request:
 		if x.OwnCall != nil {
@@ -115,14 +116,11 @@ func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		x.endQuestion(m)
 		switch {
 		case known:
-		case x.Session.Again.Load():
-			return nil, wire.Drop, nil // it may answer a question of the previous process, and the new one may have used the id again
-		case x.Session.Local && m.Method == wire.ElicitationCreate && x.Session.ServerRevision.Newer(x.Session.ClientRevision):
-			// The question may have been translated for this client, and this process does not know
-			// how.
-			out := mcp.AppendResult(x.buf[:0], m.ID(), `{"action":"cancel"}`)
-			return x.own(out, raw), wire.Forward, nil
-		}
+		case x.Session.Local, x.Session.Again.Load():
+			return nil, wire.Drop, nil // the server does not wait for it, or another process of its does, which has used the id again
+		case x.Session.Asked.Ended(x.key):
+			return nil, wire.Drop, nil // the server has an answer already, or has cancelled the question
+		} // else another process may know the question
 	}
 	x.id = append(x.id[:0], x.Msg.ID()...)
 	method, kind := x.Msg.Method, x.Msg.Kind
@@ -263,7 +261,9 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 		}
 		if m.Method == wire.Cancelled {
 			x.key = AppendCancelled(x.key[:0], m)
-			asked = s.Asked.Cancel(x.key)
+			if asked = s.Asked.Cancel(x.key); asked != nil {
+				x.Crossing.Withdraw(asked.ID)
+			}
 		}
 		if m.Method == wire.ToolsListChanged {
 			s.Tools.Forget()
@@ -284,6 +284,9 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 			x.Met = nil
 			c.More.Answers <- bytes.Clone(raw) // dragoman asked
 			return nil, false
+		} else if x.Crossing.Renames() {
+			x.Met = nil
+			return nil, false // with the id of x's request it would answer that
 		}
 	}
 	span := x.answeredSpan(m)

@@ -55,8 +55,8 @@ func (x *Exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
 	x.Met = x.Session.Asked.Take(x.key)
-	if x.Session.Local && x.Met == nil {
-		return nil, false, nil // the question was repeated and has been answered already
+	if x.Met == nil && (x.Session.Local || x.Session.Asked.Ended(x.key)) {
+		return nil, false, nil // it was answered already, perhaps when it was repeated
 	}
 	m.Facts, m.Method, m.Note = x.Session.Facts, wire.ElicitationCreate, note
 	return answer, true, nil

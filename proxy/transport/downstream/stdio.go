@@ -16,9 +16,12 @@ import (
 // See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio.
 type Stdio struct {
 	in      io.Reader
+	dst     io.Writer
 	out     *lines.Writer
 	max     int
 	tooLong func(*lines.TooLongError)
+	unread  chan struct{} // closed by GiveUp if it leaves a write behind
+	giveUp  sync.Once
 }
 
 // StdioConfig describes the connection to the client.
@@ -37,7 +40,7 @@ func NewStdio(cfg StdioConfig) *Stdio {
 	if cfg.TooLong == nil {
 		cfg.TooLong = func(*lines.TooLongError) {}
 	}
-	return &Stdio{in: cfg.In, out: lines.NewWriter(cfg.Out), max: cfg.MaxMessage, tooLong: cfg.TooLong}
+	return &Stdio{in: cfg.In, dst: cfg.Out, out: lines.NewWriter(cfg.Out), max: cfg.MaxMessage, tooLong: cfg.TooLong, unread: make(chan struct{})}
 }
 
 // Run calls handle with every message of the client that is not blank, one after the
@@ -45,21 +48,29 @@ func NewStdio(cfg StdioConfig) *Stdio {
 // not panic. Run may be called once.
 //
 // It returns nil when the client has closed its side, ctx's error when ctx is done, and
-// otherwise the error of reading. It does not return while handle runs, and handle is
+// otherwise the error of reading. It does not return while handle runs, unless GiveUp leaves its write behind, and handle is
 // not called afterwards. When ctx ends, a read of In that is under way is ended by a
 // deadline or by closing In. A read that neither can end, as from a terminal, goes on
 // until the process ends.
 func (s *Stdio) Run(ctx context.Context, handle func(line []byte)) error {
 	var (
-		mu   sync.Mutex // held while handle runs
-		over bool
+		mu         sync.Mutex // not held while handle runs, which waits when the client does not read
+		busy, over bool
+		idle       = make(chan struct{}) // closed when handle has returned and is not called again
 	)
 	// deliver reports whether to go on.
 	deliver := func(f func()) bool {
 		mu.Lock()
+		busy = !over
+		mu.Unlock()
+		if !busy {
+			return false
+		}
+		f()
+		mu.Lock()
 		defer mu.Unlock()
-		if !over {
-			f()
+		if busy = false; over {
+			close(idle)
 		}
 		return !over
 	}
@@ -89,22 +100,52 @@ func (s *Stdio) Run(ctx context.Context, handle func(line []byte)) error {
 	}
 	mu.Lock()
 	over = true
+	waits := busy
 	mu.Unlock()
+	if waits {
+		select {
+		case <-idle:
+		case <-s.unread:
+			return ctx.Err()
+		}
+	}
 	if interrupt(s.in) {
 		<-read
 	}
 	return ctx.Err()
 }
 
+// GiveUp ends all writing, as the client reads nothing, and reports whether something was being written. That is ended by a deadline or by
+// closing Out; if neither can end it, as with most of what a process gets as its stdout, it goes on until the process ends.
+func (s *Stdio) GiveUp() (writes bool) {
+	s.giveUp.Do(func() {
+		late := func(d interface{ SetWriteDeadline(time.Time) error }) error {
+			return d.SetWriteDeadline(time.Unix(1, 0))
+		}
+		if writes = s.out.Close(); writes && !stop(s.dst, late) {
+			close(s.unread)
+		}
+	})
+	return writes
+}
+
+// GivenUp is closed when GiveUp leaves a write behind.
+func (s *Stdio) GivenUp() <-chan struct{} { return s.unread }
+
 // interrupt ends a read of in that is under way, and reports whether it could.
 func interrupt(in io.Reader) bool {
-	if d, ok := in.(interface{ SetReadDeadline(time.Time) error }); ok && d.SetReadDeadline(time.Unix(1, 0)) == nil {
+	return stop(in, func(d interface{ SetReadDeadline(time.Time) error }) error { return d.SetReadDeadline(time.Unix(1, 0)) })
+}
+
+// stop ends what is under way at an end of a pipe by the deadline that late sets, or by closing it, and reports whether it could.
+func stop[D any](end any, late func(D) error) bool {
+	if d, ok := end.(D); ok && late(d) == nil {
 		return true
 	}
-	if _, ok := in.(*os.File); ok {
-		return false // without a deadline, closing it waits for the read
+	if _, ok := end.(*os.File); ok {
+		return false // without a deadline, closing it waits for what is under way
 	}
-	c, ok := in.(io.Closer)
+	c, ok := end.(io.Closer)
 	return ok && c.Close() == nil
 }
 

@@ -19,7 +19,8 @@ import (
 // refuses the session.
 
 // watch fails calls that a server on a pipe does not answer in time. Any message of the server for
-// this client restarts the time. watch sleeps while no call is open.
+// this client restarts the time, which stands still while one is written: until the client reads it, what the server says next waits
+// unread. watch sleeps while no call is open.
 func (p *pipe) watch() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -30,7 +31,15 @@ func (p *pipe) watch() {
 		case <-p.ctx.Done():
 			return
 		}
-		now, heard := time.Now(), time.Unix(0, p.heard.Load())
+		at := p.heard.Load()
+		if at == deaf || at == deafSeen {
+			if !p.heard.CompareAndSwap(at, deafSeen) {
+				p.wake()
+			}
+			timer.Stop()
+			continue // until hear
+		}
+		now, heard := time.Now(), time.Unix(0, at)
 		late, next := p.s.Open.Overdue(func(c *session.Call) time.Duration {
 			if c.More.Here || c.Method == wire.SubscriptionsListen {
 				return time.Hour // the server does not process it, or may be silent about it
@@ -48,6 +57,20 @@ func (p *pipe) watch() {
 		} else {
 			timer.Stop()
 		}
+	}
+}
+
+// What stands in heard while a message of the server is written to the client.
+const (
+	deaf     = -1 // nothing else of the server is read
+	deafSeen = -2 // the same, and watch waits for it
+)
+
+// wake wakes watch.
+func (p *pipe) wake() {
+	select {
+	case p.called <- struct{}{}:
+	default: // it is already awake
 	}
 }
 

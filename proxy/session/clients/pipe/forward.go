@@ -130,10 +130,7 @@ func (p *pipe) send(x *exchange.Exchange, out []byte) {
 			x.Handed.Then(func(err error) { p.written(c, err) })
 		}
 		x.Call, x.Span, x.Seen = nil, nil, nil // the call stays open: bring receives its response
-		select {
-		case p.called <- struct{}{}:
-		default: // watch is already awake
-		}
+		p.wake()
 	case x.Msg.Method == wire.Initialized && !p.s.Piped && !p.listens:
 		p.listens = true
 		p.awaitStream(p.listen(p.exchange()))
@@ -210,13 +207,21 @@ type everything struct {
 // Send implements [mcp.Peer].
 func (to everything) Send(e sse.Event) error {
 	p, c := to.p, to.x.Met
-	p.heard.Store(time.Now().UnixNano())
+	p.heard.Store(deaf)
+	defer p.hear()
 	if c == nil {
 		return p.Send(e)
 	}
 	p.deliver(c.More.Group, c.More.Slot, p.kept(c, e.Data))
 	p.counts(c, to.x.Verdict, to.x.Fault)
 	return nil
+}
+
+// hear notes that the server was heard until now, and wakes watch if that waits for it.
+func (p *pipe) hear() {
+	if p.heard.Swap(time.Now().UnixNano()) == deafSeen {
+		p.wake()
+	}
 }
 
 // listen keeps the server's standing stream open, and resumes it if it breaks off, as long as the

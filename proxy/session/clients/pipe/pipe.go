@@ -60,7 +60,7 @@ type pipe struct {
 	called  chan struct{}                   // wakes watch; nil if the server is not on a pipe
 
 	modern sessionless  // nil if the client may not send such messages
-	heard  atomic.Int64 // the time of the last message of a server on a pipe, in ns
+	heard  atomic.Int64 // the time of the last message of a server on a pipe, in ns; deaf or deafSeen while it is written
 }
 
 // sessionless takes a client's messages that belong to no session.

@@ -48,6 +48,19 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 	p.ctx, p.fail = own, own.End
 	reading, read := context.WithCancel(ctx)
 	defer read()
+	over := make(chan struct{})
+	defer close(over)
+	endWriting := func(drain time.Duration) { // or it would never end, if the client reads nothing
+		go func() {
+			select {
+			case <-time.After(drain + leaveTime):
+				if client.GiveUp() {
+					proxy.Host.Log.Warn("the client does not read dragoman's stdout: what is written there is given up")
+				}
+			case <-over:
+			}
+		}()
+	}
 	context.AfterFunc(p.ctx, read)
 	context.AfterFunc(ctx, func() {
 		if left := context.Cause(ctx); left == downstream.ErrClientLeft {
@@ -56,10 +69,14 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 		}
 		overdue := time.AfterFunc(proxy.Now().Config.Shutdown.Drain, func() { p.fail(clienterror.ErrShutdown) })
 		context.AfterFunc(p.ctx, func() { overdue.Stop() })
+		endWriting(proxy.Now().Config.Shutdown.Drain)
 	})
 	err := client.Run(reading, p.handle)
 	if err == nil { // the client has closed stdin: when it asks for the end as well, it waits no more
-		defer context.AfterFunc(ctx, func() { p.fail(clienterror.ErrShutdown) })()
+		defer context.AfterFunc(ctx, func() {
+			p.fail(clienterror.ErrShutdown)
+			endWriting(0)
+		})()
 	}
 	lost := context.Cause(p.ctx)
 	overdue := errors.Is(lost, clienterror.ErrShutdown) // Run returned after the drain time
@@ -86,9 +103,8 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 	}
 	if half := m.straight; half != nil {
 		proxy.End(half.s, why)
-		half.tasks.Wait()
 	}
-	p.tasks.Wait()
+	m.await(client.GivenUp())
 	switch {
 	case ctx.Err() != nil || err == nil && lost == nil:
 		return nil
@@ -96,6 +112,22 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 		return lost
 	}
 	return fmt.Errorf("client: %w", err)
+}
+
+// await waits until all tasks have ended. One that writes to a client that reads nothing is left behind.
+func (p *stdioPipe) await(givenUp <-chan struct{}) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if p.straight != nil {
+			p.straight.tasks.Wait()
+		}
+		p.tasks.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-givenUp:
+	}
 }
 
 // leaveTime is how long the end of the process, which its client awaits, waits for a server over HTTP to answer DELETE.

@@ -8,6 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
+	"github.com/dragoman-proxy/dragoman/proxy/session/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -33,7 +34,7 @@ func (f *Face) forwardToOwner(method string, req *downstream.Request, resp *down
 		err := f.Forward(home, method, mcp.PeerLost, req, resp)
 		if !errors.Is(err, replicas.ErrNotTaken) && (err == nil || method != "GET" || clienterror.Of(err).Cause != mcp.PeerLost) {
 			if err != nil {
-				f.Refuse(req, resp, f.Host.Report.Failed(err, report.At{}).WithinSession())
+				f.Refuse(req, resp, f.Host.Report.Failed(err, report.At{}).About(exchange.IDOf(req.Body)).WithinSession())
 			}
 			return true
 		}
