@@ -23,6 +23,9 @@ type row struct {
 var steps = []row{
 	{"call", "C call N PLAN", "", 0, ""},
 	{"read", "C read N PLAN", "", 0, ""},
+	{"look", "C look N APIPLAN", "adapter", 0, ""},
+	{"put", "C put N APIPLAN", "adapter", 0, ""},
+	{"cancelput", "C look|put N wait=500ms..9s ; wait 1ms..400ms ; C cancel IT", "adapter", 1, ""},
 	{"list", "C list tools|tools|resources|prompts|templates", "", 0, ""},
 	{"note", "C note note://1..9", "", 0, ""},
 	{"prompt", "C prompt", "", 0, ""},
@@ -106,6 +109,18 @@ var plans = []row{
 	{"more", "size=500..6000 more=raw|lines", "capped", 0, ""},
 }
 
+// apiPlans are what the API of the adapter does.
+var apiPlans = []row{
+	{"quick", "", "", 0, ""},
+	{"filled", "size=0..2000", "", 0, ""},
+	{"slow", "wait=5ms..9s", "", 0, ""},
+	{"tooslow", "wait=11s..15s", "", 1, ""},
+	{"bad", "how=status|cut|garbage", "", 1, ""},
+	{"never", "how=never", "", 1, ""},
+}
+
+var ofAPI = weigh(apiPlans, "quick=30 filled=10 slow=20 tooslow=1 bad=8 never=1")
+
 // waits are how time passes between steps.
 var waits = []row{
 	{"none", "", "", 0, ""},
@@ -145,7 +160,7 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	everyday = "look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
 	ordinary = "more=3 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
@@ -200,6 +215,8 @@ var settings = []struct{ line, only string }{
 	{"session.max: 3", "clients"},
 	{"session.max_age: 5m", "clients"},
 	{"session.without: open", "clients"},
+	{"adapters.mode: discrete", ""},
+	{"adapters.mode: auto", ""},
 	{"auth.tokens: [alice-0123456789abcdef, bob-0123456789abcdef]", "tokens"},
 	{"bridge.principal: header:X-User", "users"},
 	{"bridge.park_timeout: 15s", "modern"},
@@ -323,7 +340,11 @@ func (m *maker) revision(transport string) string {
 
 func (m *maker) settings() {
 	if m.profile.name == "shaped" {
-		m.set("transform:")
+		if m.oneIn(2) {
+			m.set("transform:")
+		} else {
+			m.set("adapters.")
+		}
 	}
 	if !m.oneIn(3) {
 		return
@@ -331,15 +352,10 @@ func (m *maker) settings() {
 	for range 1 + m.IntN(4) {
 		set := settings[m.IntN(len(settings))]
 		key, _, _ := strings.Cut(set.line, ":")
-		if !m.given(key+":") && m.has(set.only) {
+		if !m.s.Has(key+":") && m.has(set.only) {
 			m.s.Settings = append(m.s.Settings, set.line)
 		}
 	}
-}
-
-// given says whether a setting that begins so is there.
-func (m *maker) given(path string) bool {
-	return slices.ContainsFunc(m.s.Settings, func(line string) bool { return strings.HasPrefix(line, path) })
 }
 
 // set draws one of the settings that begin so.
@@ -434,16 +450,18 @@ func (m *maker) has(only string) bool {
 			ok = !waits("server up") && (remote || m.deaths < 4 && !slices.Contains(m.s.Settings, "upstream.restart.max: 0"))
 		case "clients":
 			ok = m.web
+		case "adapter":
+			ok = m.s.Has("adapters.")
 		case "users":
 			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.User != "" })
 		case "tokens": // each client on HTTP has one
 			ok = m.web && !slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Transport != "stdio" && c.User == "" })
 		case "refuses": // dragoman itself refuses clients
-			ok = m.given("auth.tokens:")
+			ok = m.s.Has("auth.tokens:")
 		case "thief": // a session is its user's only if dragoman itself knows who that is
-			ok = m.client.Transport == "http" && m.client.User != "" && m.other() != "" && (m.given("auth.tokens:") || m.given("bridge.principal:"))
+			ok = m.client.Transport == "http" && m.client.User != "" && m.other() != "" && (m.s.Has("auth.tokens:") || m.s.Has("bridge.principal:"))
 		case "capped":
-			ok = m.given("transform:")
+			ok = m.s.Has("transform:")
 		case "modern":
 			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Revision == revisions[modern] })
 		case "store":
@@ -524,6 +542,12 @@ func (m *maker) word(word string) string {
 		return "server"
 	case "ASK":
 		return m.of("elicit|elicit|sample|roots")
+	case "APIPLAN":
+		for {
+			if r := m.draw(ofAPI); m.may(r) {
+				return m.expand(r.text)
+			}
+		}
 	case "PLAN":
 		for {
 			if r := m.draw(m.profile.plans); m.may(r) {
@@ -572,6 +596,9 @@ func (m *maker) link() string {
 	}
 	if m.s.Replicas > 1 {
 		all = append(all, "r1 r2")
+	}
+	if m.s.Has("adapters.") {
+		all = append(all, "* api")
 	}
 	at := all[m.IntN(len(all))]
 	if a, b, _ := strings.Cut(at, " "); m.oneIn(4) {
