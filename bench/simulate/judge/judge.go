@@ -54,6 +54,8 @@ var laws = []law{
 	{"calm", calm},
 	{"budget", budget},
 	{"whole", whole},
+	{"users", users},
+	{"written", written},
 }
 
 var lawsOfMessages = []func(*script.Script, []trace.Event) []Violation{validity, bytesPass}
@@ -314,6 +316,9 @@ func (w *world) setting(path string) time.Duration {
 // limits are the time limits of calls that a peer does not answer: upstream.silence_timeout, bridge.park_timeout and those of limits.time.
 func (w *world) limits() []time.Duration {
 	all := []time.Duration{5 * time.Minute, 10 * time.Minute}
+	if w.script.Has("adapters.") {
+		all = append(all, 10*time.Second) // target.timeout_ms of its file
+	}
 	for _, line := range w.script.Settings {
 		path, value, _ := strings.Cut(line, ":")
 		if path != "upstream.silence_timeout" && path != "bridge.park_timeout" && path != "limits.time" {

@@ -43,6 +43,9 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 		if w.modernServer() {
 			most += len(c.plan.Ask) // it is sent again with the answers
 		}
+		if len(c.received) > 0 && c.received[0].Method == "GET" && w.troubledWithin(c.owner, c.begins, c.received[0].At) {
+			most++ // of an API: it may be repeated on another connection
+		}
 		if len(c.received) > most {
 			wrong(c.received[most].At, "%s reaches the server %d times", c.mark, len(c.received))
 		}
@@ -57,7 +60,7 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 				wrong(e.At, "%s is answered with %.60q", c.mark, e.Text)
 				continue
 			}
-			if n, _, _ := strings.Cut(strings.TrimPrefix(e.Text, c.mark+" done "), " "); n != "1" {
+			if n, _, _ := strings.Cut(strings.TrimPrefix(e.Text, c.mark+" done "), " "); n != "1" && (len(c.received) == 0 || c.received[0].Method != "GET") {
 				wrong(e.At, "%s was carried out %s times", c.mark, n)
 			}
 			if len(c.received) == 0 {
