@@ -87,6 +87,9 @@ func (w *world) close() {
 	}
 	w.running.Wait()
 	w.server.Close()
+	if w.api != nil {
+		w.api.Close()
+	}
 	w.network.Close()
 }
 
