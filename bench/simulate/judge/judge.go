@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -336,6 +337,10 @@ func (w *world) limits() []time.Duration {
 // limit reports whether the call ends because of a limit of silence, in its time: between d and d + d/8 after a sign of life. On a pipe
 // each message of the server is one for all calls.
 func (w *world) limit(c *call, e trace.Event) bool {
+	if w.unawaited(c, e.At) {
+		c.excuse = cmp.Or(c.excuse, "limit")
+		return true
+	}
 	signs := []time.Duration{c.begins}
 	for _, list := range [][]trace.Event{c.received, c.progresses, c.asks, c.asked, c.told, c.answers} {
 		for _, s := range list {

@@ -78,3 +78,25 @@ func (w *world) takenOver(c *call, at time.Duration) bool {
 	}
 	return false
 }
+
+// unawaited reports whether c ends at a time because its client, of 2026-07-28, comes with an answer that was not awaited any more: it is told
+// so only then.
+func (w *world) unawaited(c *call, at time.Duration) bool {
+	for _, r := range c.replies {
+		if a := find(c.asked, r.N); a != nil && r.At <= at && at <= r.At+moment && w.waitedFor(r.At-a.At) {
+			return true
+		}
+	}
+	return false
+}
+
+// waitedFor reports whether a user's answer after that time may come too late: bridge.park_timeout.
+func (w *world) waitedFor(d time.Duration) bool {
+	for _, line := range w.script.Settings {
+		if value, ok := strings.CutPrefix(line, "bridge.park_timeout: "); ok {
+			limit, _ := time.ParseDuration(value)
+			return d >= limit
+		}
+	}
+	return d >= 10*time.Minute
+}

@@ -288,7 +288,7 @@ func (w *world) ended(p *process, err error) {
 		e.Failed = err.Error()
 	}
 	w.trace.Add(e)
-	w.holds(p, "after its end")
+	w.running.Go(func() { w.holds(p, "after its end") })
 }
 
 // join makes a client; one on stdio gets a process of dragoman for itself.
