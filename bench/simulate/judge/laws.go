@@ -2,6 +2,7 @@ package judge
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,16 +110,37 @@ func progress(w *world, wrong func(time.Duration, string, ...any)) {
 				wrong(e.At, "progress %d of %s came after %d", e.N, c.mark, last)
 			}
 			last = e.N
-			if len(c.ends) > 0 && e.At > c.ends[0].At {
+			if len(c.ends) > 0 && c.ends[0].Kind == trace.Answered && e.At > c.ends[0].At { // over HTTP+SSE it goes on when the POST's connection breaks
 				wrong(e.At, "progress %d of %s came after its end", e.N, c.mark)
 			}
 		}
 		if len(c.ends) > 0 && c.ends[0].Kind == trace.Answered && c.ends[0].Failed == "" && c.how == "" &&
-			len(c.progressed) < len(c.progresses) && !w.troubledWithin(c.owner, c.begins, c.ends[0].At) {
+			len(c.progressed) < len(c.progresses) && !w.troubledWithin(c.owner, c.begins, c.ends[0].At) && !w.skipped(c) {
 			wrong(c.ends[0].At, "%s got %d of %d progress notifications", c.mark, len(c.progressed), len(c.progresses))
 		}
 	}
 }
+
+// skipped reports whether all the progress that the client has not got came while it answered a question: of that only the last is kept
+// for the request that brings the answer (outbox.Kept).
+func (w *world) skipped(c *call) bool {
+	for i, p := range c.progresses {
+		if find(c.progressed, p.N) != nil {
+			continue
+		}
+		asked := false
+		for _, e := range w.all {
+			asked = asked || e.Kind == trace.Asked && e.Who == c.owner && isKey(e.ID) && p.At <= e.At+moment && e.At <= c.ends[0].At
+		}
+		if !asked || i == len(c.progresses)-1 {
+			return false
+		}
+	}
+	return true
+}
+
+// isKey reports whether the id of a question is none of JSON-RPC, but a key: as from 2026-07-28 on, it is part of a result.
+func isKey(id string) bool { return id != "" && id[0] >= 'a' }
 
 // questions: each reaches the client of its call, and its answer the server, once, in a moment.
 func questions(w *world, wrong func(time.Duration, string, ...any)) {
@@ -149,19 +171,38 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			if seen[a.N] && !w.troubledWithin(c.owner, c.begins, a.At) {
 				wrong(a.At, "question %d of %s came twice", a.N, c.mark)
 			}
+			if v := find(c.withdrawn, a.N); v != nil && a.At > v.At && !w.troubledWithin(c.owner, v.At, a.At) {
+				wrong(a.At, "question %d of %s came after it was withdrawn", a.N, c.mark)
+			}
 			seen[a.N] = true
 		}
 		told := map[int]int{}
 		for _, t := range c.told {
-			if told[t.N]++; told[t.N] == 2 && !(w.script.Replicas > 1 && c.plan.Reply == script.ReplyTwice) { // each at another replica
+			if told[t.N]++; told[t.N] == 2 && !w.answeredElsewhere(c) {
 				wrong(t.At, "the answer to question %d of %s came twice", t.N, c.mark)
 			}
-			if r := find(c.replies, t.N); r != nil && strings.HasPrefix(r.Text, c.mark) && r.Text != t.Text {
+			r, v := find(c.replies, t.N), find(c.withdrawn, t.N)
+			switch {
+			case r != nil && r.At > t.At && w.unanswered(c, t):
+			case strings.HasPrefix(t.Text, "error") && w.troubledWithin(c.owner, c.begins, t.At): // it waits where it is not found
+			case r != nil && r.Text != t.Text && !c.failed(t.At) && !(isKey(t.ID) && strings.HasPrefix(r.Text, "error ") && t.Text == "cancel"):
 				wrong(t.At, "question %d of %s was answered with %q, and the server got %q", t.N, c.mark, r.Text, t.Text)
+			case r == nil && strings.Contains(t.Text, c.mark):
+				wrong(t.At, "question %d of %s was not answered, and the server got %q", t.N, c.mark, t.Text)
+			case v != nil && t.At > v.At+moment && !w.troubledWithin(c.owner, v.At, t.At):
+				wrong(t.At, "the answer to question %d of %s came after it was withdrawn", t.N, c.mark)
 			}
 		}
+		for _, t := range c.told { // before its client has answered: only when that is not waited for any more
+			a := find(c.asked, t.N)
+			if r := find(c.replies, t.N); a == nil || r != nil && r.At <= t.At || w.parked(t.At-a.At) || w.troubledWithin(c.owner, c.begins, t.At) ||
+				c.how != "" && c.given <= t.At || find(c.withdrawn, t.N) != nil {
+				continue
+			}
+			wrong(t.At, "question %d of %s is answered with %q, but not by its client", t.N, c.mark, t.Text)
+		}
 		for _, r := range c.replies {
-			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) {
+			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) || w.takenOver(c, r.At) {
 				continue
 			}
 			if find(c.told, r.N) == nil && find(c.withdrawn, r.N) == nil {
@@ -169,6 +210,43 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 	}
+}
+
+// answeredElsewhere reports whether the second answer of a client that gives two may have come to another replica, which passes it on, since
+// it does not know what the first has asked.
+func (w *world) answeredElsewhere(c *call) bool {
+	if w.script.Replicas < 2 || w.script.Server.Transport != "http" || c.plan.Reply != script.ReplyTwice {
+		return false
+	}
+	for _, client := range w.script.Clients {
+		if client.Name == c.owner {
+			return client.Transport == "http"
+		}
+	}
+	return false
+}
+
+// unanswered reports whether t is an answer in the place of a client of 2026-07-28, which has not given one within bridge.park_timeout.
+func (w *world) unanswered(c *call, t trace.Event) bool {
+	park := 10 * time.Minute
+	for _, line := range w.script.Settings {
+		if text, ok := strings.CutPrefix(line, "bridge.park_timeout:"); ok {
+			park, _ = time.ParseDuration(strings.TrimSpace(text))
+		}
+	}
+	a := find(c.asked, t.N)
+	return a != nil && isKey(a.ID) && (t.Text == "cancel" || strings.HasPrefix(t.Text, "error ")) && t.At >= a.At+park && t.At <= a.At+park+moment
+}
+
+// failed reports whether the call had ended with an error by then: a client of 2026-07-28 sends its answers with the call, and so knows that
+// they did not arrive.
+func (c *call) failed(by time.Duration) bool {
+	return len(c.ends) > 0 && c.ends[0].Failed != "" && c.ends[0].At <= by
+}
+
+// parked reports whether a user's answer is not waited for any longer than that: bridge.park_timeout, or what a call may take.
+func (w *world) parked(waited time.Duration) bool {
+	return slices.ContainsFunc(w.limits(), func(d time.Duration) bool { return waited >= d && waited <= d+d/8+moment })
 }
 
 // find returns the event of a number.
@@ -188,7 +266,7 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			answered, done := c.answered()
 			seen := c.received[0].At
 			due := max(seen, c.given) + moment
-			if !(done && answered <= due) && !c.waitsForClient(c.given) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) {
+			if !(done && answered <= due) && !c.waitsForClient(c.given) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) && !w.takenOver(c, due) {
 				wrong(due, "%s, cancelled at %.3fs, is not cancelled at the server", c.mark, c.given.Seconds())
 			}
 		}
@@ -214,19 +292,19 @@ func (c *call) waitsForClient(at time.Duration) bool {
 			}
 		}
 	}
-	if last.Kind == trace.Asked && last.ID != "" && last.ID[0] >= 'a' { // no id of JSON-RPC: a key
+	if last.Kind == trace.Asked && isKey(last.ID) {
 		return true
 	}
 	asked := time.Duration(-1)
 	for _, a := range c.asks {
-		if a.ID != "" && a.ID[0] >= 'a' && a.At <= at {
+		if isKey(a.ID) && a.At <= at {
 			asked = a.At
 		}
 	}
 	return asked >= 0 && c.received[len(c.received)-1].At <= asked
 }
 
-// pings: each of the server's is answered within ten seconds.
+// pings: each of the server's is answered within ten seconds; one that is kept since no stream is there, from when the stream goes on.
 func pings(w *world, wrong func(time.Duration, string, ...any)) {
 	const within = 10 * time.Second
 	type ping struct{ who, session, id string }
@@ -239,7 +317,20 @@ func pings(w *world, wrong func(time.Duration, string, ...any)) {
 			ended[e.Who+" "+e.Session] = e.At
 		}
 	}
-	for _, e := range w.all {
+	for i, e := range w.all {
+		if e.Kind == trace.Pings && e.Failed == "kept" {
+			again := w.standsAgain(i)
+			if again == nil {
+				continue
+			}
+			if again.Text == "GET" && w.primes() && w.allModern() && !w.troubledWithin("", e.At, again.At) {
+				wrong(again.At, "the stream of session %s, which has an event already, is opened anew: ping %s is lost", e.Session, e.ID)
+			}
+			if again.Text == "GET" {
+				continue
+			}
+			e.At, e.Failed = again.At, ""
+		}
 		if e.Kind != trace.Pings || e.Failed != "" || ponged[ping{e.Who, e.Session, e.ID}] || w.troubledWithin("", e.At, e.At+within) || e.At+within > w.over {
 			continue
 		}
@@ -253,6 +344,31 @@ func pings(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
+// standsAgain returns the first event by which a standing stream is opened in the session of event i, after it; nil if none is.
+func (w *world) standsAgain(i int) *trace.Event {
+	for j := i + 1; j < len(w.all); j++ {
+		if e := &w.all[j]; e.Kind == trace.Standing && e.Session == w.all[i].Session {
+			return e
+		}
+	}
+	return nil
+}
+
+// primes reports whether each stream of the server begins with an id.
+func (w *world) primes() bool {
+	return w.script.Server.Transport == "http" && w.script.Server.Revision == "2025-11-25"
+}
+
+// allModern reports whether all clients leave it to dragoman to go on with a stream of a handshake server.
+func (w *world) allModern() bool {
+	for _, c := range w.script.Clients {
+		if c.Revision < "2026" {
+			return false
+		}
+	}
+	return true
+}
+
 // subscriptions: an update of a resource reaches those who have subscribed to it.
 func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 	type want struct {
@@ -260,7 +376,17 @@ func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 		open  bool
 	}
 	wants := map[string]map[string]*want{} // by client and URI
+	listens := map[string]bool{}           // the clients that have a stream for notifications; those on pipes always do
+	for _, c := range w.script.Clients {
+		listens[c.Name] = c.Transport != "http"
+	}
 	for i, e := range w.all {
+		switch e.Kind {
+		case trace.Opened:
+			listens[e.Who] = true
+		case trace.Closed, trace.Leaves, trace.Ends:
+			listens[e.Who] = false
+		}
 		switch e.Kind {
 		case trace.Subscribes:
 			if wants[e.Who] == nil {
@@ -279,7 +405,7 @@ func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			for client, uris := range wants {
 				got := uris[e.Text]
-				if got == nil || e.At < got.since+moment || w.troubledWithin(client, got.since, e.At+moment) {
+				if got == nil || !listens[client] || e.At < got.since+moment || w.troubledWithin(client, got.since, e.At+moment) {
 					continue
 				}
 				if !w.updated(client, e, i) {
@@ -315,6 +441,7 @@ func calm(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(e.At, "%s cannot begin a session, though all faults have ended", e.Who)
 		case len(c.ends) == 0:
 			wrong(e.At, "%s, sent after all faults had ended, is not answered", c.mark)
+		case strings.Contains(c.ends[0].Failed, "too many sessions") && w.lost(c, c.ends[0]): // of clients that have left
 		case c.ends[0].Failed != "" || c.ends[0].Kind != trace.Answered:
 			wrong(e.At, "%s, sent after all faults had ended, ends with %q", c.mark, c.ends[0].Failed)
 		}

@@ -79,6 +79,14 @@ var steps = []row{
 	{"reload", "operator reload", "", 0, ""},
 	{"stop", "operator stop R", "replica", 2, "operator start R"},
 	{"kill", "operator kill R", "replica", 2, "operator start R"},
+	{"stopasked", "C call N ask=ASK late=500ms..6s ; wait 1ms..400ms ; operator stop R ; wait 1ms..400ms ; C call N PLAN", "replica", 2, "operator start R"},
+	{"stopbusy", "C call N wait=500ms..9s progress=0..3 ; C call N ask=ASK,ASK ; wait 1ms..300ms ; operator stop R", "replica", 2, "operator start R"},
+	{"rolling", "operator stop r1 ; wait 1ms..900ms ; operator start r1 ; wait 1ms..900ms ; operator stop r2 ; wait 1ms..900ms ; operator start r2", "replica several", 3, ""},
+	{"killsoon", "operator kill R ; wait 1ms..900ms ; operator start R ; wait 1ms..900ms ; C call N PLAN ; operator kill R", "replica", 3, "operator start R"},
+	{"killasked", "C call N ask=ASK late=500ms..6s ; wait 1ms..400ms ; operator kill R", "replica", 3, "operator start R"},
+	{"losekill", "server lose ; C call N PLAN ; operator kill R", "replica remote", 4, "operator start R"},
+	{"awaykill", "operator store away 1s..8s ; wait 1ms..500ms ; operator kill R ; wait 1ms..900ms ; C call N PLAN", "store replica", 3, "operator start R"},
+	{"emptystop", "operator store empty ; operator stop R ; wait 1ms..900ms ; C call N PLAN", "store replica", 2, "operator start R"},
 	{"storeaway", "operator store away 1s..10s", "store", 1, ""},
 	{"storeempty", "operator store empty", "store", 1, ""},
 	{"storeslow", "operator store slow 150ms", "store", 1, ""},
@@ -175,8 +183,8 @@ var profiles = []profile{
 	kind("leaving", everyday+"leave=6 back=6 backnone=3 forget=4 delete=5 resume=5 hang=6 begin=3 deaf=1 garbage=4 cancelopen=3 update=3 subscribe=2", ordinary+"slow=10 slower=10 progress=15 sse=15", "none=45 short=40 second=10 ten=4 minute=1"),
 	kind("links", everyday+"cut=4 cutnow=4 half=4 stall=5 trickle=4 vanish=2 refuse=2 dialhang=2 heal=2 back=4 backnone=1 cancelopen=3", ordinary+"progress=10 sse=10 big=8 slow=10 slower=10", "none=45 short=40 second=10 ten=4 minute=1"),
 	kind("restarts", everyday+"restart=5 die=4 lose=4 closestreams=3 status=2 slow=2 subscribe=3 update=3 back=2 backnone=1 cancelopen=3", ordinary+"slow=15 slower=10 progress=10 bad=4 cut=1", "none=40 short=40 second=12 ten=5 minute=3"),
-	kind("replicas", everyday+"call=30 stop=4 kill=3 storeaway=2 storeempty=1 storeslow=1 reload=2 cut=1 cutnow=2 back=4 backnone=1 leave=3 subscribe=3 update=4 delete=2 lose=1", ordinary+"ask=15 slow=15 slower=10", brisk),
-	kind("shutdown", everyday+"stop=6 reload=6 kill=1 back=3 backnone=1 restart=1 begin=2 subscribe=2", ordinary+"slow=10 slower=15 asks=15", "none=50 short=35 second=8 ten=6 minute=1"),
+	kind("replicas", everyday+"call=30 stop=4 kill=3 stopasked=2 stopbusy=2 rolling=1 killsoon=1 killasked=1 losekill=1 awaykill=1 emptystop=1 storeaway=2 storeempty=1 storeslow=1 reload=2 cut=1 cutnow=2 back=4 backnone=1 leave=3 subscribe=3 update=4 delete=2 lose=1", ordinary+"ask=15 slow=15 slower=10", brisk),
+	kind("shutdown", everyday+"stop=6 stopasked=4 stopbusy=4 rolling=2 reload=6 kill=1 back=3 backnone=1 restart=1 begin=2 subscribe=2", ordinary+"slow=10 slower=15 asks=15", "none=50 short=35 second=8 ten=6 minute=1"),
 	kind("limits", everyday+"deaf=1 serverdeaf=1 slow=3 stall=2 vanish=1 hang=2 cancelopen=4 back=1 backnone=1", ordinary+"slower=10 asklate=10 never=4", "none=30 short=40 second=12 ten=10 minute=7 long=1"),
 	kind("shaped", everyday+"storeaway=1 storeempty=1 stop=1 cut=1 cancelopen=2", ordinary+"more=60", "none=40 short=48 second=8 ten=3 long=1"),
 	kind("soup", everyday+"cancel=2 cancelopen=4 resume=2 same=2 again=2 batch=3 hang=3 leave=2 back=3 backnone=1 forget=2 delete=2 deaf=1 garbage=2 begin=2 subscribe=4 unsubscribe=2 update=5 changed=4 log=2 "+
@@ -394,6 +402,15 @@ func (m *maker) schedule() {
 		m.follow(false)
 	}
 	m.follow(true)
+	for _, c := range m.s.Clients { // the end of what a client on stdio has started, maybe in the midst of calls
+		if m.client = c; c.Transport == "stdio" && m.oneIn(6) {
+			for range m.IntN(3) {
+				m.add(m.expand("C call N PLAN"))
+			}
+			m.add("operator stop p" + c.Name[1:])
+			m.add("wait " + m.between("1ms", "12s"))
+		}
+	}
 }
 
 // follow adds the steps that are due by now, or all that have to follow.
@@ -472,6 +489,8 @@ func (m *maker) has(only string) bool {
 			ok = m.s.Store
 		case "replica": // only one is away at a time
 			ok = m.web && !waits("operator start")
+		case "several":
+			ok = m.s.Replicas > 1
 		case "link":
 			ok = m.web || remote
 		case "web": // this client
