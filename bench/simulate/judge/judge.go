@@ -366,8 +366,27 @@ func (w *world) limit(c *call, e trace.Event) bool {
 	return true
 }
 
+// withoutServer reports whether the session of the call began in a trouble, with the tools of dragoman's own alone: it stays so.
+func (w *world) withoutServer(c *call) bool {
+	for _, line := range w.script.Settings {
+		if !strings.HasPrefix(line, "transform:") && !strings.HasPrefix(line, "adapters.") {
+			continue
+		}
+		for _, b := range w.all {
+			if b.Kind == trace.Began && b.Who == c.owner && b.At <= c.begins && w.excuse(c, b.At, "") {
+				c.excuse = "without-server"
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // lost reports whether the session of the call is no more, as it may be after some troubles: the client is told so by 404.
 func (w *world) lost(c *call, e trace.Event) bool {
+	if strings.HasSuffix(e.Failed, "Unknown tool") || strings.HasSuffix(e.Failed, "Method not found") {
+		return w.withoutServer(c)
+	}
 	if !strings.HasPrefix(e.Failed, "status 404") && !strings.Contains(e.Failed, "too many sessions") {
 		return false
 	}
