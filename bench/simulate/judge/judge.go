@@ -57,6 +57,7 @@ var laws = []law{
 	{"whole", whole},
 	{"users", users},
 	{"written", written},
+	{"gates", gates},
 }
 
 var lawsOfMessages = []func(*script.Script, []trace.Event) []Violation{validity, bytesPass}
@@ -102,6 +103,7 @@ type world struct {
 // call is a request with a mark, from both ends.
 type call struct {
 	mark, owner string
+	method      string
 	plan        script.Plan
 	session     string // that the client named
 	id          string
@@ -142,7 +144,7 @@ func newWorld(s *script.Script, all []trace.Event) *world {
 			if w.byMark[e.Mark] != nil {
 				continue // sent again, with the answers to its questions
 			}
-			c := &call{mark: e.Mark, owner: e.Who, plan: script.ParsePlan(e.Text), session: e.Session, id: e.ID, begins: e.At}
+			c := &call{mark: e.Mark, owner: e.Who, method: e.Method, plan: script.ParsePlan(e.Text), session: e.Session, id: e.ID, begins: e.At}
 			for _, other := range w.calls {
 				if other.owner == c.owner && other.id == c.id && other.session == c.session && len(other.ends) == 0 {
 					c.shared, other.shared = true, true
@@ -260,7 +262,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			continue
 		}
-		if !c.foreseen(e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
+		if !c.foreseen(e) && !(w.gated(c) && strings.Contains(e.Failed, "no_extra") && e.At <= c.begins+moment) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}

@@ -440,6 +440,7 @@ func calm(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		c := w.byMark[e.Mark]
 		switch {
+		case c == nil && w.full(e.Who, e.At):
 		case c == nil:
 			wrong(e.At, "%s cannot begin a session, though all faults have ended", e.Who)
 		case len(c.ends) == 0:
@@ -449,4 +450,11 @@ func calm(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(e.At, "%s, sent after all faults had ended, ends with %q", c.mark, c.ends[0].Failed)
 		}
 	}
+}
+
+// full reports whether a client is told, from a time on, that there are as many sessions as session.max allows.
+func (w *world) full(client string, from time.Duration) bool {
+	return w.script.Has("session.max:") && slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.Who == client && e.At >= from && e.Method == "initialize" && strings.Contains(e.Failed, "too many sessions")
+	})
 }

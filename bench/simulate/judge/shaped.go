@@ -57,3 +57,21 @@ func written(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 	}
 }
+
+// gated reports whether a gate refuses c.
+func (w *world) gated(c *call) bool {
+	return c.plan.Kind == "shut" && c.method == "tools/call" && w.script.Has("gates: [{tool: act, params: [extra], source: kinds")
+}
+
+// gates: what a gate refuses does not reach the server.
+func gates(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, c := range w.calls {
+		switch {
+		case !w.gated(c):
+		case len(c.received) > 0:
+			wrong(c.received[0].At, "%s reaches the server, though its gate is shut", c.mark)
+		case len(c.ends) > 0 && c.ends[0].Failed == "" && !c.shared:
+			wrong(c.ends[0].At, "%s is answered, though its gate is shut", c.mark)
+		}
+	}
+}

@@ -378,6 +378,9 @@ func (s *clientSession) marked(step script.Step) {
 		} else {
 			k.method, k.params = "tools/call", object{"name": "act", "arguments": object{"mark": k.mark, "odd": odd, "plan": script.PlanText(step)}}
 		}
+		if arguments, ok := k.params["arguments"].(object); ok && plan.Kind != "" {
+			arguments["kind"], arguments["extra"] = plan.Kind, []string{"x"}
+		}
 		if plan.Progress > 0 {
 			k.params["_meta"] = object{"progressToken": k.mark}
 		}

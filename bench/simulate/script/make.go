@@ -115,6 +115,7 @@ var plans = []row{
 	{"cut", "how=cut", "death", 1, ""},
 	{"never", "how=never", "", 1, ""},
 	{"more", "size=500..6000 more=raw|lines", "capped", 0, ""},
+	{"gated", "kind=open|shut wait=0s|40ms|2s progress=0..2", "gate", 0, ""},
 }
 
 // apiPlans are what the API of the adapter does.
@@ -169,7 +170,7 @@ func weigh(all []row, text string) (l lot) {
 
 const (
 	everyday = "look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
-	ordinary = "more=3 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
+	ordinary = "more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
 
@@ -244,9 +245,14 @@ var settings = []struct{ line, only string }{
 	{"transform: {default_max_tokens: 1000}", ""},
 	{`transform: {default_max_tokens: 100, more_tool: {enabled: "on"}}`, ""},
 	{"gates: [{tool: act, params: [extra], source: noop, list: items, match: {name: x}, capability: x, error_code: no_extra, on_unavailable: allow}]", ""},
+	{gate, ""},
 	{"inspect.enabled: true", "clients"},
 	{"shutdown.drain: 1s", ""},
 }
+
+// gate allows a parameter of act for what the tool kinds says.
+const gate = `gates: [{tool: act, params: [extra], source: kinds, list: kinds, match: {name: "{kind}"}, capability: extras, match_values: true, ` +
+	`subject: kind, error_code: no_extra, on_unavailable: deny}]`
 
 // revisions of the protocol, oldest first; the last has no sessions.
 var revisions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
@@ -348,11 +354,7 @@ func (m *maker) revision(transport string) string {
 
 func (m *maker) settings() {
 	if m.profile.name == "shaped" {
-		if m.oneIn(2) {
-			m.set("transform:")
-		} else {
-			m.set("adapters.")
-		}
+		m.set(m.of("transform:|transform:|adapters.|gates:"))
 	}
 	if !m.oneIn(3) {
 		return
@@ -467,6 +469,8 @@ func (m *maker) has(only string) bool {
 			ok = !waits("server up") && (remote || m.deaths < 4 && !slices.Contains(m.s.Settings, "upstream.restart.max: 0"))
 		case "clients":
 			ok = m.web
+		case "gate":
+			ok = m.s.Has("gates: [{tool: act, params: [extra], source: kinds")
 		case "adapter":
 			ok = m.s.Has("adapters.")
 		case "users":
