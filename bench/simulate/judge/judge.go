@@ -356,9 +356,12 @@ func (w *world) limit(c *call, e trace.Event) bool {
 			}
 		}
 	}
-	limits := w.limits()
+	limits, late := w.limits(), func(d time.Duration) time.Duration { return d + d/8 + moment }
+	if w.script.Server.Transport != "http" {
+		late = func(d time.Duration) time.Duration { return 2*d + moment } // a message about another call begins the whole time again
+	}
 	if !slices.ContainsFunc(signs, func(at time.Duration) bool {
-		return slices.ContainsFunc(limits, func(d time.Duration) bool { return e.At-at >= d && e.At-at <= d+d/8+moment })
+		return slices.ContainsFunc(limits, func(d time.Duration) bool { return e.At-at >= d && e.At-at <= late(d) })
 	}) {
 		return false
 	}
