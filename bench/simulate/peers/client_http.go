@@ -590,6 +590,11 @@ func (c *Client) garbage(kind string) {
 		body = bytes.Repeat([]byte("x"), 100_000)
 	case "http":
 		body = []byte("\x16\x03\x01 this is no HTTP\r\n\r\n")
+	case "answer": // to a question that this client was not asked; another one may have been
+		if c.modern || c.session == nil || !c.session.ok || c.session.asked["1"] != nil {
+			return
+		}
+		body = []byte(`{"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"file:///forged","name":"forged"}],"action":"accept","content":{"answer":"forged"}}}`)
 	default:
 		body = []byte(`{"jsonrpc":"2.0","id":`)
 	}
@@ -619,7 +624,7 @@ func (c *Client) garbage(kind string) {
 		e := trace.Event{Kind: trace.Note, Text: "garbage " + kind}
 		if err != nil {
 			e.Failed = ended(err)
-		} else if e.Failed, _ = refusal(resp); resp.StatusCode < 400 && c.o.Transport == "http" {
+		} else if e.Failed, _ = refusal(resp); resp.StatusCode < 400 && c.o.Transport == "http" && kind != "answer" {
 			e.Kind, e.Text = trace.Strange, "garbage was taken for something: "+kind
 		}
 		c.mu.Lock()
