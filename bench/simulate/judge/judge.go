@@ -51,9 +51,12 @@ var laws = []law{
 	{"cancel", cancellations},
 	{"ping", pings},
 	{"subscription", subscriptions},
+	{"drain", drains},
 	{"calm", calm},
 	{"budget", budget},
 	{"whole", whole},
+	{"users", users},
+	{"written", written},
 }
 
 var lawsOfMessages = []func(*script.Script, []trace.Event) []Violation{validity, bytesPass}
@@ -313,9 +316,23 @@ func (c *call) foreseen(e trace.Event) bool {
 	return false
 }
 
+// setting returns the duration that a setting has; 0 if it is not set.
+func (w *world) setting(path string) time.Duration {
+	for _, line := range w.script.Settings {
+		if value, is := strings.CutPrefix(line, path+": "); is {
+			d, _ := time.ParseDuration(value)
+			return d
+		}
+	}
+	return 0
+}
+
 // limits are the time limits of calls that a peer does not answer: upstream.silence_timeout, bridge.park_timeout and those of limits.time.
 func (w *world) limits() []time.Duration {
 	all := []time.Duration{5 * time.Minute, 10 * time.Minute}
+	if w.script.Has("adapters.") {
+		all = append(all, 10*time.Second) // target.timeout_ms of its file
+	}
 	for _, line := range w.script.Settings {
 		path, value, _ := strings.Cut(line, ":")
 		if path != "upstream.silence_timeout" && path != "bridge.park_timeout" && path != "limits.time" {
@@ -363,7 +380,7 @@ func (w *world) limit(c *call, e trace.Event) bool {
 
 // lost reports whether the session of the call is no more, as it may be after some troubles: the client is told so by 404.
 func (w *world) lost(c *call, e trace.Event) bool {
-	if !strings.HasPrefix(e.Failed, "status 404") {
+	if !strings.HasPrefix(e.Failed, "status 404") && !strings.Contains(e.Failed, "too many sessions") {
 		return false
 	}
 	for _, line := range w.script.Settings {
@@ -377,6 +394,10 @@ func (w *world) lost(c *call, e trace.Event) bool {
 		if b.Kind == trace.Began && b.Who == c.owner && b.Session == c.session && b.At <= c.begins {
 			began = b.At
 		}
+	}
+	if age := w.setting("session.max_age"); age > 0 && e.At >= began+age {
+		c.excuse = "session-old"
+		return true
 	}
 	for _, t := range w.troubles {
 		if t.from >= began && t.from <= e.At && (strings.HasPrefix(t.what, "operator-") || strings.HasPrefix(t.what, "server-") || strings.HasPrefix(t.what, "store-")) {

@@ -28,10 +28,14 @@ func (w *world) calm() {
 		}
 	}
 	synctest.Wait()
+	if w.store != nil {
+		time.Sleep(10 * time.Second) // until the replicas are found again: see docs/replicas.md
+	}
 	w.settle(20 * time.Minute)
 	w.trace.Add(trace.Event{Kind: trace.Calm})
+	time.Sleep(15 * time.Second)
 	w.each("call 998") // which may learn that its session is no more
-	w.settle(time.Minute)
+	w.settle(20 * time.Second)
 	w.each("call 999")
 	w.settle(time.Minute)
 }
@@ -83,6 +87,9 @@ func (w *world) close() {
 	}
 	w.running.Wait()
 	w.server.Close()
+	if w.api != nil {
+		w.api.Close()
+	}
 	w.network.Close()
 }
 
