@@ -54,6 +54,13 @@ func (x *Exchange) reunite(asked *session.Calls) bool {
 	return true
 }
 
+// asksByOther reports whether the client knows the question with the id of m by another id, so that m answers another question.
+func (x *Exchange) asksByOther(m *wire.Message) bool {
+	x.key = wire.AppendIDKey(x.key[:0], m.ID())
+	c := x.Session.Asked.Newest(x.key)
+	return c != nil && c.As != nil
+}
+
 // isAnswer reports whether m is the response to x's own request, and ends the request.
 func (x *Exchange) isAnswer(m *wire.Message) bool {
 	if x.Call == nil || x.answered {
