@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -223,10 +224,13 @@ func strange(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-// passedOn reports whether e is the response to an id that no request had, of a server that sends such, as its client would get it from the
-// server itself: over HTTP it may be that to a request which the client has made at another replica, and between clients and servers of
+// passedOn reports whether e is a response to an id that no request had, of a peer that sends such, as the other would get it from that
+// itself: over HTTP it may be that to a request which the client has made at another replica, and between clients and servers of
 // 2026-07-28 messages pass unchanged.
 func (w *world) passedOn(e *trace.Event) bool {
+	if !isClient(e.Who) && bytes.Contains(e.Raw, forged) { // another replica may have asked
+		return w.script.Server.Transport == "http" && slices.ContainsFunc(w.script.Clients, func(c script.Client) bool { return c.Transport == "http" })
+	}
 	if e.Text != `an answer to the id "never-given", which no request had` || w.script.Server.Transport != "http" {
 		return false
 	}
@@ -236,7 +240,7 @@ func (w *world) passedOn(e *trace.Event) bool {
 		}
 	}
 	for _, c := range w.calls {
-		if at, ok := c.answered(); ok && c.owner == e.Who && c.plan.How == script.Other && at <= e.At && e.At <= at+moment {
+		if at, ok := c.answered(); ok && c.owner == e.Who && c.plan.How == script.Other && at <= e.At && (e.At <= at+moment || w.troubledWithin(e.Who, at, e.At)) {
 			return true
 		}
 	}
@@ -257,7 +261,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		e := c.ends[0]
 		if e.Kind == trace.Answered && e.Failed == "" {
-			if at, ok := c.answered(); ok && c.how == "" && e.At > at+moment && !w.excuse(c, e.At, "") {
+			if at, ok := c.answered(); ok && c.how == "" && e.At > max(at, c.cameBack())+moment && !w.excuse(c, e.At, "") {
 				wrong(e.At, "%s is answered %.3fs after the server's answer", c.mark, (e.At - at).Seconds())
 			}
 			continue
@@ -274,6 +278,16 @@ func (c *call) answered() (time.Duration, bool) {
 		return 0, false
 	}
 	return c.answers[len(c.answers)-1].At, true
+}
+
+// cameBack returns when a client of 2026-07-28 has sent the call again, with its answers: only then it can get the server's.
+func (c *call) cameBack() (at time.Duration) {
+	for _, a := range c.asked {
+		if r := find(c.replies, a.N); r != nil && isKey(a.ID) {
+			at = max(at, r.At)
+		}
+	}
+	return at
 }
 
 // foreseen reports whether the plan of the call leads to an end with an error, or the client itself, and not later than it should.

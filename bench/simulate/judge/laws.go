@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"bytes"
 	"regexp"
 	"slices"
 	"strings"
@@ -142,6 +143,9 @@ func (w *world) skipped(c *call) bool {
 // isKey reports whether the id of a question is none of JSON-RPC, but a key: as from 2026-07-28 on, it is part of a result.
 func isKey(id string) bool { return id != "" && id[0] >= 'a' }
 
+// forged is in what clients send as the answer to a question that they were not asked.
+var forged = []byte("forged")
+
 // questions: each reaches the client of its call, and its answer the server, once, in a moment.
 func questions(w *world, wrong func(time.Duration, string, ...any)) {
 	for _, c := range w.calls {
@@ -178,6 +182,9 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		told := map[int]int{}
 		for _, t := range c.told {
+			if bytes.Contains(t.Raw, forged) {
+				wrong(t.At, "question %d of %s was answered by who was not asked", t.N, c.mark)
+			}
 			if told[t.N]++; told[t.N] == 2 && !w.answeredElsewhere(c) {
 				wrong(t.At, "the answer to question %d of %s came twice", t.N, c.mark)
 			}

@@ -50,11 +50,12 @@ var steps = []row{
 	{"deaf", "C deaf 2s..20s", "", 3, ""},
 	{"steal", "C steal OTHER post|get|delete", "web thief", 0, ""},
 	{"badtoken", "C garbage token", "web refuses", 0, ""},
-	{"garbage", "C garbage json|http|utf8|huge|depth|unknown", "", 0, ""},
+	{"garbage", "C garbage json|http|utf8|huge|depth|unknown|answer", "", 0, ""},
 	{"subscribe", "C subscribe note://1..4", "", 0, ""},
 	{"unsubscribe", "C unsubscribe note://1..4", "", 0, ""},
 
 	{"update", "server update note://1..4", "", 0, ""},
+	{"withdraw", "C call N ask=ASK,ASK together=yes late=2s..9s ; wait 1ms..1s ; server withdraw CALL", "", 1, ""},
 	{"changed", "server changed tools|resources|prompts", "", 0, ""},
 	{"log", "server log 1..3", "", 0, ""},
 	{"serverping", "server ping", "", 0, ""},
@@ -178,7 +179,7 @@ const (
 var profiles = []profile{
 	kind("calm", everyday+"batch=3 changed=2 update=2 subscribe=2 log=2", ordinary, brisk),
 	kind("calls", everyday+"call=30 cancel=4 cancelopen=9 same=6 again=6 batch=8 hang=4 raw=2", ordinary+"progress=10 slow=10 slower=10 odd=8 bad=4 cancelled=6", "none=60 short=38 second=2"),
-	kind("questions", everyday+"cancelopen=5 hang=3 leave=2 back=3 backnone=1 delete=1 closestreams=2", "ask=40 asks=20 together=15 asklate=12 askodd=12 withdrawn=6 quick=15", "none=40 short=40 second=15 ten=4 minute=1"),
+	kind("questions", everyday+"withdraw=5 garbage=2 cancelopen=5 hang=3 leave=2 back=3 backnone=1 delete=1 closestreams=2", "ask=40 asks=20 together=15 asklate=12 askodd=12 withdrawn=6 quick=15", "none=40 short=40 second=15 ten=4 minute=1"),
 	kind("subscriptions", everyday+"subscribe=14 unsubscribe=5 update=22 changed=14 log=5 closestreams=3 leave=3 back=4 backnone=1 restart=2 cut=1 cutnow=2 stop=1", ordinary, "none=35 short=50 second=11 ten=3 minute=1"),
 	kind("leaving", everyday+"leave=6 back=6 backnone=3 forget=4 delete=5 resume=5 hang=6 begin=3 deaf=1 garbage=4 cancelopen=3 update=3 subscribe=2", ordinary+"slow=10 slower=10 progress=15 sse=15", "none=45 short=40 second=10 ten=4 minute=1"),
 	kind("links", everyday+"cut=4 cutnow=4 half=4 stall=5 trickle=4 vanish=2 refuse=2 dialhang=2 heal=2 back=4 backnone=1 cancelopen=3", ordinary+"progress=10 sse=10 big=8 slow=10 slower=10", "none=45 short=40 second=10 ten=4 minute=1"),
@@ -550,6 +551,8 @@ func (m *maker) word(word string) string {
 		return fmt.Sprint(last + 1)
 	case "IT": // the last call
 		return fmt.Sprint(last)
+	case "CALL": // the last call, by its mark
+		return fmt.Sprint(m.client.Name, ".", last)
 	case "LAST": // one of the last
 		return fmt.Sprint(last - m.IntN(min(last, 3)))
 	case "OTHER":
