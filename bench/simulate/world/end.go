@@ -30,8 +30,9 @@ func (w *world) calm() {
 	synctest.Wait()
 	w.settle(20 * time.Minute)
 	w.trace.Add(trace.Event{Kind: trace.Calm})
+	time.Sleep(15 * time.Second)
 	w.each("call 998") // which may learn that its session is no more
-	w.settle(time.Minute)
+	w.settle(20 * time.Second)
 	w.each("call 999")
 	w.settle(time.Minute)
 }

@@ -29,7 +29,7 @@ import (
 )
 
 func TestRenewingEndsWithTheContextOfItsClient(t *testing.T) {
-	c := &HTTP{renewing: &renewal{done: make(chan struct{})}}
+	c := &HTTP{session: new(owner), renewing: &renewal{done: make(chan struct{})}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if err := c.Renew(ctx, 0, nil); err == nil {
@@ -84,6 +84,7 @@ type owner struct{ open []string }
 
 func (o *owner) Restarted() []string    { return nil }
 func (o *owner) DropRequests() []string { return o.open }
+func (o *owner) Over() bool             { return false }
 
 // session begins a session with the server, as named or with initialize if that is "".
 func (f *forgetful) session(t *testing.T, named string, s *store.Store) *HTTP {
