@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -50,9 +51,13 @@ var laws = []law{
 	{"cancel", cancellations},
 	{"ping", pings},
 	{"subscription", subscriptions},
+	{"drain", drains},
 	{"calm", calm},
 	{"budget", budget},
 	{"whole", whole},
+	{"users", users},
+	{"written", written},
+	{"gates", gates},
 }
 
 var lawsOfMessages = []func(*script.Script, []trace.Event) []Violation{validity, bytesPass}
@@ -98,6 +103,7 @@ type world struct {
 // call is a request with a mark, from both ends.
 type call struct {
 	mark, owner string
+	method      string
 	plan        script.Plan
 	session     string // that the client named
 	id          string
@@ -138,7 +144,7 @@ func newWorld(s *script.Script, all []trace.Event) *world {
 			if w.byMark[e.Mark] != nil {
 				continue // sent again, with the answers to its questions
 			}
-			c := &call{mark: e.Mark, owner: e.Who, plan: script.ParsePlan(e.Text), session: e.Session, id: e.ID, begins: e.At}
+			c := &call{mark: e.Mark, owner: e.Who, method: e.Method, plan: script.ParsePlan(e.Text), session: e.Session, id: e.ID, begins: e.At}
 			for _, other := range w.calls {
 				if other.owner == c.owner && other.id == c.id && other.session == c.session && len(other.ends) == 0 {
 					c.shared, other.shared = true, true
@@ -256,7 +262,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			continue
 		}
-		if !c.foreseen(e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
+		if !c.foreseen(e) && !(w.gated(c) && strings.Contains(e.Failed, "no_extra") && e.At <= c.begins+moment) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}
@@ -313,6 +319,9 @@ func (w *world) setting(path string) time.Duration {
 // limits are the time limits of calls that a peer does not answer: upstream.silence_timeout, bridge.park_timeout and those of limits.time.
 func (w *world) limits() []time.Duration {
 	all := []time.Duration{5 * time.Minute, 10 * time.Minute}
+	if w.script.Has("adapters.") {
+		all = append(all, 10*time.Second) // target.timeout_ms of its file
+	}
 	for _, line := range w.script.Settings {
 		path, value, _ := strings.Cut(line, ":")
 		if path != "upstream.silence_timeout" && path != "bridge.park_timeout" && path != "limits.time" {
@@ -330,6 +339,10 @@ func (w *world) limits() []time.Duration {
 // limit reports whether the call ends because of a limit of silence, in its time: between d and d + d/8 after a sign of life. On a pipe
 // each message of the server is one for all calls.
 func (w *world) limit(c *call, e trace.Event) bool {
+	if w.unawaited(c, e.At) {
+		c.excuse = cmp.Or(c.excuse, "limit")
+		return true
+	}
 	signs := []time.Duration{c.begins}
 	for _, list := range [][]trace.Event{c.received, c.progresses, c.asks, c.asked, c.told, c.answers} {
 		for _, s := range list {
@@ -358,8 +371,27 @@ func (w *world) limit(c *call, e trace.Event) bool {
 	return true
 }
 
+// withoutServer reports whether the session of the call began in a trouble, with the tools of dragoman's own alone: it stays so.
+func (w *world) withoutServer(c *call) bool {
+	for _, line := range w.script.Settings {
+		if !strings.HasPrefix(line, "transform:") && !strings.HasPrefix(line, "adapters.") {
+			continue
+		}
+		for _, b := range w.all {
+			if b.Kind == trace.Began && b.Who == c.owner && b.At <= c.begins && w.excuse(c, b.At, "") {
+				c.excuse = "without-server"
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // lost reports whether the session of the call is no more, as it may be after some troubles: the client is told so by 404.
 func (w *world) lost(c *call, e trace.Event) bool {
+	if strings.HasSuffix(e.Failed, "Unknown tool") || strings.HasSuffix(e.Failed, "Method not found") {
+		return w.withoutServer(c)
+	}
 	if !strings.HasPrefix(e.Failed, "status 404") && !strings.Contains(e.Failed, "too many sessions") {
 		return false
 	}

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,9 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 		if w.modernServer() {
 			most += len(c.plan.Ask) // it is sent again with the answers
 		}
+		if len(c.received) > 0 && c.received[0].Method == "GET" && w.troubledWithin(c.owner, c.begins, c.received[0].At) {
+			most++ // of an API: it may be repeated on another connection
+		}
 		if len(c.received) > most {
 			wrong(c.received[most].At, "%s reaches the server %d times", c.mark, len(c.received))
 		}
@@ -56,7 +60,7 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 				wrong(e.At, "%s is answered with %.60q", c.mark, e.Text)
 				continue
 			}
-			if n, _, _ := strings.Cut(strings.TrimPrefix(e.Text, c.mark+" done "), " "); n != "1" {
+			if n, _, _ := strings.Cut(strings.TrimPrefix(e.Text, c.mark+" done "), " "); n != "1" && (len(c.received) == 0 || c.received[0].Method != "GET") {
 				wrong(e.At, "%s was carried out %s times", c.mark, n)
 			}
 			if len(c.received) == 0 {
@@ -77,7 +81,7 @@ func (w *world) modernServer() bool {
 func order(w *world, wrong func(time.Duration, string, ...any)) {
 	begun, told := map[string]bool{}, map[string]bool{}
 	for _, e := range w.all {
-		if e.Session == "" || isClient(e.Who) {
+		if e.Session == "" || isClient(e.Who) || e.Kind == trace.Received && e.Method == "initialize" && w.troubledWithin("", e.At, e.At+moment) {
 			continue
 		}
 		switch key := e.Who + " " + e.Session; {
@@ -185,12 +189,20 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 				wrong(t.At, "question %d of %s was answered with %q, and the server got %q", t.N, c.mark, r.Text, t.Text)
 			case r == nil && strings.Contains(t.Text, c.mark):
 				wrong(t.At, "question %d of %s was not answered, and the server got %q", t.N, c.mark, t.Text)
-			case v != nil && t.At > v.At+moment && !w.troubledWithin(c.owner, v.At, t.At):
+			case v != nil && v.Failed == "" && t.At > v.At+moment && !w.troubledWithin(c.owner, v.At, t.At):
 				wrong(t.At, "the answer to question %d of %s came after it was withdrawn", t.N, c.mark)
 			}
 		}
+		for _, t := range c.told { // before its client has answered: only when that is not waited for any more
+			a := find(c.asked, t.N)
+			if r := find(c.replies, t.N); a == nil || r != nil && r.At <= t.At || w.parked(t.At-a.At) || w.troubledWithin(c.owner, c.begins, t.At) ||
+				c.how != "" && c.given <= t.At || find(c.withdrawn, t.N) != nil {
+				continue
+			}
+			wrong(t.At, "question %d of %s is answered with %q, but not by its client", t.N, c.mark, t.Text)
+		}
 		for _, r := range c.replies {
-			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) {
+			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) || w.takenOver(c, r.At) {
 				continue
 			}
 			if find(c.told, r.N) == nil && find(c.withdrawn, r.N) == nil {
@@ -232,6 +244,11 @@ func (c *call) failed(by time.Duration) bool {
 	return len(c.ends) > 0 && c.ends[0].Failed != "" && c.ends[0].At <= by
 }
 
+// parked reports whether a user's answer is not waited for any longer than that: bridge.park_timeout, or what a call may take.
+func (w *world) parked(waited time.Duration) bool {
+	return slices.ContainsFunc(w.limits(), func(d time.Duration) bool { return waited >= d && waited <= d+d/8+moment })
+}
+
 // find returns the event of a number.
 func find(all []trace.Event, n int) *trace.Event {
 	for i := range all {
@@ -249,7 +266,7 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			answered, done := c.answered()
 			seen := c.received[0].At
 			due := max(seen, c.given) + moment
-			if !(done && answered <= due) && !c.waitsForClient(c.given) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) {
+			if !(done && answered <= due) && !c.waitsForClient(c.given) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) && !w.takenOver(c, due) && !(c.atAPI() && w.script.Replicas > 1) {
 				wrong(due, "%s, cancelled at %.3fs, is not cancelled at the server", c.mark, c.given.Seconds())
 			}
 		}
@@ -263,6 +280,9 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 	}
 }
+
+// atAPI reports whether the call goes to the API of an adapter: it can be cancelled at the replica that has it alone.
+func (c *call) atAPI() bool { return c.received[0].Who == "api" }
 
 // waitsForClient reports whether the call of a client was answered with questions, as from 2026-07-28 on: by the server, so that nothing of
 // it is open there, or to the client, which has nothing open that it could cancel.
@@ -430,13 +450,21 @@ func calm(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		c := w.byMark[e.Mark]
 		switch {
+		case c == nil && w.full(e.Who, e.At):
 		case c == nil:
 			wrong(e.At, "%s cannot begin a session, though all faults have ended", e.Who)
 		case len(c.ends) == 0:
 			wrong(e.At, "%s, sent after all faults had ended, is not answered", c.mark)
-		case strings.Contains(c.ends[0].Failed, "too many sessions") && w.lost(c, c.ends[0]): // of clients that have left
+		case !strings.HasPrefix(c.ends[0].Failed, "status") && w.lost(c, c.ends[0]): // too many sessions of clients that have left, or one without the server
 		case c.ends[0].Failed != "" || c.ends[0].Kind != trace.Answered:
 			wrong(e.At, "%s, sent after all faults had ended, ends with %q", c.mark, c.ends[0].Failed)
 		}
 	}
+}
+
+// full reports whether a client is told, from a time on, that there are as many sessions as session.max allows.
+func (w *world) full(client string, from time.Duration) bool {
+	return w.script.Has("session.max:") && slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.Who == client && e.At >= from && e.Method == "initialize" && strings.Contains(e.Failed, "too many sessions")
+	})
 }

@@ -30,6 +30,7 @@ type ClientOptions struct {
 	In      io.Reader                                                            // stdio: what dragoman writes; closed at the end if it can be
 	Out     io.WriteCloser                                                       // stdio: what dragoman reads
 	Token   string                                                               // bearer; "" for none
+	User    string                                                               // whose it is
 }
 
 // Client is a client as the SDKs make them: it begins a session if a step needs one and there is none, keeps a standing stream open,
@@ -261,6 +262,8 @@ func (c *Client) Do(step script.Step) {
 		}
 	case "garbage":
 		c.garbage(step.Word(0))
+	case "steal": // the world says whose session
+		c.steal(step.Get("session"), step.Get("revision"), step.Word(1))
 	default:
 		if do := c.doing(step); do != nil {
 			c.inSession(step, do)
@@ -308,7 +311,7 @@ func (c *Client) doing(step script.Step) func(s *clientSession) {
 			method = "resources/templates/list"
 		}
 		return asks(method, object{}, "")
-	case "call", "read", "same", "again", "batch":
+	case "call", "read", "same", "again", "batch", "look", "put":
 		return func(s *clientSession) { s.marked(step) }
 	case "note":
 		return asks("resources/read", object{"uri": step.Word(0)}, step.Word(0))
@@ -368,10 +371,15 @@ func (s *clientSession) marked(step script.Step) {
 		if c.calls[k.mark] != nil {
 			continue // a mark is of one call
 		}
-		if step.Verb == "read" {
+		if ofAdapter(step) {
+			k.method, k.params = "tools/call", object{"name": step.Verb, "arguments": object{"mark": k.mark, "plan": script.PlanText(step)}}
+		} else if step.Verb == "read" {
 			k.method, k.params = "resources/read", object{"uri": "mark://" + k.mark + "?plan=" + url.QueryEscape(script.PlanText(step))}
 		} else {
 			k.method, k.params = "tools/call", object{"name": "act", "arguments": object{"mark": k.mark, "odd": odd, "plan": script.PlanText(step)}}
+		}
+		if arguments, ok := k.params["arguments"].(object); ok && plan.Kind != "" {
+			arguments["kind"], arguments["extra"] = plan.Kind, []string{"x"}
 		}
 		if plan.Progress > 0 {
 			k.params["_meta"] = object{"progressToken": k.mark}

@@ -23,6 +23,9 @@ type row struct {
 var steps = []row{
 	{"call", "C call N PLAN", "", 0, ""},
 	{"read", "C read N PLAN", "", 0, ""},
+	{"look", "C look N APIPLAN", "adapter", 0, ""},
+	{"put", "C put N APIPLAN", "adapter", 0, ""},
+	{"cancelput", "C look|put N wait=500ms..9s ; wait 1ms..400ms ; C cancel IT", "adapter", 1, ""},
 	{"list", "C list tools|tools|resources|prompts|templates", "", 0, ""},
 	{"note", "C note note://1..9", "", 0, ""},
 	{"prompt", "C prompt", "", 0, ""},
@@ -45,6 +48,8 @@ var steps = []row{
 	{"back", "C back", "web", 0, ""},
 	{"backnone", "C back none", "web", 0, ""},
 	{"deaf", "C deaf 2s..20s", "", 3, ""},
+	{"steal", "C steal OTHER post|get|delete", "web thief", 0, ""},
+	{"badtoken", "C garbage token", "web refuses", 0, ""},
 	{"garbage", "C garbage json|http|utf8|huge|depth|unknown", "", 0, ""},
 	{"subscribe", "C subscribe note://1..4", "", 0, ""},
 	{"unsubscribe", "C unsubscribe note://1..4", "", 0, ""},
@@ -76,6 +81,14 @@ var steps = []row{
 	{"reload", "operator reload", "", 0, ""},
 	{"stop", "operator stop R", "replica", 2, "operator start R"},
 	{"kill", "operator kill R", "replica", 2, "operator start R"},
+	{"stopasked", "C call N ask=ASK late=500ms..6s ; wait 1ms..400ms ; operator stop R ; wait 1ms..400ms ; C call N PLAN", "replica", 2, "operator start R"},
+	{"stopbusy", "C call N wait=500ms..9s progress=0..3 ; C call N ask=ASK,ASK ; wait 1ms..300ms ; operator stop R", "replica", 2, "operator start R"},
+	{"rolling", "operator stop r1 ; wait 1ms..900ms ; operator start r1 ; wait 1ms..900ms ; operator stop r2 ; wait 1ms..900ms ; operator start r2", "replica several", 3, ""},
+	{"killsoon", "operator kill R ; wait 1ms..900ms ; operator start R ; wait 1ms..900ms ; C call N PLAN ; operator kill R", "replica", 3, "operator start R"},
+	{"killasked", "C call N ask=ASK late=500ms..6s ; wait 1ms..400ms ; operator kill R", "replica", 3, "operator start R"},
+	{"losekill", "server lose ; C call N PLAN ; operator kill R", "replica remote", 4, "operator start R"},
+	{"awaykill", "operator store away 1s..8s ; wait 1ms..500ms ; operator kill R ; wait 1ms..900ms ; C call N PLAN", "store replica", 3, "operator start R"},
+	{"emptystop", "operator store empty ; operator stop R ; wait 1ms..900ms ; C call N PLAN", "store replica", 2, "operator start R"},
 	{"storeaway", "operator store away 1s..10s", "store", 1, ""},
 	{"storeempty", "operator store empty", "store", 1, ""},
 	{"storeslow", "operator store slow 150ms", "store", 1, ""},
@@ -104,7 +117,20 @@ var plans = []row{
 	{"cut", "how=cut", "death", 1, ""},
 	{"never", "how=never", "", 1, ""},
 	{"more", "size=500..6000 more=raw|lines", "capped", 0, ""},
+	{"gated", "kind=open|shut wait=0s|40ms|2s progress=0..2", "gate", 0, ""},
 }
+
+// apiPlans are what the API of the adapter does.
+var apiPlans = []row{
+	{"quick", "", "", 0, ""},
+	{"filled", "size=0..2000", "", 0, ""},
+	{"slow", "wait=5ms..9s", "", 0, ""},
+	{"tooslow", "wait=11s..15s", "", 1, ""},
+	{"bad", "how=status|cut|garbage", "", 1, ""},
+	{"never", "how=never", "", 1, ""},
+}
+
+var ofAPI = weigh(apiPlans, "quick=30 filled=10 slow=20 tooslow=1 bad=8 never=1")
 
 // waits are how time passes between steps.
 var waits = []row{
@@ -145,8 +171,8 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
-	ordinary = "more=3 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
+	everyday = "look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	ordinary = "more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
 
@@ -159,8 +185,8 @@ var profiles = []profile{
 	kind("leaving", everyday+"leave=6 back=6 backnone=3 forget=4 delete=5 resume=5 hang=6 begin=3 deaf=1 garbage=4 cancelopen=3 update=3 subscribe=2", ordinary+"slow=10 slower=10 progress=15 sse=15", "none=45 short=40 second=10 ten=4 minute=1"),
 	kind("links", everyday+"cut=4 cutnow=4 half=4 stall=5 trickle=4 vanish=2 refuse=2 dialhang=2 heal=2 back=4 backnone=1 cancelopen=3", ordinary+"progress=10 sse=10 big=8 slow=10 slower=10", "none=45 short=40 second=10 ten=4 minute=1"),
 	kind("restarts", everyday+"restart=5 die=4 lose=4 closestreams=3 keeps=2 restored=2 status=2 slow=2 subscribe=3 update=3 back=2 backnone=1 cancelopen=3", ordinary+"slow=15 slower=10 progress=10 bad=4 cut=1", "none=40 short=40 second=12 ten=5 minute=3"),
-	kind("replicas", everyday+"call=30 stop=4 kill=3 storeaway=2 storeempty=1 storeslow=1 reload=2 cut=1 cutnow=2 back=4 backnone=1 leave=3 subscribe=3 update=4 delete=2 lose=1", ordinary+"ask=15 slow=15 slower=10", brisk),
-	kind("shutdown", everyday+"stop=6 reload=6 kill=1 back=3 backnone=1 restart=1 begin=2 subscribe=2", ordinary+"slow=10 slower=15 asks=15", "none=50 short=35 second=8 ten=6 minute=1"),
+	kind("replicas", everyday+"call=30 stop=4 kill=3 stopasked=2 stopbusy=2 rolling=1 killsoon=1 killasked=1 losekill=1 awaykill=1 emptystop=1 storeaway=2 storeempty=1 storeslow=1 reload=2 cut=1 cutnow=2 back=4 backnone=1 leave=3 subscribe=3 update=4 delete=2 lose=1", ordinary+"ask=15 slow=15 slower=10", brisk),
+	kind("shutdown", everyday+"stop=6 stopasked=4 stopbusy=4 rolling=2 reload=6 kill=1 back=3 backnone=1 restart=1 begin=2 subscribe=2", ordinary+"slow=10 slower=15 asks=15", "none=50 short=35 second=8 ten=6 minute=1"),
 	kind("limits", everyday+"deaf=1 serverdeaf=1 slow=3 stall=2 vanish=1 hang=2 cancelopen=4 back=1 backnone=1", ordinary+"slower=10 asklate=10 never=4", "none=30 short=40 second=12 ten=10 minute=7 long=1"),
 	kind("shaped", everyday+"storeaway=1 storeempty=1 stop=1 cut=1 cancelopen=2", ordinary+"more=60", "none=40 short=48 second=8 ten=3 long=1"),
 	kind("soup", everyday+"cancel=2 cancelopen=4 resume=2 same=2 again=2 batch=3 hang=3 leave=2 back=3 backnone=1 forget=2 delete=2 deaf=1 garbage=2 begin=2 subscribe=4 unsubscribe=2 update=5 changed=4 log=2 "+
@@ -200,6 +226,10 @@ var settings = []struct{ line, only string }{
 	{"session.max: 3", "clients"},
 	{"session.max_age: 5m", "clients"},
 	{"session.without: open", "clients"},
+	{"adapters.mode: discrete", ""},
+	{"adapters.mode: auto", ""},
+	{"auth.tokens: [alice-0123456789abcdef, bob-0123456789abcdef]", "tokens"},
+	{"bridge.principal: header:X-User", "users"},
 	{"bridge.park_timeout: 15s", "modern"},
 	{"bridge.idle_timeout: 20s", "modern"},
 	{"bridge.max_sessions: 2", "modern"},
@@ -217,9 +247,14 @@ var settings = []struct{ line, only string }{
 	{"transform: {default_max_tokens: 1000}", ""},
 	{`transform: {default_max_tokens: 100, more_tool: {enabled: "on"}}`, ""},
 	{"gates: [{tool: act, params: [extra], source: noop, list: items, match: {name: x}, capability: x, error_code: no_extra, on_unavailable: allow}]", ""},
+	{gate, ""},
 	{"inspect.enabled: true", "clients"},
 	{"shutdown.drain: 1s", ""},
 }
+
+// gate allows a parameter of act for what the tool kinds says.
+const gate = `gates: [{tool: act, params: [extra], source: kinds, list: kinds, match: {name: "{kind}"}, capability: extras, match_values: true, ` +
+	`subject: kind, error_code: no_extra, on_unavailable: deny}]`
 
 // revisions of the protocol, oldest first; the last has no sessions.
 var revisions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
@@ -286,8 +321,29 @@ func (m *maker) world() {
 	if m.web && (m.profile.name == "replicas" || m.oneIn(3)) {
 		m.s.Replicas = 2 + m.IntN(2)
 	}
+	m.users()
 	m.s.Store = m.web && (m.s.Replicas > 1 && !m.oneIn(3) || m.oneIn(6))
 	m.s.Portable = m.oneIn(8)
+}
+
+// users gives clients tokens, in one world of five: all of those on HTTP, whom dragoman then may let in by them, or some.
+func (m *maker) users() {
+	if !m.web || !m.oneIn(5) {
+		return
+	}
+	all := m.oneIn(2)
+	for i := range m.s.Clients {
+		c := &m.s.Clients[i]
+		if c.User = m.of("alice|bob"); c.Transport == "stdio" || !all && m.oneIn(3) {
+			c.User = ""
+		}
+	}
+	switch {
+	case all:
+		m.set("auth.tokens:")
+	case m.has("users") && m.oneIn(2):
+		m.set("bridge.principal:")
+	}
 }
 
 // revision draws one that there is on a transport.
@@ -300,7 +356,7 @@ func (m *maker) revision(transport string) string {
 
 func (m *maker) settings() {
 	if m.profile.name == "shaped" {
-		m.set("transform:")
+		m.set(m.of("transform:|transform:|adapters.|gates:"))
 	}
 	if !m.oneIn(3) {
 		return
@@ -308,8 +364,7 @@ func (m *maker) settings() {
 	for range 1 + m.IntN(4) {
 		set := settings[m.IntN(len(settings))]
 		key, _, _ := strings.Cut(set.line, ":")
-		twice := slices.ContainsFunc(m.s.Settings, func(line string) bool { return strings.HasPrefix(line, key+":") })
-		if !twice && m.has(set.only) {
+		if !m.s.Has(key+":") && m.has(set.only) {
 			m.s.Settings = append(m.s.Settings, set.line)
 		}
 	}
@@ -349,6 +404,15 @@ func (m *maker) schedule() {
 		m.follow(false)
 	}
 	m.follow(true)
+	for _, c := range m.s.Clients { // the end of what a client on stdio has started, maybe in the midst of calls
+		if m.client = c; c.Transport == "stdio" && m.oneIn(6) {
+			for range m.IntN(3) {
+				m.add(m.expand("C call N PLAN"))
+			}
+			m.add("operator stop p" + c.Name[1:])
+			m.add("wait " + m.between("1ms", "12s"))
+		}
+	}
 }
 
 // follow adds the steps that are due by now, or all that have to follow.
@@ -407,14 +471,28 @@ func (m *maker) has(only string) bool {
 			ok = !waits("server up") && (remote || m.deaths < 4 && !slices.Contains(m.s.Settings, "upstream.restart.max: 0"))
 		case "clients":
 			ok = m.web
+		case "gate":
+			ok = m.s.Has("gates: [{tool: act, params: [extra], source: kinds")
+		case "adapter":
+			ok = m.s.Has("adapters.")
+		case "users":
+			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.User != "" })
+		case "tokens": // each client on HTTP has one
+			ok = m.web && !slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Transport != "stdio" && c.User == "" })
+		case "refuses": // dragoman itself refuses clients
+			ok = m.s.Has("auth.tokens:")
+		case "thief": // a session is its user's only if dragoman itself knows who that is
+			ok = m.client.Transport == "http" && m.client.User != "" && m.other() != "" && (m.s.Has("auth.tokens:") || m.s.Has("bridge.principal:"))
 		case "capped":
-			ok = slices.ContainsFunc(m.s.Settings, func(line string) bool { return strings.HasPrefix(line, "transform:") })
+			ok = m.s.Has("transform:")
 		case "modern":
 			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Revision == revisions[modern] })
 		case "store":
 			ok = m.s.Store
 		case "replica": // only one is away at a time
 			ok = m.web && !waits("operator start")
+		case "several":
+			ok = m.s.Replicas > 1
 		case "link":
 			ok = m.web || remote
 		case "web": // this client
@@ -476,6 +554,8 @@ func (m *maker) word(word string) string {
 		return fmt.Sprint(last)
 	case "LAST": // one of the last
 		return fmt.Sprint(last - m.IntN(min(last, 3)))
+	case "OTHER":
+		return m.other()
 	case "R":
 		return m.replica
 	case "LINK":
@@ -487,6 +567,12 @@ func (m *maker) word(word string) string {
 		return "server"
 	case "ASK":
 		return m.of("elicit|elicit|sample|roots")
+	case "APIPLAN":
+		for {
+			if r := m.draw(ofAPI); m.may(r) {
+				return m.expand(r.text)
+			}
+		}
 	case "PLAN":
 		for {
 			if r := m.draw(m.profile.plans); m.may(r) {
@@ -495,6 +581,16 @@ func (m *maker) word(word string) string {
 		}
 	}
 	return word
+}
+
+// other is a client with a session that is not the user's of C; "" for none.
+func (m *maker) other() string {
+	for _, c := range m.s.Clients {
+		if c.Transport == "http" && c.Revision != revisions[modern] && c.User != "" && c.User != m.client.User {
+			return c.Name
+		}
+	}
+	return ""
 }
 
 // between draws a number or a duration, in milliseconds or whole seconds.
@@ -525,6 +621,9 @@ func (m *maker) link() string {
 	}
 	if m.s.Replicas > 1 {
 		all = append(all, "r1 r2")
+	}
+	if m.s.Has("adapters.") {
+		all = append(all, "* api")
 	}
 	at := all[m.IntN(len(all))]
 	if a, b, _ := strings.Cut(at, " "); m.oneIn(4) {

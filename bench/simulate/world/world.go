@@ -41,6 +41,7 @@ const (
 const (
 	front      = 8000 // of all replicas
 	serverPort = 9000
+	apiPort    = 9100
 )
 
 // patience is how long what must end is waited for.
@@ -52,8 +53,10 @@ type world struct {
 	trace   *trace.Trace
 	network *network.Network
 	server  *peers.Server
-	store   *engine // nil for none
-	keys    string  // the file with the key of the replicas
+	api     *peers.API // nil unless there is an adapter for it
+	adapter string     // the file of the adapter
+	store   *engine    // nil for none
+	keys    string     // the file with the key of the replicas
 	log     *zap.Logger
 
 	replicas map[string]*process // by name; of stdio clients too
@@ -71,6 +74,8 @@ type process struct {
 	done chan struct{} // closed when it has ended
 	dead bool          // it was killed: what it does is seen by none
 	told bool          // it was told to stop
+
+	drain time.Duration
 }
 
 // Play plays s in the bubble in which it is called, and returns what happened. dir is a folder for files.
@@ -112,6 +117,17 @@ func (w *world) open(dir string) error {
 			return err
 		}
 	}
+	if w.script.Has("adapters.") {
+		w.adapter = filepath.Join(dir, "api-adapter.md")
+		if err := os.WriteFile(w.adapter, []byte(peers.Adapter), 0o600); err != nil {
+			return err
+		}
+		ln, err := w.network.Listen("api", apiPort)
+		if err != nil {
+			return err
+		}
+		w.api = peers.NewAPI(w.trace, ln)
+	}
 	var ports []int
 	for i := range w.script.Replicas {
 		ports = append(ports, front+1+i)
@@ -143,6 +159,9 @@ func (w *world) config(name string, port int) (config.Config, error) {
 		lines = append(lines, fmt.Sprintf("upstream.url: http://10.0.0.9:%d/sse", serverPort))
 	default:
 		lines = append(lines, fmt.Sprintf("upstream.url: http://10.0.0.9:%d/mcp", serverPort))
+	}
+	if w.api != nil {
+		lines = append(lines, "adapters.sources: ["+w.adapter+"]")
 	}
 	if w.script.Replicas > 1 || w.script.Store {
 		lines = append(lines, "session.key_file: "+w.keys)
@@ -248,7 +267,7 @@ func (w *world) start(name string) error {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	p := &process{name: name, srv: srv, stop: stop, done: make(chan struct{})}
+	p := &process{name: name, srv: srv, stop: stop, done: make(chan struct{}), drain: cfg.Shutdown.Drain}
 	w.replicas[name] = p
 	w.trace.Add(trace.Event{Who: name, Kind: trace.Started})
 	go func() {
@@ -269,14 +288,14 @@ func (w *world) ended(p *process, err error) {
 		e.Failed = err.Error()
 	}
 	w.trace.Add(e)
-	w.holds(p, "after its end")
+	w.running.Go(func() { w.holds(p, "after its end") })
 }
 
 // join makes a client; one on stdio gets a process of dragoman for itself.
 func (w *world) join(c script.Client) error {
 	o := peers.ClientOptions{Name: c.Name, Transport: c.Transport, Revision: c.Revision, Trace: w.trace}
 	if c.Transport != "stdio" {
-		o.Dial = w.network.Dial(c.Name)
+		o.Dial, o.Token, o.User = w.network.Dial(c.Name), script.Token(c.User), c.User
 		o.Address = func() string { return fmt.Sprintf("127.0.0.1:%d", front) }
 		if c.Transport == "sse" {
 			o.Address = func() string { return fmt.Sprintf("127.0.0.1:%d", w.affine(c.Name)) }
@@ -295,7 +314,7 @@ func (w *world) join(c script.Client) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	theirs, ours := w.network.Pipe(c.Name, name)
-	p := &process{name: name, srv: srv, stop: stop, done: make(chan struct{})}
+	p := &process{name: name, srv: srv, stop: stop, done: make(chan struct{}), drain: cfg.Shutdown.Drain}
 	w.replicas[name] = p
 	w.trace.Add(trace.Event{Who: name, Kind: trace.Started})
 	go func() {
@@ -344,6 +363,10 @@ func (w *world) do(step script.Step) {
 		w.operate(step)
 	default:
 		if c := w.clients[step.Who]; c != nil {
+			if of := w.clients[step.Word(0)]; step.Verb == "steal" && of != nil {
+				id, revision := of.Session()
+				step.Values = []script.Value{{Name: "session", Text: id}, {Name: "revision", Text: revision}}
+			}
 			c.Do(step)
 		}
 	}
@@ -395,6 +418,7 @@ func (w *world) operate(step script.Step) {
 		if p != nil {
 			p.told = true
 			p.stop()
+			w.running.Go(func() { w.endsInTime(p) })
 		}
 	case "start":
 		w.restart(name)
@@ -442,6 +466,18 @@ func (w *world) restart(name string) {
 	w.await(p, "does not end")
 	if err := w.start(name); err != nil {
 		w.trace.Add(trace.Event{Who: name, Kind: trace.Strange, Text: "does not start", Failed: err.Error()})
+	}
+}
+
+// endsInTime checks that p ends soon enough after it was told to: it drains, what came meanwhile has as long again, and processes get 5 s.
+func (w *world) endsInTime(p *process) {
+	limit := 2*p.drain + 6*time.Second
+	select {
+	case <-p.done:
+	case <-time.After(limit):
+		if !p.dead {
+			w.trace.Add(trace.Event{Who: p.name, Kind: trace.Strange, Text: fmt.Sprint("goes on ", limit, " after SIGTERM")})
+		}
 	}
 }
 
