@@ -379,51 +379,61 @@ func (w *world) allModern() bool {
 	return true
 }
 
-// subscriptions: an update of a resource reaches those who have subscribed to it.
+// subscriptions: an update of a resource reaches those who have subscribed to it and listen, also in the session that has replaced a lost
+// one, when a stream has been opened again.
 func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
-	type want struct {
-		since time.Duration
-		open  bool
-	}
-	wants := map[string]map[string]*want{} // by client and URI
-	listens := map[string]bool{}           // the clients that have a stream for notifications; those on pipes always do
-	for _, c := range w.script.Clients {
-		listens[c.Name] = c.Transport != "http"
-	}
+	const reopens = 40 * time.Second               // after some trouble a stream is opened again within 30 s
+	wants := map[string]map[string]time.Duration{} // by client and URI: since when
+	hears := map[string]time.Duration{}            // since when a stream of the client is open
 	for i, e := range w.all {
-		switch e.Kind {
-		case trace.Opened:
-			listens[e.Who] = true
-		case trace.Closed, trace.Leaves, trace.Ends:
-			listens[e.Who] = false
-		}
 		switch e.Kind {
 		case trace.Subscribes:
 			if wants[e.Who] == nil {
-				wants[e.Who] = map[string]*want{}
+				wants[e.Who] = map[string]time.Duration{}
 			}
-			wants[e.Who][e.Text] = &want{since: e.At, open: true}
+			wants[e.Who][e.Text] = e.At
 		case trace.Unsubscribe:
 			delete(wants[e.Who], e.Text)
+		case trace.Opened:
+			hears[e.Who] = e.At
 		case trace.Leaves, trace.Ends, trace.Closed, trace.Begins:
-			if isClient(e.Who) {
-				delete(wants, e.Who)
+			if !isClient(e.Who) {
+				continue
+			}
+			delete(hears, e.Who)
+			if c := w.client(e.Who); e.Kind == trace.Ends || e.Kind == trace.Begins || c.Revision >= "2026" || c.Transport != "http" {
+				delete(wants, e.Who) // else the session has the subscriptions
 			}
 		case trace.Updates:
 			if e.Failed != "" { // no stream carries it, or it waits for one
 				continue
 			}
 			for client, uris := range wants {
-				got := uris[e.Text]
-				if got == nil || !listens[client] || e.At < got.since+moment || w.troubledWithin(client, got.since, e.At+moment) {
+				since, does := uris[e.Text]
+				if open, is := hears[client]; is {
+					since = max(since, open)
+				} else if w.client(client).Transport == "http" {
+					continue
+				}
+				if !does || e.At < since+moment || w.troubledWithin(client, max(since, e.At-reopens), e.At+moment) {
 					continue
 				}
 				if !w.updated(client, e, i) {
-					wrong(e.At, "%s is not told of %s, to which it subscribed at %.3fs", client, e.Text, got.since.Seconds())
+					wrong(e.At, "%s is not told of %s, to which it subscribed at %.3fs", client, e.Text, since.Seconds())
 				}
 			}
 		}
 	}
+}
+
+// client returns what the script says of a client.
+func (w *world) client(name string) script.Client {
+	for _, c := range w.script.Clients {
+		if c.Name == name {
+			return c
+		}
+	}
+	return script.Client{}
 }
 
 // updated reports whether the client is told of an update in a moment, or leaves.
