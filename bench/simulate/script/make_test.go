@@ -27,7 +27,7 @@ func TestASeedMakesOneScript(t *testing.T) {
 	}
 }
 
-// Worlds reach all that they are for, and each in the measure that it should have.
+// TestScriptsCoverTheWorld checks that worlds reach all that they are for, and each in the measure that it should have.
 func TestScriptsCoverTheWorld(t *testing.T) {
 	pairs, steps, plans, sets := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 	replicas, all, calls := 0, 0, 0
