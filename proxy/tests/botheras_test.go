@@ -129,7 +129,6 @@ func TestEachClientIsServedInItsOwnEra(t *testing.T) {
 
 // TestARefusedHandshakeIsProof: a server without a handshake is sent initialize once, and the process that refused it is used.
 func TestARefusedHandshakeIsProof(t *testing.T) {
-	together(t)
 	for name, refusal := range map[string]string{
 		"by its revisions": `"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}`,
 		"by its method":    `"code":-32601,"message":"Method not found"`,
@@ -177,7 +176,6 @@ func TestARefusedHandshakeIsProof(t *testing.T) {
 
 // TestANewVersionOfTheServerIsTriedAgain: what was proved of a server's handshake need not hold for its next version.
 func TestANewVersionOfTheServerIsTriedAgain(t *testing.T) {
-	together(t)
 	var upgraded atomic.Bool
 	s := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
 		version := "1"

@@ -59,7 +59,6 @@ func logOf(call, n int) int { return 1000*call + n }
 // TestEachMessageOfACallArrivesOnce: progress notifications in order, log messages in order, and then the response. If the server is lost
 // during the call, the client gets the first of them, and an error.
 func TestEachMessageOfACallArrivesOnce(t *testing.T) {
-	together(t)
 	type peer struct {
 		revision string
 		over     peertest.Over

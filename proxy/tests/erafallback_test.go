@@ -22,7 +22,6 @@ import (
 // TestProcessThatStartsSlowly: a process may take longer to start than dragoman waits for an answer
 // to server/discover.
 func TestProcessThatStartsSlowly(t *testing.T) {
-	together(t)
 	if testing.Short() {
 		t.Skip("starts processes")
 	}

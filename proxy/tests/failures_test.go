@@ -172,7 +172,6 @@ func (s *faultyServer) proxyOf(t *testing.T, f fault) *webClient {
 // error with status 200, as the body or as the last event of the stream. For initialize and for
 // modern clients it is the HTTP status.
 func TestServerFailuresAreAnswered(t *testing.T) {
-	together(t)
 	for _, begun := range []bool{false, true} {
 		list, form := faults(), "json"
 		if begun {
@@ -329,7 +328,6 @@ func TestServerFailsANotification(t *testing.T) {
 // stream stays open, and carries messages once the server opens the stream. If the server refuses
 // for good, so does dragoman.
 func TestServerFailsAStandingStream(t *testing.T) {
-	together(t)
 	for _, status := range []int{500, 503} {
 		runTogether(t, strconv.Itoa(status), func(t *testing.T) {
 			s := newFaultyServer(t, "", false)

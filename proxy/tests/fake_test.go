@@ -174,32 +174,21 @@ var goroutinesCounted sync.Map
 
 // leavesNothing waits, when t and its other clean-ups have ended, until there are no more
 // goroutines than now. A second call for the same test does nothing: the goroutines before its
-// first proxy count. Neither does a call while tests run together: TestMain counts.
+// first proxy count.
 func leavesNothing(t *testing.T) {
-	if allTogether.Load() {
-		return
-	}
 	if _, watched := goroutinesCounted.LoadOrStore(t, true); watched {
 		return
 	}
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
 		goroutinesCounted.Delete(t)
-		if left := goroutinesAbove(before); left != "" {
-			t.Fatal(left)
+		for end := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				stacks := make([]byte, 1<<20)
+				t.Fatalf("goroutines left behind: %d, were %d\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+			}
 		}
 	})
-}
-
-// goroutinesAbove waits until there are no more goroutines than before, and returns which there are if some stay.
-func goroutinesAbove(before int) string {
-	for end := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			stacks := make([]byte, 1<<20)
-			return fmt.Sprintf("goroutines left behind: %d, were %d\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
-		}
-	}
-	return ""
 }
 
 // reply is an HTTP response, read to its end.

@@ -18,7 +18,6 @@ import (
 // TestSilentProcessIsGivenUpOnce: a process that answers nothing has upstream.handshake_timeout, as its warning says, whichever client
 // asks it, and no second process is started to be asked once more.
 func TestSilentProcessIsGivenUpOnce(t *testing.T) {
-	together(t)
 	shell, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip("there is no shell")

@@ -48,7 +48,6 @@ func pingingServer() *mcp.Server {
 // TestServersThatPingStayAlive: a client of 2026-07-28 has no stream on which it could be pinged, and one over HTTP need not open
 // one. Behind dragoman the server lives on, with its state.
 func TestServersThatPingStayAlive(t *testing.T) {
-	together(t)
 	if testing.Short() {
 		t.Skip("starts processes")
 	}

@@ -438,7 +438,6 @@ func TestOpenFilesAreToldOnAPipe(t *testing.T) {
 }
 
 func TestProbesAndMetrics(t *testing.T) {
-	together(t)
 	leavesNothing(t)
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -61,7 +61,6 @@ func listings(t *testing.T, c *corpus.Corpus, of *translate.Revision) (all []cor
 // TestListsRememberedAreTheSame: a client gets the same from a cached translation as from a new
 // one, and the same losses are counted.
 func TestListsRememberedAreTheSame(t *testing.T) {
-	together(t)
 	c, err := corpus.New(128 << 10)
 	if err != nil {
 		t.Fatal(err)

@@ -135,7 +135,6 @@ func at(path string, h http.HandlerFunc) http.HandlerFunc {
 // TestServeLooksAtItsServer: what will keep clients from using the server at a URL is logged when serving begins, and nothing else. The
 // server is asked one question, which begins no session, and about other paths only where nothing is.
 func TestServeLooksAtItsServer(t *testing.T) {
-	together(t)
 	const (
 		unusable = "warn upstream cannot be used: "
 		brings   = "info upstream wants a credential, which clients have to bring: "

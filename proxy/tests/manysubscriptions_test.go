@@ -184,7 +184,6 @@ func (c *follower) saw(n int) int {
 // ends its subscriptions in any order, while the server changes the resources at random. Each update comes exactly once to a client that
 // is subscribed, and none to one that is not.
 func TestManySubscriptionsAreAHandfulOfConnections(t *testing.T) {
-	together(t)
 	for _, size := range []struct{ all, most int }{{300, 1 << 20}, {280, 256}} { // 256 is what dragoman itself grants
 		t.Run(fmt.Sprint("at most ", size.most), func(t *testing.T) {
 			const atOnce = 20
@@ -318,7 +317,6 @@ func TestManySubscriptionsAreAHandfulOfConnections(t *testing.T) {
 
 // TestOneRefusedResourceHarmsNoOther: a server that refuses a whole request because of one resource in it.
 func TestOneRefusedResourceHarmsNoOther(t *testing.T) {
-	together(t)
 	server := newNewsroom(t, peertest.HTTP)
 	var gone atomic.Bool
 	server.refuses = func(uris []string) string {

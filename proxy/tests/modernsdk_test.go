@@ -77,7 +77,6 @@ func modernSDKServer(revision string) *sdk.Server {
 
 // TestSDKServerWithoutAHandshake serves clients of every handshake revision.
 func TestSDKServerWithoutAHandshake(t *testing.T) {
-	together(t)
 	if testing.Short() {
 		t.Skip("starts processes")
 	}

@@ -206,7 +206,6 @@ func withoutIdentity(m string) string {
 // and server are translated to the newest handshake revision and back. Both ends receive the same
 // as without the proxies.
 func TestModernMessagesSurviveTranslationThereAndBack(t *testing.T) {
-	together(t)
 	for _, way := range [][3]bool{{}, {true, true, true}, {false, true, false}, {true, false, true}, {false, false, true}} {
 		if testing.Short() && way[0] != way[1] {
 			continue

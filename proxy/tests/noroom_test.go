@@ -67,7 +67,6 @@ func postTo(t *testing.T, url, session, message string) (*http.Response, string)
 // TestAnswerWithoutRoomIsAnError: the error names the limit that is reached, and the session
 // continues.
 func TestAnswerWithoutRoomIsAnError(t *testing.T) {
-	together(t)
 	upstream := largeAnswers(t, 200<<10)
 	upstream.At()
 	cfg := config.Default()

@@ -210,7 +210,6 @@ func TestShutdownEndsAStreamThatIsNotGranted(t *testing.T) {
 
 // TestStreamInANewSessionIsResumed behind its last event, although the session was replaced when the stream was opened.
 func TestStreamInANewSessionIsResumed(t *testing.T) {
-	together(t)
 	s := &quietServer{named: "51e9", streams: make(chan *quietStream, 10)}
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)

@@ -35,7 +35,6 @@ var doubled = []string{
 
 // TestProgressWithoutATokenIsDropped on its way to the client: over each transport, between clients and servers of each era.
 func TestProgressWithoutATokenIsDropped(t *testing.T) {
-	together(t)
 	for _, at := range []peertest.Over{peertest.HTTP, peertest.SSE, peertest.Stdio} {
 		for _, server := range []string{"2025-06-18", modernOnly} {
 			if at == peertest.SSE && server == modernOnly {

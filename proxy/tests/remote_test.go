@@ -214,7 +214,6 @@ func TestACallInFlightFailsWithAReasonWhenItsSessionIsLost(t *testing.T) {
 
 // TestTheStandingStreamOutlivesALostSession, and tells that lists, and resources with a subscription, may have changed.
 func TestTheStandingStreamOutlivesALostSession(t *testing.T) {
-	together(t)
 	for status, words := range map[int]string{404: notFound, 200: towerLost} {
 		standingStreamOfALostSession(t, newForgetful(t, peertest.HTTP, status, words))
 	}

@@ -12,7 +12,6 @@ import (
 // TestScriptsCanFail: an expectation that is wrong is reported with its line. Each of these scripts differs from the one
 // that passes in one thing.
 func TestScriptsCanFail(t *testing.T) {
-	together(t)
 	const right = `# "A sentence."
 # https://modelcontextprotocol.io/specification/2025-06-18
 -- client 2025-06-18 over http,sse,stdio --
@@ -118,7 +117,6 @@ client gets 404 {"jsonrpc":"2.0","id":1,"result":{}}
 
 // TestScriptsCompareHeaders: an HTTP header that differs is an error over HTTP only, in both directions.
 func TestScriptsCompareHeaders(t *testing.T) {
-	together(t)
 	const right = `# "A sentence." https://modelcontextprotocol.io/specification/2025-06-18
 -- client 2025-06-18 over http,stdio --
 -- server 2025-06-18 over http,stdio --

@@ -44,12 +44,8 @@ func allScripts(t *testing.T) (all []*scriptText) {
 
 // TestScripts plays all scripts, each over every pair of its transports.
 func TestScripts(t *testing.T) {
-	together(t)
 	for _, s := range allScripts(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(s.file), ".txt"), func(t *testing.T) {
-			if !oneByOne {
-				t.Parallel()
-			}
 			s.each(func(play scriptPlay, client, server scriptPeer, from, to string) {
 				if testing.Short() && to == "stdio" && from != "http" {
 					return

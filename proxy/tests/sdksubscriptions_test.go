@@ -18,7 +18,6 @@ import (
 // TestSubscriptionsAtTheSDK: handshake clients subscribe to resources of the SDK's modern server over HTTP. Each is told of each change
 // once, over a handful of connections.
 func TestSubscriptionsAtTheSDK(t *testing.T) {
-	together(t)
 	const all, sessions = 60, 3
 	one := sdk.NewServer(&sdk.Implementation{Name: "sdk", Version: "1"}, &sdk.ServerOptions{
 		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },

@@ -33,7 +33,6 @@ func dialAs(ctx context.Context, uid uintptr, path string) (net.Conn, error) {
 
 // TestUsersOfASocketShareProcesses: at a unix socket each user has the share of a client, however many connections it opens.
 func TestUsersOfASocketShareProcesses(t *testing.T) {
-	together(t)
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to connect as two users")
 	}

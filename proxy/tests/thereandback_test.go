@@ -349,7 +349,6 @@ func unlost(m string) string {
 // client and server are translated to the modern revision and back. Both ends receive the same as
 // without the proxies.
 func TestLegacyMessagesSurviveTranslationThereAndBack(t *testing.T) {
-	together(t)
 	var all []conversation
 	for _, revision := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
 		all = append(all, ownConversation(revision))

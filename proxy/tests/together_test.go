@@ -1,25 +1,9 @@
 package tests
 
 import (
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
-
-// allTogether is set when the tests that run alone have ended.
-var allTogether atomic.Bool
-
-// together lets t run beside the others that call it, when the tests that run alone have ended: most of the time, each of them waits. It
-// must be the first call of a test, which must not look at what belongs to the whole process, such as its memory. Goroutines that these
-// tests leave fail the package, in TestMain. With the race detector they run one by one.
-func together(t *testing.T) {
-	t.Helper()
-	if oneByOne {
-		return
-	}
-	t.Parallel()
-	allTogether.Store(true)
-}
 
 // runTogether runs a subtest of t beside others of t that were run by this function: most of the time, each of them
 // waits. t fails if any goroutine is left when the last one has ended.

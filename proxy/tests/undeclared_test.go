@@ -14,7 +14,6 @@ func s9(u *peertest.Turn) string { return u.GetsResponse(`"s9"`).Text }
 // TestFailureOfACallThatAskedWhatWasNotDeclared: the error names the capability that the client
 // lacks, wherever the question came. A call that continues without the answer keeps its own result.
 func TestFailureOfACallThatAskedWhatWasNotDeclared(t *testing.T) {
-	together(t)
 	for _, r := range []struct{ name, can, question, required string }{
 		{"sampling", `{}`, `"sampling/createMessage","params":{"maxTokens":1,"messages":[]}`, `{"sampling":{}}`},
 		{"sampling beside elicitation", `{"elicitation":{}}`, `"sampling/createMessage","params":{"maxTokens":1,"messages":[]}`, `{"sampling":{}}`},

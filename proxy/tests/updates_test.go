@@ -123,7 +123,6 @@ func (s *changing) subscribe(t *testing.T, client *peertest.Client, revision str
 // forgotten everything, some are lost: then the client is told that the resource may have changed, without a number here, or its
 // subscription ends.
 func TestEachUpdateArrivesOnceOrItsLossIsTold(t *testing.T) {
-	together(t)
 	type peer struct {
 		revision string
 		over     peertest.Over
@@ -158,7 +157,6 @@ func TestEachUpdateArrivesOnceOrItsLossIsTold(t *testing.T) {
 
 // TestClientWhoseStreamIsRefusedFirst hears nothing until the server grants a stream, and is told so.
 func TestClientWhoseStreamIsRefusedFirst(t *testing.T) {
-	together(t)
 	for _, piped := range []bool{false, true} {
 		runTogether(t, fmt.Sprintf("piped %v", piped), func(t *testing.T) {
 			s := newChanging(t, peertest.HTTP, "2025-06-18")
