@@ -156,7 +156,7 @@ func code(failure []byte) (c int) {
 	return f.Code
 }
 
-// parts cuts a message apart. Where ids and progress tokens are dragoman's, those in params are left out.
+// parts cuts a message apart. Where ids and progress tokens are dragoman's, those in params are left out, also of requests that subscribe.
 func parts(raw []byte, pipe bool) (params, result, failure []byte) {
 	for name, value := range members(raw) {
 		switch {
@@ -173,6 +173,7 @@ func parts(raw []byte, pipe bool) (params, result, failure []byte) {
 		params = without(params, "progressToken")
 		params = without(params, "requestId")
 		params = without(params, "_meta", "progressToken")
+		params = without(params, "_meta", "io.modelcontextprotocol/subscriptionId")
 		params = without(params, "_meta", "io.modelcontextprotocol/subscriptionId")
 	}
 	return params, result, failure

@@ -111,11 +111,32 @@ func progress(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 		if len(c.ends) > 0 && c.ends[0].Kind == trace.Answered && c.ends[0].Failed == "" && c.how == "" &&
-			len(c.progressed) < len(c.progresses) && !w.troubledWithin(c.owner, c.begins, c.ends[0].At) {
+			len(c.progressed) < len(c.progresses) && !w.troubledWithin(c.owner, c.begins, c.ends[0].At) && !w.skipped(c) {
 			wrong(c.ends[0].At, "%s got %d of %d progress notifications", c.mark, len(c.progressed), len(c.progresses))
 		}
 	}
 }
+
+// skipped reports whether all the progress that the client has not got came while it answered a question: of that only the last is kept
+// for the request that brings the answer (outbox.Kept).
+func (w *world) skipped(c *call) bool {
+	for i, p := range c.progresses {
+		if find(c.progressed, p.N) != nil {
+			continue
+		}
+		asked := false
+		for _, e := range w.all {
+			asked = asked || e.Kind == trace.Asked && e.Who == c.owner && isKey(e.ID) && p.At <= e.At+moment && e.At <= c.ends[0].At
+		}
+		if !asked || i == len(c.progresses)-1 {
+			return false
+		}
+	}
+	return true
+}
+
+// isKey reports whether the id of a question is none of JSON-RPC, but a key: as from 2026-07-28 on, it is part of a result.
+func isKey(id string) bool { return id != "" && id[0] >= 'a' }
 
 // questions: each reaches the client of its call, and its answer the server, once, in a moment.
 func questions(w *world, wrong func(time.Duration, string, ...any)) {
@@ -146,6 +167,9 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			if seen[a.N] && !w.troubledWithin(c.owner, c.begins, a.At) {
 				wrong(a.At, "question %d of %s came twice", a.N, c.mark)
 			}
+			if v := find(c.withdrawn, a.N); v != nil && a.At > v.At && !w.troubledWithin(c.owner, v.At, a.At) {
+				wrong(a.At, "question %d of %s came after it was withdrawn", a.N, c.mark)
+			}
 			seen[a.N] = true
 		}
 		told := map[int]int{}
@@ -153,8 +177,14 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			if told[t.N]++; told[t.N] == 2 {
 				wrong(t.At, "the answer to question %d of %s came twice", t.N, c.mark)
 			}
-			if r := find(c.replies, t.N); r != nil && strings.HasPrefix(r.Text, c.mark) && r.Text != t.Text {
+			r, v := find(c.replies, t.N), find(c.withdrawn, t.N)
+			switch {
+			case r != nil && r.Text != t.Text && !c.failed(t.At) && !(isKey(t.ID) && strings.HasPrefix(r.Text, "error ") && t.Text == "cancel"):
 				wrong(t.At, "question %d of %s was answered with %q, and the server got %q", t.N, c.mark, r.Text, t.Text)
+			case r == nil && strings.Contains(t.Text, c.mark):
+				wrong(t.At, "question %d of %s was not answered, and the server got %q", t.N, c.mark, t.Text)
+			case v != nil && t.At > v.At+moment && !w.troubledWithin(c.owner, v.At, t.At):
+				wrong(t.At, "the answer to question %d of %s came after it was withdrawn", t.N, c.mark)
 			}
 		}
 		for _, r := range c.replies {
@@ -166,6 +196,12 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 	}
+}
+
+// failed reports whether the call had ended with an error by then: a client of 2026-07-28 sends its answers with the call, and so knows that
+// they did not arrive.
+func (c *call) failed(by time.Duration) bool {
+	return len(c.ends) > 0 && c.ends[0].Failed != "" && c.ends[0].At <= by
 }
 
 // find returns the event of a number.
@@ -211,12 +247,12 @@ func (c *call) waitsForClient(at time.Duration) bool {
 			}
 		}
 	}
-	if last.Kind == trace.Asked && last.ID != "" && last.ID[0] >= 'a' { // no id of JSON-RPC: a key
+	if last.Kind == trace.Asked && isKey(last.ID) {
 		return true
 	}
 	asked := time.Duration(-1)
 	for _, a := range c.asks {
-		if a.ID != "" && a.ID[0] >= 'a' && a.At <= at {
+		if isKey(a.ID) && a.At <= at {
 			asked = a.At
 		}
 	}
