@@ -23,6 +23,7 @@ type (
 
 // More is what dragoman keeps with an open request.
 type More struct {
+	Of      *Call           // the call on whose stream the question came; nil for none
 	Again   *Repeatable     // the question to ask once more if the answer does not fit; nil for none
 	Leaving *Leaving        // what to do when the client has left the call for good; nil for nothing
 	Here    bool            // dragoman answers it, and not the server

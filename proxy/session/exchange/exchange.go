@@ -290,6 +290,9 @@ func (x *Exchange) Answer(client mcp.Peer) (response sse.Event, err error) {
 			response, err = sse.Event{}, mcp.Fail(mcp.Panicked, "")
 		}
 		x.sendTo(nil)
+		if err == io.EOF && x.Recalled() {
+			x.withdrawAsked(client)
+		}
 	}()
 	if x.answered {
 		return sse.Event{}, io.EOF

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/envelope"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
@@ -96,6 +97,7 @@ func (x *Exchange) admitAsked(m *wire.Message) (*session.Call, error) {
 	c := session.NewCall(m.ID(), m.Method)
 	c.More.Span = x.questionSpan(m, c.Began)
 	c.More.Seen, x.question = x.observeQuestion(), c
+	c.More.Of = x.Call
 	if !x.Session.Asked.Unique {
 		x.Session.Asked.Take([]byte(c.Key))
 	}
@@ -105,6 +107,22 @@ func (x *Exchange) admitAsked(m *wire.Message) (*session.Call, error) {
 		x.Session.Asked.Abandon(c) // another process may receive the answer
 	}
 	return c, x.Session.Asked.Add(c)
+}
+
+// withdrawAsked tells the client of x, whose call it has cancelled, that the questions of the call are over: what the server says of them
+// comes on a stream that is not read any more.
+func (x *Exchange) withdrawAsked(client mcp.Peer) {
+	for _, c := range x.Session.Asked.List() {
+		switch {
+		case c.More.Of != x.Call || !x.Session.Asked.CancelThis(c):
+		case x.asker != nil:
+			x.Crossing.Withdraw(c.ID)
+		case c.As != nil:
+			_ = client.Send(sse.Event{Data: mcp.Cancelled(string(c.As), "the call was cancelled")})
+		default:
+			_ = client.Send(sse.Event{Data: mcp.Cancelled(c.ID, "the call was cancelled")})
+		}
+	}
 }
 
 // askedStill makes a question an open one again, because its answer has not reached the server: the client may send it once more.
