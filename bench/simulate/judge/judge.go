@@ -205,6 +205,9 @@ func (c *call) add(e trace.Event) {
 // strange: a peer has seen something that it cannot place.
 func strange(w *world, wrong func(time.Duration, string, ...any)) {
 	for _, e := range w.all {
+		if strings.HasPrefix(e.Text, "a request was answered by status") && w.excuse(&call{owner: e.Who}, e.At, "link-half") {
+			continue // it counts as gone, and its requests as given up
+		}
 		if strings.HasPrefix(e.Text, "an answer to a question that was not asked") && w.renewsApart() && w.excuse(&call{}, e.At, "server-") {
 			continue // it was asked in the session of another replica
 		}
@@ -296,6 +299,17 @@ func (c *call) foreseen(e trace.Event) bool {
 	return false
 }
 
+// setting returns the duration that a setting has; 0 if it is not set.
+func (w *world) setting(path string) time.Duration {
+	for _, line := range w.script.Settings {
+		if value, is := strings.CutPrefix(line, path+": "); is {
+			d, _ := time.ParseDuration(value)
+			return d
+		}
+	}
+	return 0
+}
+
 // limits are the time limits of calls that a peer does not answer: upstream.silence_timeout, bridge.park_timeout and those of limits.time.
 func (w *world) limits() []time.Duration {
 	all := []time.Duration{5 * time.Minute, 10 * time.Minute}
@@ -349,11 +363,21 @@ func (w *world) lost(c *call, e trace.Event) bool {
 	if !strings.HasPrefix(e.Failed, "status 404") {
 		return false
 	}
+	for _, line := range w.script.Settings {
+		if strings.HasPrefix(line, "session.") { // how long it lasts, or how many there are
+			c.excuse = "session-lost"
+			return true
+		}
+	}
 	began := time.Duration(0)
 	for _, b := range w.all {
 		if b.Kind == trace.Began && b.Who == c.owner && b.Session == c.session && b.At <= c.begins {
 			began = b.At
 		}
+	}
+	if age := w.setting("session.max_age"); age > 0 && e.At >= began+age {
+		c.excuse = "session-old"
+		return true
 	}
 	for _, t := range w.troubles {
 		if t.from >= began && t.from <= e.At && (strings.HasPrefix(t.what, "operator-") || strings.HasPrefix(t.what, "server-") || strings.HasPrefix(t.what, "store-")) {

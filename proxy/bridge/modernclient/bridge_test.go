@@ -205,6 +205,7 @@ func (x *fakeExchange) Answer(client crossing.Client) ([]byte, error) {
 }
 
 func (x *fakeExchange) Message() *wire.Message                        { return &x.m }
+func (x *fakeExchange) LastEvent() string                             { return "" }
 func (x *fakeExchange) Own() bool                                     { return false }
 func (x *fakeExchange) Limits() config.TimeLimit                      { return config.TimeLimit{} }
 func (x *fakeExchange) Left() bool                                    { return false }

@@ -1,6 +1,7 @@
 package modernclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -206,24 +207,33 @@ func (b *pooledSession) listen(from []upstream.Header) {
 	}
 }
 
-// follow reads the standing stream, and opens it again when it breaks off, until the session ends.
+// follow reads the standing stream, and opens it again when it breaks off, until the session ends. It goes on behind the last event of
+// the server, which may have kept others since; if it cannot, clients are told that they may have missed something.
 func (b *pooledSession) follow(st upstream.Stream, from []upstream.Header) {
 	var again pipes.Reopening
+	at := "" // the id of the last event
 	for {
 		again.Opened()
-		if b.read(st, from) {
+		spoke, last := b.read(st, from)
+		if spoke {
 			again.Heard()
 		}
+		at = cmp.Or(last, at)
 		b.Results.Unheard(b.realm)
 		for {
 			if again.Wait(&b.life, 0) != nil {
 				return
 			}
 			var err error
-			if st, err = b.s.Listen(&b.life, upstream.ListenOptions{Header: from}); err == nil {
+			if st, err = b.s.Listen(&b.life, upstream.ListenOptions{LastEventID: at, Header: from}); err == nil {
 				b.s.Tools().Forget() // as above
-				b.listeners.missed()
+				if at == "" {
+					b.listeners.missed()
+				}
 				break
+			}
+			if _, refused := errors.AsType[*upstream.StatusError](err); refused {
+				at = "" // the server may not know the event any more
 			}
 			if errors.Is(err, upstream.ErrNoStream) || b.life.Err() != nil || clienterror.Of(err).Cause == mcp.UpstreamLost || clienterror.Of(err).Status == 404 {
 				b.listeners.streamEnded()
@@ -236,15 +246,15 @@ func (b *pooledSession) follow(st upstream.Stream, from []upstream.Header) {
 	}
 }
 
-// read reads one standing stream to its end, and reports whether the server sent anything on it.
-func (b *pooledSession) read(st upstream.Stream, from []upstream.Header) (spoke bool) {
+// read reads one standing stream to its end, and reports whether the server sent anything on it, and the id of its last event.
+func (b *pooledSession) read(st upstream.Stream, from []upstream.Header) (spoke bool, last string) {
 	ctx := callctx.Under(&b.life)
 	x := b.s.Begin(ctx, ctx.End, from, b.crossing(), nil)
 	defer x.Done()
 	x.Read(st)
 	to := &standing{bystander: bystander{b, x, from}}
 	_, _ = x.Answer(to) // the stream breaks off, or the session ends
-	return to.spoke
+	return to.spoke, x.LastEvent()
 }
 
 // standing is the [crossing.Client] of a standing stream.

@@ -123,6 +123,8 @@ type Exchange interface {
 	Answer(client crossing.Client) (response []byte, err error)
 	// Message returns what the client was sent last, or the response, as it was scanned.
 	Message() *wire.Message
+	// LastEvent returns the id of the last event that the server has sent, after which another stream can go on; "" if none had one.
+	LastEvent() string
 
 	Own() bool                    // dragoman itself answers the request
 	Limits() config.TimeLimit     // how long the server may be silent about the request

@@ -216,6 +216,7 @@ func (c crossingExchange) Answer(client crossing.Client) ([]byte, error) {
 }
 
 func (c crossingExchange) Message() *wire.Message      { return &c.x.Msg }
+func (c crossingExchange) LastEvent() string           { return string(c.x.ResumeAt) }
 func (c crossingExchange) Own() bool                   { return c.x.OwnCall != nil }
 func (c crossingExchange) Left() bool                  { return c.x.ClientLeft() }
 func (c crossingExchange) Fail(err error) *mcp.Failure { return c.x.Common.Failed(c.x, err) }
