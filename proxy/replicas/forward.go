@@ -61,7 +61,11 @@ func (r *Replicas) Forward(to sealed.ID, req *Request, resp *downstream.Response
 	req.Answers = at.at
 	a := &answer{of: r, link: l, at: at, lost: mcp.Fail(req.Lost, "")}
 	var m wire.Message
-	if req.Method == "POST" && m.Scan(req.Body, nil) == nil && m.Kind == wire.Request {
+	switch {
+	case req.Method != "POST":
+	case wire.IsArray(req.Body):
+		a.id = []byte("null") // an error about the whole batch
+	case m.Scan(req.Body, nil) == nil && m.Kind == wire.Request:
 		a.id, a.method = bytes.Clone(m.ID()), string(m.MethodName())
 	}
 	err = a.begin(req.Request, sealed.Forward{
@@ -81,6 +85,10 @@ func (r *Replicas) Forward(to sealed.ID, req *Request, resp *downstream.Response
 		r.tried(at, refused || errors.Is(err, io.EOF) || errors.Is(err, upstream.ErrNoStream), 0)
 	}
 	switch {
+	case errors.Is(context.Cause(req.Ctx), downstream.ErrStopped):
+		f := mcp.Fail(mcp.ShuttingDown, "").About(a.id)
+		f.Err = context.Cause(req.Ctx)
+		return f
 	case req.Ctx.Err() != nil:
 		return context.Cause(req.Ctx)
 	case refused && status.Code == fasthttp.StatusMisdirectedRequest, upstream.NeverSent(err):

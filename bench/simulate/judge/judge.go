@@ -50,6 +50,7 @@ var laws = []law{
 	{"cancel", cancellations},
 	{"ping", pings},
 	{"subscription", subscriptions},
+	{"drain", drains},
 	{"calm", calm},
 	{"budget", budget},
 	{"whole", whole},

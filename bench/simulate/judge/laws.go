@@ -2,6 +2,7 @@ package judge
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -188,6 +189,14 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 				wrong(t.At, "the answer to question %d of %s came after it was withdrawn", t.N, c.mark)
 			}
 		}
+		for _, t := range c.told { // before its client has answered: only when that is not waited for any more
+			a := find(c.asked, t.N)
+			if r := find(c.replies, t.N); a == nil || r != nil && r.At <= t.At || w.parked(t.At-a.At) || w.troubledWithin(c.owner, c.begins, t.At) ||
+				c.how != "" && c.given <= t.At || find(c.withdrawn, t.N) != nil {
+				continue
+			}
+			wrong(t.At, "question %d of %s is answered with %q, but not by its client", t.N, c.mark, t.Text)
+		}
 		for _, r := range c.replies {
 			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) {
 				continue
@@ -229,6 +238,11 @@ func (w *world) unanswered(c *call, t trace.Event) bool {
 // they did not arrive.
 func (c *call) failed(by time.Duration) bool {
 	return len(c.ends) > 0 && c.ends[0].Failed != "" && c.ends[0].At <= by
+}
+
+// parked reports whether a user's answer is not waited for any longer than that: bridge.park_timeout, or what a call may take.
+func (w *world) parked(waited time.Duration) bool {
+	return slices.ContainsFunc(w.limits(), func(d time.Duration) bool { return waited >= d && waited <= d+d/8+moment })
 }
 
 // find returns the event of a number.

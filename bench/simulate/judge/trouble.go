@@ -29,6 +29,8 @@ func (w *world) troubled(e trace.Event) {
 		if len(w.up) == 0 {
 			add("", "operator-down", time.Hour)
 		}
+	case e.Kind == trace.Died && e.Who != "" && e.Who[0] == 'p': // the process of a client on stdio, which has no other
+		add("c"+e.Who[1:], "own-died", time.Hour)
 	case e.Kind == trace.Died && w.renewsApart():
 		add("", "server-died", 10*time.Minute)
 	case e.Kind == trace.Died:

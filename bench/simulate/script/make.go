@@ -347,6 +347,15 @@ func (m *maker) schedule() {
 		m.follow(false)
 	}
 	m.follow(true)
+	for _, c := range m.s.Clients { // the end of what a client on stdio has started, maybe in the midst of calls
+		if m.client = c; c.Transport == "stdio" && m.oneIn(6) {
+			for range m.IntN(3) {
+				m.add(m.expand("C call N PLAN"))
+			}
+			m.add("operator stop p" + c.Name[1:])
+			m.add("wait " + m.between("1ms", "12s"))
+		}
+	}
 }
 
 // follow adds the steps that are due by now, or all that have to follow.

@@ -71,6 +71,8 @@ type process struct {
 	done chan struct{} // closed when it has ended
 	dead bool          // it was killed: what it does is seen by none
 	told bool          // it was told to stop
+
+	drain time.Duration
 }
 
 // Play plays s in the bubble in which it is called, and returns what happened. dir is a folder for files.
@@ -248,7 +250,7 @@ func (w *world) start(name string) error {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	p := &process{name: name, srv: srv, stop: stop, done: make(chan struct{})}
+	p := &process{name: name, srv: srv, stop: stop, done: make(chan struct{}), drain: cfg.Shutdown.Drain}
 	w.replicas[name] = p
 	w.trace.Add(trace.Event{Who: name, Kind: trace.Started})
 	go func() {
@@ -295,7 +297,7 @@ func (w *world) join(c script.Client) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	theirs, ours := w.network.Pipe(c.Name, name)
-	p := &process{name: name, srv: srv, stop: stop, done: make(chan struct{})}
+	p := &process{name: name, srv: srv, stop: stop, done: make(chan struct{}), drain: cfg.Shutdown.Drain}
 	w.replicas[name] = p
 	w.trace.Add(trace.Event{Who: name, Kind: trace.Started})
 	go func() {
@@ -395,6 +397,7 @@ func (w *world) operate(step script.Step) {
 		if p != nil {
 			p.told = true
 			p.stop()
+			w.running.Go(func() { w.endsInTime(p) })
 		}
 	case "start":
 		w.restart(name)
@@ -442,6 +445,18 @@ func (w *world) restart(name string) {
 	w.await(p, "does not end")
 	if err := w.start(name); err != nil {
 		w.trace.Add(trace.Event{Who: name, Kind: trace.Strange, Text: "does not start", Failed: err.Error()})
+	}
+}
+
+// endsInTime checks that p ends soon enough after it was told to: it drains, what came meanwhile has as long again, and processes get 5 s.
+func (w *world) endsInTime(p *process) {
+	limit := 2*p.drain + 6*time.Second
+	select {
+	case <-p.done:
+	case <-time.After(limit):
+		if !p.dead {
+			w.trace.Add(trace.Event{Who: p.name, Kind: trace.Strange, Text: fmt.Sprint("goes on ", limit, " after SIGTERM")})
+		}
 	}
 }
 
