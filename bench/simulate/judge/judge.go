@@ -54,6 +54,7 @@ var laws = []law{
 	{"calm", calm},
 	{"budget", budget},
 	{"whole", whole},
+	{"users", users},
 }
 
 var lawsOfMessages = []func(*script.Script, []trace.Event) []Violation{validity, bytesPass}

@@ -30,6 +30,7 @@ type ClientOptions struct {
 	In      io.Reader                                                            // stdio: what dragoman writes; closed at the end if it can be
 	Out     io.WriteCloser                                                       // stdio: what dragoman reads
 	Token   string                                                               // bearer; "" for none
+	User    string                                                               // whose it is
 }
 
 // Client is a client as the SDKs make them: it begins a session if a step needs one and there is none, keeps a standing stream open,
@@ -261,6 +262,8 @@ func (c *Client) Do(step script.Step) {
 		}
 	case "garbage":
 		c.garbage(step.Word(0))
+	case "steal": // the world says whose session
+		c.steal(step.Get("session"), step.Get("revision"), step.Word(1))
 	default:
 		if do := c.doing(step); do != nil {
 			c.inSession(step, do)

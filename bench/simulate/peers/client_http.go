@@ -192,7 +192,7 @@ func (s *clientSession) exchange(verb, path, accept string, body []byte, more ..
 	x := &exchange{s: s, verb: verb, address: c.o.Address()}
 	fields := append([]string{"Host", x.address, "Accept", accept}, more...)
 	if c.o.Token != "" {
-		fields = append(fields, "Authorization", "Bearer "+c.o.Token)
+		fields = append(fields, "Authorization", "Bearer "+c.o.Token, "X-User", c.o.User)
 	}
 	if c.o.Transport == "http" {
 		fields = append(fields, "Mcp-Session-Id", s.id)
@@ -586,6 +586,8 @@ func (c *Client) garbage(kind string) {
 		body = append(append([]byte(`{"jsonrpc":"2.0","id":"bad","method":"tools/list","params":{"a":`), bytes.Repeat([]byte("["), 600)...), append(bytes.Repeat([]byte("]"), 600), "}}"...)...)
 	case "unknown":
 		body = []byte(`{"jsonrpc":"2.0","sense":"none"}`)
+	case "token":
+		body = []byte(`{"jsonrpc":"2.0","id":"bad","method":"tools/list"}`)
 	case "huge":
 		body = bytes.Repeat([]byte("x"), 100_000)
 	case "http":
@@ -612,22 +614,61 @@ func (c *Client) garbage(kind string) {
 	switch kind {
 	case "http":
 		x.data = body
+	case "token":
+		x.data = bytes.Replace(x.data, []byte(c.o.Token), []byte("nobody-0123456789abcdef"), 1)
 	case "huge": // a body that is not to be waited for
 		x.data = bytes.Replace(x.data, []byte("Content-Length: 100000"), []byte("Content-Length: 1000000000000"), 1)
 	}
+	x.mustFail("garbage "+kind, "garbage was taken for something: "+kind)
+}
+
+// mustFail sends x, to which the answer must be an error.
+func (x *exchange) mustFail(what, otherwise string) {
+	c := x.s.c
+	x.alone = true
 	x.handle = func(resp *http.Response, err error) bool {
-		e := trace.Event{Kind: trace.Note, Text: "garbage " + kind}
+		e := trace.Event{Kind: trace.Note, Text: what}
 		if err != nil {
 			e.Failed = ended(err)
-		} else if e.Failed, _ = refusal(resp); resp.StatusCode < 400 && c.o.Transport == "http" {
-			e.Kind, e.Text = trace.Strange, "garbage was taken for something: "+kind
+		} else if resp.StatusCode < 400 && c.o.Transport == "http" {
+			e.Kind, e.Text, e.Failed = trace.Strange, otherwise, resp.Status
+		} else {
+			e.Failed, _ = refusal(resp)
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !x.left {
-			s.note(x, e)
+			x.s.note(x, e)
 		}
 		return false
 	}
 	c.start(x)
+}
+
+// Session returns the id and the revision of the session of Streamable HTTP that the client has; "" for none.
+func (c *Client) Session() (id, revision string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.session; s != nil && s.ok && !s.over {
+		return s.id, s.revision
+	}
+	return "", ""
+}
+
+// steal uses the session of another client, with the token of this one.
+func (c *Client) steal(session, revision, how string) {
+	if session == "" || c.o.Transport != "http" {
+		return
+	}
+	s := &clientSession{c: c, id: session, revision: revision}
+	var x *exchange
+	switch how {
+	case "get":
+		x = s.exchange("GET", "/mcp", acceptStream, nil)
+	case "delete":
+		x = s.exchange("DELETE", "/mcp", "*/*", nil)
+	default:
+		x = s.exchange("POST", "/mcp", acceptBoth, []byte(`{"jsonrpc":"2.0","id":"bad","method":"tools/list"}`))
+	}
+	x.mustFail("steals a session: "+how, "the session of another user was served: "+how)
 }

@@ -22,6 +22,7 @@ type serverCall struct {
 
 	params   serverParams
 	modern   bool
+	user     string // whose token came with it
 	revision string
 	can      map[string]json.RawMessage // capabilities of the client
 	level    int                        // of logs; above all of them: none
@@ -67,6 +68,9 @@ type serverFilter struct {
 func newServerCall(sess *serverSession, m *message, out *serverStream, conn *serverConn) *serverCall {
 	c := &serverCall{sess: sess, m: m, out: out, conn: conn.number(), stop: make(chan struct{})}
 	_ = json.Unmarshal(m.Params, &c.params)
+	if conn != nil && conn.x != nil {
+		c.user = conn.x.user
+	}
 	var plan string
 	switch c.m.Method {
 	case "tools/call":
@@ -112,7 +116,7 @@ func (s *Server) request(c *serverCall) {
 	} else {
 		c.revision, c.can, c.level = sess.revision, sess.can, sess.level
 	}
-	e := trace.Event{Who: sess.who, Kind: trace.Received, Mark: c.mark, Method: c.m.Method, ID: c.m.id(), Session: sess.id, Conn: c.conn, Raw: c.m.raw}
+	e := trace.Event{Who: sess.who, Kind: trace.Received, Mark: c.mark, Method: c.m.Method, ID: c.m.id(), Session: sess.id, Conn: c.conn, User: c.user, Raw: c.m.raw}
 	if c.mark != "" {
 		if c.params.RequestState == "" || !c.modern {
 			s.carried[c.mark]++

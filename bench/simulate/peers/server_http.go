@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
 
@@ -36,6 +37,7 @@ func (c *serverConn) number() int {
 
 // serverExchange is a request of HTTP and its response.
 type serverExchange struct {
+	user    string // whose token the request has
 	c       *serverConn
 	session string // for the head of the response
 	close   bool   // the connection ends after it
@@ -167,6 +169,7 @@ func (c *serverConn) serve() {
 			return
 		}
 		x := &serverExchange{c: c, close: q.Close, done: make(chan struct{})}
+		x.user = userOf(q.Header.Get("Authorization"))
 		c.x = x
 		s.serve(x, q, body)
 		s.mu.Unlock()
@@ -178,6 +181,16 @@ func (c *serverConn) serve() {
 		case <-c.quit:
 		}
 	}
+}
+
+// userOf is whose token an Authorization has; the whole if it is none of them.
+func userOf(authorization string) string {
+	for _, user := range []string{"alice", "bob"} {
+		if authorization == "Bearer "+script.Token(user) {
+			return user
+		}
+	}
+	return authorization
 }
 
 // end ends a connection now, whoever ended it.

@@ -45,6 +45,8 @@ var steps = []row{
 	{"back", "C back", "web", 0, ""},
 	{"backnone", "C back none", "web", 0, ""},
 	{"deaf", "C deaf 2s..20s", "", 3, ""},
+	{"steal", "C steal OTHER post|get|delete", "web thief", 0, ""},
+	{"badtoken", "C garbage token", "web refuses", 0, ""},
 	{"garbage", "C garbage json|http|utf8|huge|depth|unknown", "", 0, ""},
 	{"subscribe", "C subscribe note://1..4", "", 0, ""},
 	{"unsubscribe", "C unsubscribe note://1..4", "", 0, ""},
@@ -143,7 +145,7 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	everyday = "steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
 	ordinary = "more=3 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
@@ -198,6 +200,8 @@ var settings = []struct{ line, only string }{
 	{"session.max: 3", "clients"},
 	{"session.max_age: 5m", "clients"},
 	{"session.without: open", "clients"},
+	{"auth.tokens: [alice-0123456789abcdef, bob-0123456789abcdef]", "tokens"},
+	{"bridge.principal: header:X-User", "users"},
 	{"bridge.park_timeout: 15s", "modern"},
 	{"bridge.idle_timeout: 20s", "modern"},
 	{"bridge.max_sessions: 2", "modern"},
@@ -284,8 +288,29 @@ func (m *maker) world() {
 	if m.web && (m.profile.name == "replicas" || m.oneIn(3)) {
 		m.s.Replicas = 2 + m.IntN(2)
 	}
+	m.users()
 	m.s.Store = m.web && (m.s.Replicas > 1 && !m.oneIn(3) || m.oneIn(6))
 	m.s.Portable = m.oneIn(8)
+}
+
+// users gives clients tokens, in one world of five: all of those on HTTP, whom dragoman then may let in by them, or some.
+func (m *maker) users() {
+	if !m.web || !m.oneIn(5) {
+		return
+	}
+	all := m.oneIn(2)
+	for i := range m.s.Clients {
+		c := &m.s.Clients[i]
+		if c.User = m.of("alice|bob"); c.Transport == "stdio" || !all && m.oneIn(3) {
+			c.User = ""
+		}
+	}
+	switch {
+	case all:
+		m.set("auth.tokens:")
+	case m.has("users") && m.oneIn(2):
+		m.set("bridge.principal:")
+	}
 }
 
 // revision draws one that there is on a transport.
@@ -306,11 +331,15 @@ func (m *maker) settings() {
 	for range 1 + m.IntN(4) {
 		set := settings[m.IntN(len(settings))]
 		key, _, _ := strings.Cut(set.line, ":")
-		twice := slices.ContainsFunc(m.s.Settings, func(line string) bool { return strings.HasPrefix(line, key+":") })
-		if !twice && m.has(set.only) {
+		if !m.given(key+":") && m.has(set.only) {
 			m.s.Settings = append(m.s.Settings, set.line)
 		}
 	}
+}
+
+// given says whether a setting that begins so is there.
+func (m *maker) given(path string) bool {
+	return slices.ContainsFunc(m.s.Settings, func(line string) bool { return strings.HasPrefix(line, path) })
 }
 
 // set draws one of the settings that begin so.
@@ -414,8 +443,16 @@ func (m *maker) has(only string) bool {
 			ok = !waits("server up") && (remote || m.deaths < 4 && !slices.Contains(m.s.Settings, "upstream.restart.max: 0"))
 		case "clients":
 			ok = m.web
+		case "users":
+			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.User != "" })
+		case "tokens": // each client on HTTP has one
+			ok = m.web && !slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Transport != "stdio" && c.User == "" })
+		case "refuses": // dragoman itself refuses clients
+			ok = m.given("auth.tokens:")
+		case "thief": // a session is its user's only if dragoman itself knows who that is
+			ok = m.client.Transport == "http" && m.client.User != "" && m.other() != "" && (m.given("auth.tokens:") || m.given("bridge.principal:"))
 		case "capped":
-			ok = slices.ContainsFunc(m.s.Settings, func(line string) bool { return strings.HasPrefix(line, "transform:") })
+			ok = m.given("transform:")
 		case "modern":
 			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Revision == revisions[modern] })
 		case "store":
@@ -483,6 +520,8 @@ func (m *maker) word(word string) string {
 		return fmt.Sprint(last)
 	case "LAST": // one of the last
 		return fmt.Sprint(last - m.IntN(min(last, 3)))
+	case "OTHER":
+		return m.other()
 	case "R":
 		return m.replica
 	case "LINK":
@@ -502,6 +541,16 @@ func (m *maker) word(word string) string {
 		}
 	}
 	return word
+}
+
+// other is a client with a session that is not the user's of C; "" for none.
+func (m *maker) other() string {
+	for _, c := range m.s.Clients {
+		if c.Transport == "http" && c.Revision != revisions[modern] && c.User != "" && c.User != m.client.User {
+			return c.Name
+		}
+	}
+	return ""
 }
 
 // between draws a number or a duration, in milliseconds or whole seconds.

@@ -33,6 +33,15 @@ type Client struct {
 	Name      string
 	Transport string // http, sse, stdio
 	Revision  string
+	User      string // whose token it sends, over HTTP; "" for none
+}
+
+// Token is the bearer token of a user; "" for none.
+func Token(user string) string {
+	if user == "" {
+		return ""
+	}
+	return user + "-0123456789abcdef"
 }
 
 // Step is a line of the schedule: "c1 call 7 progress=2 how=sse".
@@ -126,7 +135,7 @@ func (s *Script) String() string {
 	fmt.Fprintf(&b, "world seed=%d replicas=%d store=%t portable=%t\n", s.Seed, s.Replicas, s.Store, s.Portable)
 	fmt.Fprintf(&b, "server %s %s\n", s.Server.Transport, s.Server.Revision)
 	for _, c := range s.Clients {
-		fmt.Fprintf(&b, "client %s %s %s\n", c.Name, c.Transport, c.Revision)
+		fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprintf("client %s %s %s %s", c.Name, c.Transport, c.Revision, c.User)))
 	}
 	for _, line := range s.Settings {
 		fmt.Fprintf(&b, "set %s\n", line)
@@ -170,8 +179,8 @@ func Parse(text string) (*Script, error) {
 			s.Replicas, s.Store, s.Portable = max(of.Number("replicas"), 1), of.Get("store") == "true", of.Get("portable") == "true"
 		case words[0] == "server" && len(words) == 3:
 			s.Server = Server{words[1], words[2]}
-		case words[0] == "client" && len(words) == 4:
-			s.Clients = append(s.Clients, Client{words[1], words[2], words[3]})
+		case words[0] == "client" && (len(words) == 4 || len(words) == 5):
+			s.Clients = append(s.Clients, Client{words[1], words[2], words[3], strings.Join(words[4:], "")})
 		case words[0] == "set" && len(words) > 1:
 			s.Settings = append(s.Settings, strings.TrimSpace(strings.TrimPrefix(line, "set")))
 		default:

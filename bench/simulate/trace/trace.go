@@ -84,6 +84,7 @@ type Event struct {
 	Via     string // the replica, as far as the peer knows: "r1", "p3" for the own process of client c3
 	Conn    int    // the connection; 0 if that is not known
 	N       int
+	User    string // whose token came with the request, as the server sees it; "" for none
 	Text    string
 	Failed  string // an error: its code and message, a status, how a connection ended; "" for none
 	Raw     []byte // the message
@@ -133,6 +134,7 @@ func (e Event) String() string {
 	}
 	add("session=", e.Session)
 	add("via=", e.Via)
+	add("user=", e.User)
 	if e.Conn != 0 {
 		s += fmt.Sprintf(" conn=%d", e.Conn)
 	}

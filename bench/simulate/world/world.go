@@ -278,7 +278,7 @@ func (w *world) ended(p *process, err error) {
 func (w *world) join(c script.Client) error {
 	o := peers.ClientOptions{Name: c.Name, Transport: c.Transport, Revision: c.Revision, Trace: w.trace}
 	if c.Transport != "stdio" {
-		o.Dial = w.network.Dial(c.Name)
+		o.Dial, o.Token, o.User = w.network.Dial(c.Name), script.Token(c.User), c.User
 		o.Address = func() string { return fmt.Sprintf("127.0.0.1:%d", front) }
 		if c.Transport == "sse" {
 			o.Address = func() string { return fmt.Sprintf("127.0.0.1:%d", w.affine(c.Name)) }
@@ -346,6 +346,10 @@ func (w *world) do(step script.Step) {
 		w.operate(step)
 	default:
 		if c := w.clients[step.Who]; c != nil {
+			if of := w.clients[step.Word(0)]; step.Verb == "steal" && of != nil {
+				id, revision := of.Session()
+				step.Values = []script.Value{{Name: "session", Text: id}, {Name: "revision", Text: revision}}
+			}
 			c.Do(step)
 		}
 	}
