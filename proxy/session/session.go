@@ -226,6 +226,9 @@ func (s *Session) end(ctx context.Context, limit time.Duration, why error, log *
 	}
 }
 
+// Over implements [restart.Session].
+func (s *Session) Over() bool { return s.over.Load() }
+
 // Restarted implements [restart.Session].
 func (s *Session) Restarted() (open []string) {
 	s.Again.Store(true)

@@ -194,7 +194,7 @@ func (s *stream) reopen(why error) error {
 				return why
 			}
 		}
-		if s.isClosed() {
+		if s.isClosed() || s.c.session.Over() {
 			return upstream.ErrClosed
 		}
 		st, number, err := s.c.listen(s.ctx, upstream.ListenOptions{LastEventID: s.lastID, Header: s.header, Parks: s.parks})
@@ -284,6 +284,9 @@ func (s *stream) Close() error {
 // Renew begins another session to replace the one with the number was. Concurrent callers share one
 // renewal.
 func (c *HTTP) Renew(ctx context.Context, was uint64, header []upstream.Header) error {
+	if c.session.Over() {
+		return mcp.Fail(mcp.SessionUnknown, "")
+	}
 	c.mu.Lock()
 	if c.Number() != was {
 		c.mu.Unlock()

@@ -84,6 +84,7 @@ type owner struct{ open []string }
 
 func (o *owner) Restarted() []string    { return nil }
 func (o *owner) DropRequests() []string { return o.open }
+func (o *owner) Over() bool             { return false }
 
 // session begins a session with the server, as named or with initialize if that is "".
 func (f *forgetful) session(t *testing.T, named string, s *store.Store) *HTTP {

@@ -32,6 +32,8 @@ type Session interface {
 	Restarted() (open []string)
 	// DropRequests forgets the server's requests that have no response, and returns the ids that the client knows them by, as raw JSON.
 	DropRequests() (open []string)
+	// Over reports whether the session has ended: another one at the server would be of no use.
+	Over() bool
 }
 
 // IsLost reports whether err is the refusal of a server that does not know the session any more. The
