@@ -51,6 +51,9 @@ var laws = []law{
 	{"ping", pings},
 	{"subscription", subscriptions},
 	{"drain", drains},
+	{"shutdown", prompt},
+	{"requests", requests},
+	{"connections", connections},
 	{"calm", calm},
 	{"budget", budget},
 	{"whole", whole},
@@ -258,10 +261,20 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			continue
 		}
-		if !c.foreseen(e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
+		if !c.foreseen(e) && !w.gatedTwice(c, e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}
+}
+
+// gatedTwice reports whether the call has two values of which a gate can be asked about one: it is refused.
+func (w *world) gatedTwice(c *call, e trace.Event) bool {
+	return c.plan.As == script.GatedTwice && w.gates() && e.At <= c.begins+moment
+}
+
+// gates reports whether dragoman has gates.
+func (w *world) gates() bool {
+	return slices.ContainsFunc(w.script.Settings, func(line string) bool { return strings.HasPrefix(line, "gates:") })
 }
 
 // answered returns when the server has answered for the last time.
@@ -284,7 +297,7 @@ func (c *call) foreseen(e trace.Event) bool {
 		return true
 	}
 	switch c.plan.How {
-	case script.Error, script.Status, script.Busy, script.Closes, script.Cut, script.Garbage, script.Null:
+	case script.Error, script.Status, script.Busy, script.Closes, script.Cut, script.Garbage, script.Null, script.Broken:
 		if at, ok := c.answered(); ok && soon(at) {
 			return true
 		}

@@ -43,6 +43,9 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 		if w.modernServer() {
 			most += len(c.plan.Ask) // it is sent again with the answers
 		}
+		if c.plan.As == script.GatedTwice && w.gates() && len(c.received) > 0 {
+			wrong(c.received[0].At, "%s reaches the server with two values of an argument, of which the gate was asked about one", c.mark)
+		}
 		if len(c.received) > most {
 			wrong(c.received[most].At, "%s reaches the server %d times", c.mark, len(c.received))
 		}
@@ -150,6 +153,12 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			end = c.given
 		}
 		for _, a := range c.asks {
+			if c.plan.Away && a.Failed == "no stream" {
+				if w.onPipe(c.owner) && !w.troubledWithin(c.owner, 0, a.At) {
+					wrong(a.At, "question %d of %s finds no stream", a.N, c.mark)
+				}
+				continue
+			}
 			if a.At+moment > end || w.troubledWithin(c.owner, c.begins, a.At+moment) {
 				continue
 			}
@@ -208,6 +217,16 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
+// onPipe reports whether a client is on stdio, so that dragoman itself opens its standing stream.
+func (w *world) onPipe(name string) bool {
+	for _, c := range w.script.Clients {
+		if c.Name == name {
+			return c.Transport == "stdio" && c.Revision < modern
+		}
+	}
+	return false
+}
+
 // answeredElsewhere reports whether the second answer of a client that gives two may have come to another replica, which passes it on, since
 // it does not know what the first has asked.
 func (w *world) answeredElsewhere(c *call) bool {
@@ -257,6 +276,11 @@ func find(all []trace.Event, n int) *trace.Event {
 
 // cancellations: what a client cancels, the server is told in a moment; nothing else is cancelled, and nothing that was answered.
 func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
+	for i, e := range w.all {
+		if e.Kind == trace.Stopped && e.Failed == "unknown" && !w.troubledWithin("", e.At-30*moment, e.At) && !w.comes(e, i) {
+			wrong(e.At, "the request %s of session %s is cancelled at the server, which it has not reached", e.ID, e.Session)
+		}
+	}
 	for _, c := range w.calls {
 		if c.how == string(trace.Cancels) && len(c.received) > 0 && len(c.stopped) == 0 {
 			answered, done := c.answered()
@@ -275,6 +299,19 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 	}
+}
+
+// comes reports whether the request that e cancels came to the server in a moment after it: it may be on another connection.
+func (w *world) comes(e trace.Event, i int) bool {
+	for _, r := range w.all[i:] {
+		if r.At > e.At+moment {
+			return false
+		}
+		if r.Kind == trace.Received && r.Session == e.Session && r.ID == e.ID {
+			return true
+		}
+	}
+	return true
 }
 
 // waitsForClient reports whether the call of a client was answered with questions, as from 2026-07-28 on: by the server, so that nothing of

@@ -23,6 +23,11 @@ func drains(w *world, wrong func(time.Duration, string, ...any)) {
 			case script.Closes, script.Cut, script.Garbage, script.Status, script.Busy, script.Null:
 				continue
 			}
+			for _, r := range c.replies {
+				if r.At > e.At && r.At+moment < end && find(c.told, r.N) == nil && find(c.withdrawn, r.N) == nil && !w.troubledBy(c, r.At+moment, "operator-stop") {
+					wrong(r.At, "the answer to question %d of %s, given %.3fs after the stop, does not reach the server", r.N, c.mark, (r.At - e.At).Seconds())
+				}
+			}
 			at, done := c.answered()
 			if !done || at <= e.At || at+moment > end || w.troubledBy(c, at+moment, "operator-stop") {
 				continue
@@ -37,6 +42,52 @@ func drains(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 	}
+}
+
+// prompt: a process that is told to stop ends soon if nothing is in flight. A stream that is open is nothing.
+func prompt(w *world, wrong func(time.Duration, string, ...any)) {
+	const soon = 3 * time.Second
+	for i, e := range w.all {
+		step, err := script.ParseStep(e.Text)
+		if e.Kind != trace.Step || err != nil || step.Who != "operator" || step.Verb != "stop" {
+			continue
+		}
+		for _, d := range w.all[i:] {
+			if d.Kind == trace.Died && d.Who == step.Word(0) {
+				if d.At > e.At+soon && !w.inFlight(e.At, d.At) && !w.troubledBy(&call{begins: e.At - 30*time.Second}, d.At, "operator-stop") {
+					wrong(d.At, "%s ends %.3fs after SIGTERM, though nothing is in flight", d.Who, (d.At - e.At).Seconds())
+				}
+				break
+			}
+		}
+	}
+}
+
+// inFlight reports whether a request was open, or may have been, at some time.
+func (w *world) inFlight(from, to time.Duration) bool {
+	for _, c := range w.calls {
+		switch at, done := c.answered(); {
+		case c.begins > to:
+		case len(c.ends) > 0 && c.ends[0].At < from:
+		case c.how != "" && c.given < from && done && at < from:
+		default:
+			return true
+		}
+	}
+	open := map[string]time.Duration{}
+	for _, e := range w.all {
+		of := e.Who + " " + e.Session + " " + e.ID
+		switch {
+		case e.At > to:
+		case e.Kind == trace.Requests, e.Kind == trace.Begins, e.Kind == trace.Subscribes, e.Kind == trace.Unsubscribe:
+			open[of] = e.At
+		case e.Kind == trace.Began:
+			delete(open, e.Who+"  "+e.ID)
+		case e.Kind == trace.Answered && e.At < from, e.Kind == trace.Refused && e.At < from:
+			delete(open, of)
+		}
+	}
+	return len(open) > 0
 }
 
 // drain is shutdown.drain.

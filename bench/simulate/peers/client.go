@@ -57,6 +57,7 @@ type Client struct {
 	closed   bool
 	gone     bool // stdio: the pipe has ended, or the client left; it never comes back
 	session  *clientSession
+	deleted  *clientSession // that it has ended at last
 	sessions int
 	wanted   map[*call]bool   // what has no answer yet and needs one
 	waiting  int              // steps that wait for a session
@@ -256,6 +257,8 @@ func (c *Client) Do(step script.Step) {
 		c.leave(false)
 	case "delete":
 		c.end()
+	case "ghost":
+		c.ghost()
 	case "back":
 		if s != nil && s.ok {
 			s.back(step.Word(0) != "none")
@@ -411,6 +414,14 @@ func (s *clientSession) register(kind trace.Kind, k *call, id, text string) []by
 		s.c.wanted[k] = true
 	}
 	raw := writeRequest(json.RawMessage(k.id), k.method, s.withMeta(k))
+	switch k.plan.As {
+	case script.Escaped:
+		raw = bytes.Replace(raw, []byte("tools/call"), []byte(`tools\/call`), 1)
+	case script.Gated:
+		raw = bytes.Replace(raw, []byte(`"arguments":{`), []byte(`"arguments":{"extra":"x",`), 1)
+	case script.GatedTwice:
+		raw = bytes.Replace(raw, []byte(`"arguments":{`), []byte(`"arguments":{"extra":"x","extra":"y",`), 1)
+	}
 	if kind != "" {
 		s.note(nil, trace.Event{Kind: kind, Mark: k.mark, Method: k.method, ID: k.id, Text: text, Raw: raw})
 	}
@@ -767,6 +778,7 @@ func (c *Client) end() {
 		return
 	}
 	s.note(nil, trace.Event{Kind: trace.Ends})
+	c.deleted = s
 	c.unwant(s)
 	s.lose("")
 	if c.o.Transport != "http" {

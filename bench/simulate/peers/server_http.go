@@ -102,7 +102,11 @@ func (s *Server) accept(l net.Listener) {
 		}
 		c.box = newOutbox(conn, func(error) { conn.Close() })
 		s.conns = append(s.conns, c)
-		s.tell(trace.Event{Kind: trace.Accepted, Conn: c.n})
+		e := trace.Event{Kind: trace.Accepted, Conn: c.n}
+		if from, ok := conn.(interface{ Peer() string }); ok {
+			e.Via = from.Peer()
+		}
+		s.tell(e)
 		s.running.Add(1)
 		go c.serve()
 		s.mu.Unlock()

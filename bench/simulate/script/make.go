@@ -45,6 +45,8 @@ var steps = []row{
 	{"back", "C back", "web", 0, ""},
 	{"backnone", "C back none", "web", 0, ""},
 	{"deaf", "C deaf 2s..20s", "", 3, ""},
+	{"ghost", "C delete ; wait 1s..3s ; C ghost", "web old", 2, ""},
+	{"gate", "server slow 2s..4s ; C call N as=gated ; wait 1ms..90ms ; C ping ; wait 1ms..400ms ; C cancel IT ; wait 5s ; server slow 0s", "gated old", 2, ""},
 	{"steal", "C steal OTHER post|get|delete", "web thief", 0, ""},
 	{"badtoken", "C garbage token", "web refuses", 0, ""},
 	{"garbage", "C garbage json|http|utf8|huge|depth|unknown", "", 0, ""},
@@ -101,6 +103,14 @@ var plans = []row{
 	{"cancelled", "wait=1s..9s cancel=5ms..400ms", "", 1, ""},
 	{"odd", "how=twice|error|null|other", "", 0, ""},
 	{"bad", "how=closes|status|busy|garbage", "", 1, ""},
+	{"broken", "how=broken", "pipe", 1, ""},
+	{"behind", "how=behind", "http", 0, ""},
+	{"lines", "how=lines", "http", 0, ""},
+	{"stray", "how=stray progress=0..2", "", 0, ""},
+	{"away", "ask=ASK away=yes", "", 0, ""},
+	{"escaped", "as=escaped", "", 0, ""},
+	{"gated", "as=gated wait=0s|40ms", "gated", 0, ""},
+	{"gatedtwice", "as=gatedtwice", "gated", 1, ""},
 	{"cut", "how=cut", "death", 1, ""},
 	{"never", "how=never", "", 1, ""},
 	{"more", "size=500..6000 more=raw|lines", "capped", 0, ""},
@@ -145,8 +155,8 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
-	ordinary = "more=3 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
+	everyday = "ghost=1 gate=4 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	ordinary = "broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 gated=10 gatedtwice=4 more=3 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
 
@@ -325,6 +335,9 @@ func (m *maker) settings() {
 	if m.profile.name == "shaped" {
 		m.set("transform:")
 	}
+	if m.oneIn(12) {
+		m.set("gates:")
+	}
 	if !m.oneIn(3) {
 		return
 	}
@@ -455,6 +468,10 @@ func (m *maker) has(only string) bool {
 			ok = m.given("transform:")
 		case "modern":
 			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Revision == revisions[modern] })
+		case "pipe":
+			ok = m.s.Server.Transport != "http"
+		case "gated":
+			ok = m.given("gates:")
 		case "store":
 			ok = m.s.Store
 		case "replica": // only one is away at a time
