@@ -217,11 +217,11 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-// onPipe reports whether a client is on stdio, so that dragoman itself opens its standing stream.
+// onPipe reports whether a client is on stdio or HTTP+SSE, so that dragoman itself opens its standing stream.
 func (w *world) onPipe(name string) bool {
 	for _, c := range w.script.Clients {
 		if c.Name == name {
-			return c.Transport == "stdio" && c.Revision < modern
+			return c.Transport != "http" && c.Revision < modern
 		}
 	}
 	return false
