@@ -61,7 +61,7 @@ func connections(w *world, wrong func(time.Duration, string, ...any)) {
 		case trace.Accepted:
 			fresh := &conn{via: e.Via}
 			for n, c := range conns {
-				if c.via == e.Via && c.idle > wakes+moment && e.At > c.idle+10*time.Millisecond && e.At < c.idle+4*moment && !w.troubledWithin("", c.idle-moment, e.At) {
+				if c.via == e.Via && c.idle > wakes+moment && e.At > c.idle+10*time.Millisecond && e.At < c.idle+4*moment && !w.troubledWithin("", c.idle-2*time.Minute, e.At) { // after one that it has lost it trusts others less
 					fresh.idlers = append(fresh.idlers, n)
 				}
 			}
