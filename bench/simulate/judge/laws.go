@@ -154,13 +154,16 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		for _, a := range c.asks {
 			if c.plan.Away && a.Failed == "no stream" {
-				if w.onPipe(c.owner) && !w.troubledWithin(c.owner, 0, a.At) {
+				if w.onPipe(c.owner) && !w.closesStreams() && !w.troubledWithin(c.owner, 0, a.At) {
 					wrong(a.At, "question %d of %s finds no stream", a.N, c.mark)
 				}
 				continue
 			}
 			if a.At+moment > end || w.troubledWithin(c.owner, c.begins, a.At+moment) {
 				continue
+			}
+			if c.finished > 0 && a.At > c.finished && find(c.told, a.N) == nil {
+				wrong(a.At, "question %d of %s is not refused, though its client has said that it says no more", a.N, c.mark)
 			}
 			if find(c.asked, a.N) == nil && find(c.told, a.N) == nil {
 				wrong(a.At, "question %d of %s reaches nobody", a.N, c.mark)
@@ -201,7 +204,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 		for _, t := range c.told { // before its client has answered: only when that is not waited for any more
 			a := find(c.asked, t.N)
 			if r := find(c.replies, t.N); a == nil || r != nil && r.At <= t.At || w.parked(t.At-a.At) || w.troubledWithin(c.owner, c.begins, t.At) ||
-				c.how != "" && c.given <= t.At || find(c.withdrawn, t.N) != nil {
+				c.how != "" && c.given <= t.At || find(c.withdrawn, t.N) != nil || c.finished > 0 && c.finished <= t.At {
 				continue
 			}
 			wrong(t.At, "question %d of %s is answered with %q, but not by its client", t.N, c.mark, t.Text)
@@ -215,6 +218,11 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 	}
+}
+
+// closesStreams reports whether the server closes standing streams.
+func (w *world) closesStreams() bool {
+	return slices.ContainsFunc(w.script.Steps, func(s script.Step) bool { return s.Verb == "closestreams" })
 }
 
 // onPipe reports whether a client is on stdio or HTTP+SSE, so that dragoman itself opens its standing stream.
@@ -282,7 +290,11 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 	}
 	for _, c := range w.calls {
-		if c.how == string(trace.Cancels) && len(c.received) > 0 && len(c.stopped) == 0 {
+		if len(c.ends) > 0 && c.how == string(trace.Cancels) && c.ends[0].Failed != "" && len(c.answers) == 0 && !w.troubledWithin(c.owner, c.begins, c.ends[0].At) &&
+			!(w.script.Replicas > 1 && strings.Contains(c.ends[0].Failed, "closed the stream without answering")) { // it was cancelled through another replica
+			wrong(c.ends[0].At, "%s, cancelled at %.3fs, is answered with %q", c.mark, c.given.Seconds(), c.ends[0].Failed)
+		}
+		if c.how == string(trace.Cancels) && len(c.received) > 0 && len(c.stopped) == 0 && !w.overtaken(c) {
 			answered, done := c.answered()
 			seen := c.received[0].At
 			due := max(seen, c.given) + moment
@@ -299,6 +311,14 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 	}
+}
+
+// overtaken reports whether the cancellation of c came to the server just before it: they had connections of their own.
+func (w *world) overtaken(c *call) bool {
+	r := c.received[0]
+	return slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.Kind == trace.Stopped && e.Failed == "unknown" && e.ID == r.ID && e.Session == r.Session && e.At <= r.At && e.At >= r.At-10*time.Millisecond
+	})
 }
 
 // comes reports whether the request that e cancels came to the server in a moment after it: it may be on another connection.

@@ -54,13 +54,24 @@ func prompt(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		for _, d := range w.all[i:] {
 			if d.Kind == trace.Died && d.Who == step.Word(0) {
-				if d.At > e.At+soon && !w.inFlight(e.At, d.At) && !w.troubledBy(&call{begins: e.At - 30*time.Second}, d.At, "operator-stop") {
-					wrong(d.At, "%s ends %.3fs after SIGTERM, though nothing is in flight", d.Who, (d.At - e.At).Seconds())
+				if d.At > e.At+soon && (!w.inFlight(e.At, d.At) || w.finished(d.Who, e.At)) && !w.troubledBy(&call{begins: e.At - 30*time.Second}, d.At, "operator-stop") {
+					wrong(d.At, "%s ends %.3fs after SIGTERM, though nothing is in flight, or is waited for", d.Who, (d.At - e.At).Seconds())
 				}
 				break
 			}
 		}
 	}
+}
+
+// finished reports whether a process is that of a client which had said by then that it says no more: that it asks for the end as well means
+// that it does not wait for answers.
+func (w *world) finished(process string, by time.Duration) bool {
+	for _, e := range w.all {
+		if e.Kind == trace.Finishes && e.At <= by && "p"+e.Who[1:] == process {
+			return true
+		}
+	}
+	return false
 }
 
 // inFlight reports whether a request was open, or may have been, at some time.

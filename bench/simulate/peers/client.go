@@ -257,6 +257,8 @@ func (c *Client) Do(step script.Step) {
 		c.leave(false)
 	case "delete":
 		c.end()
+	case "finish":
+		c.finish()
 	case "ghost":
 		c.ghost()
 	case "back":
@@ -669,7 +671,7 @@ func (k *call) refuse(why string) {
 
 // cancel tells the server that the answer is of no use any more.
 func (k *call) cancel() {
-	if k.ended || k.silent || k.s == nil || k.s.over {
+	if k.ended || k.silent || k.s == nil || k.s.over || k.s.c.gone {
 		return
 	}
 	s := k.s
@@ -753,6 +755,15 @@ func (c *Client) hangUp() {
 		k.Close()
 	}
 	c.idle = nil
+}
+
+// finish ends what dragoman reads of a pipe, and waits for the answers to what is open.
+func (c *Client) finish() {
+	if c.box != nil && c.session != nil && c.session.ok {
+		c.note(trace.Event{Kind: trace.Finishes})
+		c.gone = true
+		c.box.close()
+	}
 }
 
 // unwant makes all that is of session s, or all if it is nil, such that nothing is awaited.

@@ -47,8 +47,9 @@ type Server struct {
 	statusEnd  time.Time
 	deafEnd    time.Time
 	slow       time.Duration
-	slowEnd    time.Time // zero: no end
-	refusedAny bool      // the last initialize was refused by a status: a client may try older transports
+	slowEnd    time.Time     // zero: no end
+	hesitation time.Duration // before a standing stream begins
+	refusedAny bool          // the last initialize was refused by a status: a client may try older transports
 	closed     bool
 	running    sync.WaitGroup
 }
@@ -261,6 +262,8 @@ func (s *Server) Do(step script.Step) {
 		if span, _ = time.ParseDuration(step.Word(1)); span > 0 {
 			s.slowEnd = time.Now().Add(span)
 		}
+	case "hesitate":
+		s.hesitation = span
 	case "closestreams":
 		for _, sess := range slices.Clone(s.sessions) {
 			if s.o.Transport == "sse" {

@@ -237,6 +237,18 @@ func (s *Server) serve(x *serverExchange, q *http.Request, body []byte) {
 		sess := s.session(x, q)
 		switch {
 		case sess == nil:
+		case q.Method == "GET" && s.hesitation > 0:
+			wait := s.hesitation
+			s.running.Add(1)
+			go func() {
+				defer s.running.Done()
+				time.Sleep(wait)
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if !x.over && !sess.over {
+					s.get(sess, x, q)
+				}
+			}()
 		case q.Method == "GET":
 			s.get(sess, x, q)
 		default:

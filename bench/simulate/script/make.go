@@ -45,7 +45,7 @@ var steps = []row{
 	{"back", "C back", "web", 0, ""},
 	{"backnone", "C back none", "web", 0, ""},
 	{"deaf", "C deaf 2s..20s", "", 3, ""},
-	{"ghost", "C delete ; wait 1s..3s ; C ghost", "web old", 2, ""},
+	{"ghost", "C delete ; wait 1s..3s ; C ghost", "web old ends", 2, ""},
 	{"gate", "server slow 2s..4s ; C call N as=gated ; wait 1ms..90ms ; C ping ; wait 1ms..400ms ; C cancel IT ; wait 5s ; server slow 0s", "gated old", 2, ""},
 	{"steal", "C steal OTHER post|get|delete", "web thief", 0, ""},
 	{"badtoken", "C garbage token", "web refuses", 0, ""},
@@ -57,6 +57,7 @@ var steps = []row{
 	{"changed", "server changed tools|resources|prompts", "", 0, ""},
 	{"log", "server log 1..3", "", 0, ""},
 	{"serverping", "server ping", "", 0, ""},
+	{"hesitate", "server hesitate 0s..900ms", "http", 0, ""},
 	{"closestreams", "server closestreams", "", 0, ""},
 	{"restart", "server restart", "death", 2, ""},
 	{"die", "server die", "death", 2, "server up"},
@@ -155,7 +156,7 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "ghost=1 gate=4 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	everyday = "hesitate=1 ghost=1 gate=4 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
 	ordinary = "broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 gated=10 gatedtwice=4 more=3 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
@@ -366,6 +367,9 @@ func (m *maker) set(path string) {
 }
 
 func (m *maker) schedule() {
+	if m.has("http") && m.oneIn(4) {
+		m.add(m.expand("server hesitate 1ms..900ms"))
+	}
 	for _, c := range m.s.Clients {
 		if !m.oneIn(4) {
 			m.add(c.Name + " begin")
@@ -389,6 +393,16 @@ func (m *maker) schedule() {
 		m.follow(false)
 	}
 	m.follow(true)
+	for _, c := range m.s.Clients { // one on stdio says no more, but waits for its answers, or not for long
+		if m.client = c; c.Transport == "stdio" && m.has("old") && m.oneIn(5) {
+			m.add(m.expand("C call N PLAN ; C call N progress=1 gap=1s..3s ask=ASK wait=0s|4s|20s ; wait 1ms..900ms ; C finish"))
+			if m.oneIn(2) {
+				m.add("wait " + m.between("1ms", "9s"))
+				m.add("operator stop p" + c.Name[1:])
+			}
+			m.add("wait " + m.between("1ms", "30s"))
+		}
+	}
 	for _, c := range m.s.Clients { // the end of what a client on stdio has started, maybe in the midst of calls
 		if m.client = c; c.Transport == "stdio" && m.oneIn(6) {
 			for range m.IntN(3) {
@@ -468,6 +482,8 @@ func (m *maker) has(only string) bool {
 			ok = m.given("transform:")
 		case "modern":
 			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Revision == revisions[modern] })
+		case "ends": // a session that is deleted is so at each replica
+			ok = m.s.Replicas == 1 || m.s.Store
 		case "pipe":
 			ok = m.s.Server.Transport != "http"
 		case "gated":

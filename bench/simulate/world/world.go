@@ -306,7 +306,7 @@ func (w *world) join(c script.Client) error {
 		ours.Close()
 		w.ended(p, err)
 	}()
-	o.In, o.Out = theirs, theirs
+	o.In, o.Out = theirs, halfOf{theirs}
 	w.clients[c.Name] = peers.NewClient(o)
 	return nil
 }
