@@ -50,6 +50,7 @@ var laws = []law{
 	{"cancel", cancellations},
 	{"ping", pings},
 	{"subscription", subscriptions},
+	{"gaps", gaps},
 	{"drain", drains},
 	{"shutdown", prompt},
 	{"requests", requests},
@@ -374,6 +375,17 @@ func (w *world) limit(c *call, e trace.Event) bool {
 	}) {
 		return false
 	}
+	if w.script.Server.Transport != "http" && len(c.received) > 0 && len(c.answers) == 0 {
+		last := c.received[len(c.received)-1]
+		for _, s := range w.all {
+			if s.At >= last.At && s.At+3*moment < e.At && (s.Kind == trace.Loses || s.Kind == trace.Died && s.Who == last.Who) {
+				return false // what it waited for was lost before
+			}
+		}
+	}
+	if w.waitedForClient(c, e.At) {
+		return false
+	}
 	if at, ok := c.answered(); ok && at+moment < e.At && c.plan.How != script.Closes && c.plan.How != script.Cut {
 		return false // its answer is lost
 	}
@@ -381,6 +393,31 @@ func (w *world) limit(c *call, e trace.Event) bool {
 		c.excuse = "limit"
 	}
 	return true
+}
+
+// waitedForClient reports whether c, of a client of 2026-07-28 at a server with a session, ends with silence although the server waited for the
+// answer to the question of another call in the same session within that limit.
+func (w *world) waitedForClient(c *call, end time.Duration) bool {
+	limit := w.setting("upstream.silence_timeout")
+	if w.modernServer() || limit == 0 || !w.isModern(c.owner) || end-c.begins >= 10*time.Minute || w.script.Replicas > 1 || w.setting("bridge.park_timeout") > 0 {
+		return false
+	}
+	for _, other := range w.calls {
+		for _, a := range other.asks {
+			if other == c || other.owner != c.owner || len(c.received) == 0 || a.Session != c.received[0].Session || a.At > end {
+				continue
+			}
+			if told := find(other.told, a.N); told != nil && told.At > end-limit+moment || told == nil && len(other.ends) == 0 && other.how == "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isModern reports whether a client is of 2026-07-28.
+func (w *world) isModern(name string) bool {
+	return slices.ContainsFunc(w.script.Clients, func(c script.Client) bool { return c.Name == name && c.Revision >= modern })
 }
 
 // lost reports whether the session of the call is no more, as it may be after some troubles: the client is told so by 404.

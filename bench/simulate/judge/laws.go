@@ -43,7 +43,7 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 		if w.modernServer() {
 			most += len(c.plan.Ask) // it is sent again with the answers
 		}
-		if c.plan.As == script.GatedTwice && w.gates() && len(c.received) > 0 {
+		if c.plan.As == script.GatedTwice && w.gates() && len(c.received) > 0 && c.received[0].Method == "tools/call" {
 			wrong(c.received[0].At, "%s reaches the server with two values of an argument, of which the gate was asked about one", c.mark)
 		}
 		if len(c.received) > most {
@@ -86,6 +86,9 @@ func order(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		switch key := e.Who + " " + e.Session; {
 		case e.Kind == trace.Received && e.Method == "initialize":
+			if begun[key] {
+				wrong(e.At, "session %s is initialized twice", e.Session)
+			}
 			begun[key] = true
 		case e.Kind == trace.Initialized:
 			if told[key] {
@@ -169,6 +172,12 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 				wrong(a.At, "question %d of %s reaches nobody", a.N, c.mark)
 			}
 		}
+		for _, a := range c.asks {
+			const patience = 12 * time.Second
+			if !isKey(a.ID) && w.script.Server.Transport != "http" && w.script.Replicas == 1 && a.At+patience < w.over && w.unreached(c, a, a.At+patience) {
+				wrong(a.At, "question %d of %s, which cannot reach its client, is not refused in %v", a.N, c.mark, patience)
+			}
+		}
 		seen := map[int]bool{}
 		for _, a := range c.asked {
 			if a.Who != c.owner {
@@ -218,6 +227,24 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 	}
+}
+
+// unreached reports whether a question has come to nothing by a time, though the server waits for its answer still.
+func (w *world) unreached(c *call, a trace.Event, by time.Duration) bool {
+	if find(c.asked, a.N) != nil || find(c.told, a.N) != nil || find(c.withdrawn, a.N) != nil || len(c.stopped) > 0 {
+		return false
+	}
+	for _, e := range w.all {
+		if (e.Kind == trace.Gone || e.Kind == trace.Died || e.Kind == trace.Loses) && e.At >= a.At && e.At <= by {
+			return false
+		}
+	}
+	for _, t := range w.troubles {
+		if t.from <= by && t.to >= a.At-moment && t.what != "client-leave" && t.what != "client-forget" && t.what != "client-hang" && t.what != "server-slow" {
+			return false
+		}
+	}
+	return true
 }
 
 // closesStreams reports whether the server closes standing streams.

@@ -315,6 +315,9 @@ func (c *Client) doing(step script.Step) func(s *clientSession) {
 		if step.Word(0) == "templates" {
 			method = "resources/templates/list"
 		}
+		if step.Word(0) == "tools" {
+			return func(s *clientSession) { s.listTools(nil, nil, 1) }
+		}
 		return asks(method, object{}, "")
 	case "call", "read", "same", "again", "batch":
 		return func(s *clientSession) { s.marked(step) }

@@ -48,6 +48,7 @@ type Server struct {
 	deafEnd    time.Time
 	slow       time.Duration
 	slowEnd    time.Time     // zero: no end
+	pages      bool          // it lists one tool a page
 	hesitation time.Duration // before a standing stream begins
 	refusedAny bool          // the last initialize was refused by a status: a client may try older transports
 	closed     bool
@@ -262,6 +263,8 @@ func (s *Server) Do(step script.Step) {
 		if span, _ = time.ParseDuration(step.Word(1)); span > 0 {
 			s.slowEnd = time.Now().Add(span)
 		}
+	case "pages":
+		s.pages = true
 	case "hesitate":
 		s.hesitation = span
 	case "closestreams":

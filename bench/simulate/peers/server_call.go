@@ -38,6 +38,7 @@ type serverParams struct {
 	Name            string
 	URI             string
 	Level           string
+	Cursor          *string
 	ProtocolVersion string
 	Capabilities    map[string]json.RawMessage
 	Arguments       json.RawMessage
