@@ -53,6 +53,7 @@ var laws = []law{
 	{"gaps", gaps},
 	{"drain", drains},
 	{"shutdown", prompt},
+	{"ending", endsBehind},
 	{"requests", requests},
 	{"connections", connections},
 	{"calm", calm},
@@ -224,7 +225,9 @@ func strange(w *world, wrong func(time.Duration, string, ...any)) {
 		if strings.HasPrefix(e.Text, "an answer to a question that was not asked") && w.renewsApart() && w.excuse(&call{}, e.At, "server-") {
 			continue // it was asked in the session of another replica
 		}
-		if strings.HasPrefix(e.Text, "a session that was ended") && w.troubledWithin("", e.At-10*time.Second, e.At) {
+		if strings.HasPrefix(e.Text, "a session that was ended") && slices.ContainsFunc(w.troubles, func(t trouble) bool {
+			return !strings.HasPrefix(t.what, "client-") && t.from <= e.At && t.to >= e.At-10*time.Second
+		}) {
 			continue // the other replicas may not know it yet
 		}
 		if e.Kind == trace.Strange && !w.passedOn(&e) {
@@ -305,6 +308,9 @@ func (c *call) foreseen(e trace.Event) bool {
 		return e.At <= at+moment
 	}
 	if c.how != "" || c.shared { // an answer is not owed, or may be that of another
+		return true
+	}
+	if n := len(c.asks); n > 0 && c.finished > 0 && c.asks[n-1].At >= c.finished && soon(c.asks[n-1].At) { // it cannot answer any more
 		return true
 	}
 	switch c.plan.How {

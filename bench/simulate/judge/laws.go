@@ -411,7 +411,7 @@ func pings(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			e.At, e.Failed = again.At, ""
 		}
-		if e.Kind != trace.Pings || e.Failed != "" || ponged[ping{e.Who, e.Session, e.ID}] || w.troubledWithin("", e.At, e.At+within) || e.At+within > w.over {
+		if e.Kind != trace.Pings || e.Failed != "" && e.Failed != "kept" || ponged[ping{e.Who, e.Session, e.ID}] || w.troubledWithin("", e.At, e.At+within) || e.At+within > w.over {
 			continue
 		}
 		if at, is := ended[e.Who+" "+e.Session]; is && at < e.At+within {

@@ -74,6 +74,23 @@ func (w *world) finished(process string, by time.Duration) bool {
 	return false
 }
 
+// endsBehind: before a session ends at the server, what is open there is cancelled.
+func endsBehind(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, e := range w.all {
+		if e.Kind != trace.Gone || e.Session == "" {
+			continue
+		}
+		for _, c := range w.calls {
+			if len(c.received) == 0 || len(c.answers) > 0 || len(c.stopped) > 0 || c.plan.How == script.Never {
+				continue
+			}
+			if r := c.received[len(c.received)-1]; r.Session == e.Session && r.At < e.At && !w.troubledBy(c, e.At, "operator-stop") {
+				wrong(e.At, "session %s ends at the server before %s is cancelled", e.Session, c.mark)
+			}
+		}
+	}
+}
+
 // inFlight reports whether a request was open, or may have been, at some time.
 func (w *world) inFlight(from, to time.Duration) bool {
 	for _, c := range w.calls {
