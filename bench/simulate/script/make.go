@@ -339,6 +339,9 @@ func (m *maker) settings() {
 	if m.profile.name == "shaped" {
 		m.set("transform:")
 	}
+	if (m.s.Server.Revision == "both" || m.s.Server.Revision == revisions[modern]) && !m.given("transform:") && m.oneIn(6) {
+		m.set("transform: {default_max_tokens: 100,") // with a tool of dragoman's own
+	}
 	if m.s.Server.Transport == "stdio" && m.oneIn(6) {
 		m.set("upstream.share_child:")
 	}
@@ -376,7 +379,7 @@ func (m *maker) set(path string) {
 }
 
 func (m *maker) schedule() {
-	if m.oneIn(4) {
+	if m.oneIn(3) {
 		m.add("server pages")
 	}
 	if m.has("http") && m.oneIn(4) {
