@@ -122,6 +122,7 @@ type call struct {
 	withdrawn   []trace.Event
 	given       time.Duration // when the client gave it up: it has cancelled it, closed its way back, or left; 0: it has not
 	finished    time.Duration // when its client said that it says no more; 0: it has not
+	cancelled   time.Duration // when it was cancelled, also after it was given up; 0: it was not
 	how         string        // how: cancels, unheard, leaves
 	shared      bool          // the client gave its id to another call while it was open
 	excuse      string
@@ -210,6 +211,9 @@ func (c *call) add(e trace.Event) {
 	case trace.Withdraws:
 		c.withdrawn = append(c.withdrawn, e)
 	case trace.Cancels, trace.Unheard:
+		if e.Kind == trace.Cancels && len(c.ends) == 0 {
+			c.cancelled = e.At
+		}
 		if c.how == "" && len(c.ends) == 0 {
 			c.given, c.how = e.At, string(e.Kind)
 		}
@@ -475,7 +479,7 @@ func (w *world) lostWhileAsked(c *call, e trace.Event) bool {
 // excuse reports whether a trouble excuses what becomes of c at the time at, and notes which. Only troubles whose name begins with kind count.
 func (w *world) excuse(c *call, at time.Duration, kind string) bool {
 	for _, t := range w.troubles {
-		if (t.client == "" || t.client == c.owner) && strings.HasPrefix(t.what, kind) && t.from <= at && at <= t.to && t.to >= c.begins {
+		if (t.client == "" || t.client == c.owner) && strings.HasPrefix(t.what, kind) && t.from <= at && at <= t.to && t.to >= c.begins && !w.repeats(c, t) {
 			if c.excuse == "" {
 				c.excuse = t.what
 			}
@@ -483,6 +487,12 @@ func (w *world) excuse(c *call, at time.Duration, kind string) bool {
 		}
 	}
 	return false
+}
+
+// repeats reports whether c began after the server of Streamable HTTP had forgotten the sessions: it refuses the call then, which is sent again in
+// another session.
+func (w *world) repeats(c *call, t trouble) bool {
+	return (t.what == "server-lose" || t.what == "server-loses") && w.script.Server.Transport == "http" && w.script.Replicas == 1 && c.begins > t.from
 }
 
 // troubledWithin reports whether there was any trouble for a client between two times.

@@ -321,12 +321,12 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			!(w.script.Replicas > 1 && strings.Contains(c.ends[0].Failed, "closed the stream without answering")) { // it was cancelled through another replica
 			wrong(c.ends[0].At, "%s, cancelled at %.3fs, is answered with %q", c.mark, c.given.Seconds(), c.ends[0].Failed)
 		}
-		if c.how == string(trace.Cancels) && len(c.received) > 0 && len(c.stopped) == 0 && !w.overtaken(c) {
+		if c.cancelled > 0 && len(c.received) > 0 && len(c.stopped) == 0 && !w.overtaken(c) {
 			answered, done := c.answered()
 			seen := c.received[0].At
-			due := max(seen, c.given) + moment
-			if !(done && answered <= due) && !c.waitsForClient(c.given) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) {
-				wrong(due, "%s, cancelled at %.3fs, is not cancelled at the server", c.mark, c.given.Seconds())
+			due := max(seen, c.cancelled) + moment
+			if !(done && answered <= due) && !c.waitsForClient(c.cancelled) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) {
+				wrong(due, "%s, cancelled at %.3fs, is not cancelled at the server", c.mark, c.cancelled.Seconds())
 			}
 		}
 		for _, s := range c.stopped {

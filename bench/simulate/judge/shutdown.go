@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ func drains(w *world, wrong func(time.Duration, string, ...any)) {
 				continue
 			}
 			for _, r := range c.replies {
-				if r.At > e.At && r.At+moment < end && find(c.told, r.N) == nil && find(c.withdrawn, r.N) == nil && !w.troubledBy(c, r.At+moment, "operator-stop") {
+				if r.At > e.At && r.At+moment < end && find(c.told, r.N) == nil && !w.troubledBy(c, r.At+moment, "operator-stop", "operator-down") {
 					wrong(r.At, "the answer to question %d of %s, given %.3fs after the stop, does not reach the server", r.N, c.mark, (r.At - e.At).Seconds())
 				}
 			}
@@ -74,10 +75,10 @@ func (w *world) finished(process string, by time.Duration) bool {
 	return false
 }
 
-// endsBehind: before a session ends at the server, what is open there is cancelled.
+// endsBehind: before the input of a process ends, what is open there is cancelled.
 func endsBehind(w *world, wrong func(time.Duration, string, ...any)) {
 	for _, e := range w.all {
-		if e.Kind != trace.Gone || e.Session == "" {
+		if e.Kind != trace.Gone || w.script.Server.Transport != "stdio" {
 			continue
 		}
 		for _, c := range w.calls {
@@ -129,10 +130,10 @@ func (w *world) drain() time.Duration {
 	return 10 * time.Second
 }
 
-// troubledBy reports whether there was trouble for c, other than that of a name, until a time.
-func (w *world) troubledBy(c *call, until time.Duration, but string) bool {
+// troubledBy reports whether there was trouble for c, other than those of some names, until a time.
+func (w *world) troubledBy(c *call, until time.Duration, but ...string) bool {
 	for _, t := range w.troubles {
-		if (t.client == "" || t.client == c.owner) && t.what != but && t.from <= until && t.to >= c.begins {
+		if (t.client == "" || t.client == c.owner) && !slices.Contains(but, t.what) && t.from <= until && t.to >= c.begins {
 			return true
 		}
 	}

@@ -97,6 +97,7 @@ type call struct {
 	id           string
 	params       object
 	plan         script.Plan
+	hung         bool                                        // the client has closed its way back, and can cancel it still
 	alone        bool                                        // its stream is not resumed
 	listen       *listen                                     // a modern subscription
 	x            *exchange                                   // over HTTP: where its answer comes
@@ -674,7 +675,11 @@ func (k *call) refuse(why string) {
 
 // cancel tells the server that the answer is of no use any more.
 func (k *call) cancel() {
-	if k.ended || k.silent || k.s == nil || k.s.over || k.s.c.gone {
+	if k.ended || k.silent && !k.hung || k.s == nil || k.s.over || k.s.c.gone {
+		return
+	}
+	k.hung = false
+	if k.s.c.modern && k.silent {
 		return
 	}
 	s := k.s
@@ -702,6 +707,7 @@ func (k *call) hang() {
 	}
 	k.s.note(k.x, trace.Event{Kind: trace.Unheard, Mark: k.mark, Method: k.method, ID: k.id})
 	for _, other := range k.x.calls {
+		other.hung = true
 		other.quiet()
 	}
 	k.s.breakOff(k.x)

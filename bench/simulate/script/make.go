@@ -35,6 +35,8 @@ var steps = []row{
 	{"cancel", "C cancel LAST", "calls", 1, ""},
 	{"cancelopen", "C call N wait=500ms..9s progress=0..3 ; wait 1ms..400ms ; C cancel IT", "", 1, ""},
 	{"hang", "C call N wait=500ms..9s how=sse|json progress=0..3 ; wait 1ms..400ms ; C hang IT", "web", 1, ""},
+	{"hangcancel", "C call N wait=2s..9s how=sse|json progress=0..3 ; wait 1ms..400ms ; C hang IT ; wait 1ms..900ms ; C cancel IT", "web old", 1, ""},
+	{"losenow", "server lose ; wait 1ms..900ms ; C call N PLAN", "http", 2, ""},
 	{"same", "C call N wait=100ms..3s ; C same N IT PLAN", "", 1, ""},
 	{"again", "C again N LAST PLAN", "calls", 1, ""},
 	{"begin", "C begin", "", 0, ""},
@@ -159,7 +161,7 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "loselater=1 losetwice=1 unreached=1 hesitate=1 ghost=2 gate=4 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	everyday = "hangcancel=1 losenow=1 loselater=1 losetwice=1 unreached=1 hesitate=1 ghost=2 gate=4 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
 	ordinary = "broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 gated=10 gatedtwice=4 more=3 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )

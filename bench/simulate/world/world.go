@@ -272,6 +272,9 @@ func (w *world) ended(p *process, err error) {
 	}
 	w.trace.Add(e)
 	w.holds(p, "after its end")
+	if n := w.network.Open(p.name); n > 0 {
+		w.trace.Add(trace.Event{Who: p.name, Kind: trace.Strange, Text: fmt.Sprint("has ", n, " connections after its end")})
+	}
 }
 
 // join makes a client; one on stdio gets a process of dragoman for itself.
