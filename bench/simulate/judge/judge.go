@@ -387,9 +387,13 @@ func (w *world) limit(c *call, e trace.Event) bool {
 	}
 	if w.script.Server.Transport != "http" && len(c.received) > 0 && len(c.answers) == 0 {
 		last := c.received[len(c.received)-1]
+		quietly := false
 		for _, s := range w.all {
-			if s.At >= last.At && s.At+3*moment < e.At && (s.Kind == trace.Loses || s.Kind == trace.Died && s.Who == last.Who) {
-				return false // what it waited for was lost before
+			if s.At < last.At || s.At+3*moment >= e.At {
+				continue
+			}
+			if quietly = quietly || s.Kind == trace.Loses && s.Text != ""; s.Kind == trace.Loses && s.Text == "" || s.Kind == trace.Died && s.Who == last.Who || quietly && s.Failed == "404" {
+				return false // what it waited for was lost before, as dragoman knew
 			}
 		}
 	}

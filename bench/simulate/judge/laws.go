@@ -312,6 +312,9 @@ func find(all []trace.Event, n int) *trace.Event {
 // cancellations: what a client cancels, the server is told in a moment; nothing else is cancelled, and nothing that was answered.
 func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 	for i, e := range w.all {
+		if e.Kind == trace.Loses {
+			break // a cancellation may come in the session that was begun in the place of that of its call
+		}
 		if e.Kind == trace.Stopped && e.Failed == "unknown" && !w.troubledWithin("", e.At-30*moment, e.At) && !w.comes(e, i) {
 			wrong(e.At, "the request %s of session %s is cancelled at the server, which it has not reached", e.ID, e.Session)
 		}

@@ -248,8 +248,11 @@ func (s *Server) Do(step script.Step) {
 		if s.o.Transport == "stdio" {
 			return
 		}
-		s.tell(trace.Event{Kind: trace.Loses})
+		s.tell(trace.Event{Kind: trace.Loses, Text: word})
 		for _, sess := range slices.Clone(s.sessions) {
+			if word == "quietly" { // their standing streams stay open
+				sess.standing, sess.pipe = nil, nil
+			}
 			sess.end()
 		}
 	case "deaf":

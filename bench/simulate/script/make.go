@@ -64,8 +64,9 @@ var steps = []row{
 	{"restart", "server restart", "death", 2, ""},
 	{"die", "server die", "death", 2, "server up"},
 	{"lose", "server lose", "remote", 2, ""},
-	{"loselater", "server lose ; wait 3s..9s ; C call N PLAN", "remote", 2, ""},
-	{"losetwice", "server lose ; C call N wait=2s..5s ; wait 1s ; server lose", "remote", 3, ""},
+	{"loselater", "server lose quietly ; wait 1ms..9s ; C call N PLAN", "remote", 2, ""},
+	{"losetwice", "server lose quietly ; C call N wait=2s..5s ; wait 1s ; server lose", "remote", 3, ""},
+	{"pingaway", "C leave ; wait 2s..4s ; server ping ; wait 12s ; C back", "web old pipe", 2, ""},
 	{"unreached", "C call N gap=1s progress=1 ask=ASK wait=30s ; wait 1ms..900ms ; C leave ; wait 20s ; C back", "web old pipe", 2, ""},
 	{"slow", "server slow 1s..4s", "", 1, "server slow 0s"},
 	{"serverdeaf", "server deaf 5s..1m", "", 3, ""},
@@ -161,7 +162,7 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "hangcancel=1 losenow=1 loselater=1 losetwice=1 unreached=1 hesitate=1 ghost=2 gate=4 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	everyday = "pingaway=1 hangcancel=1 losenow=1 loselater=1 losetwice=1 unreached=1 hesitate=1 ghost=2 gate=4 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
 	ordinary = "broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 gated=10 gatedtwice=4 more=3 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
@@ -381,6 +382,10 @@ func (m *maker) set(path string) {
 }
 
 func (m *maker) schedule() {
+	if m.oneIn(6) { // one that starts slowly
+		m.add(m.expand("server slow 2s..12s"))
+		m.due = append(m.due, due{"server slow 0s", 2 + m.IntN(4)})
+	}
 	if m.oneIn(3) {
 		m.add("server pages")
 	}
