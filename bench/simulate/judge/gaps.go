@@ -74,10 +74,10 @@ func gaps(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-// hindered reports whether there was trouble for a client, other than with the server.
+// hindered reports whether there was trouble for a client, other than that the server loses what it knows.
 func (w *world) hindered(client string, from, to time.Duration) bool {
 	for _, t := range w.troubles {
-		if (t.client == "" || t.client == client) && t.from <= to && t.to >= from && !strings.HasPrefix(t.what, "server-") {
+		if (t.client == "" || t.client == client) && t.from <= to && t.to >= from && (!strings.HasPrefix(t.what, "server-") || t.what == "server-slow" || t.what == "server-deaf" || t.what == "server-status") {
 			return true
 		}
 	}

@@ -55,7 +55,7 @@ func prompt(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		for _, d := range w.all[i:] {
 			if d.Kind == trace.Died && d.Who == step.Word(0) {
-				if d.At > e.At+soon && (!w.inFlight(e.At, d.At) || w.finished(d.Who, e.At)) && !w.troubledBy(&call{begins: e.At - 30*time.Second}, d.At, "operator-stop") {
+				if d.At > e.At+soon && (!w.inFlight(e.At, d.At) || w.finished(d.Who, e.At)) && !w.troubledBy(&call{begins: e.At - 30*time.Second}, d.At, "operator-stop", "operator-down") {
 					wrong(d.At, "%s ends %.3fs after SIGTERM, though nothing is in flight, or is waited for", d.Who, (d.At - e.At).Seconds())
 				}
 				break
