@@ -66,6 +66,8 @@ var steps = []row{
 	{"lose", "server lose", "remote", 2, ""},
 	{"loselater", "server lose quietly ; wait 1ms..9s ; C call N PLAN", "remote", 2, ""},
 	{"losetwice", "server lose quietly ; C call N wait=2s..5s ; wait 1s ; server lose", "remote", 3, ""},
+	{"stopasked", "C call N ask=ASK late=2s..6s ; wait 1ms..900ms ; operator stop R", "replica", 3, "operator start R"},
+	{"silentasked", "C call N ask=ASK late=25s..40s ; wait 1s ; C call N wait=22s..24s ; wait 50s", "silence", 2, ""},
 	{"pingaway", "C leave ; wait 2s..4s ; server ping ; wait 12s ; C back", "web old pipe", 2, ""},
 	{"unreached", "C call N gap=1s progress=1 ask=ASK wait=30s ; wait 1ms..900ms ; C leave ; wait 20s ; C back", "web old pipe", 2, ""},
 	{"slow", "server slow 1s..4s", "", 1, "server slow 0s"},
@@ -162,7 +164,7 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "pingaway=1 hangcancel=1 losenow=1 loselater=1 losetwice=1 unreached=1 hesitate=1 ghost=2 gate=4 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	everyday = "stopasked=1 silentasked=6 pingaway=1 hangcancel=1 losenow=1 loselater=1 losetwice=1 unreached=1 hesitate=1 ghost=2 gate=4 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
 	ordinary = "broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 gated=10 gatedtwice=4 more=3 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
@@ -509,6 +511,8 @@ func (m *maker) has(only string) bool {
 			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Revision == revisions[modern] })
 		case "ends": // a session that is deleted is so at each replica
 			ok = m.s.Replicas == 1 || m.s.Store
+		case "silence": // and a client that is asked in the answer of its call
+			ok = m.given("upstream.silence_timeout: 20s") && m.client.Revision == revisions[modern]
 		case "pipe":
 			ok = m.s.Server.Transport != "http"
 		case "gated":
