@@ -20,7 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/bench/simulate/world"
 )
 
-// The processes of these tests play worlds of a stand-in.
+// TestMain makes the processes of these tests play worlds of a stand-in.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == childFlag {
 		play, judged = pretend, pretendJudge
@@ -144,7 +144,7 @@ c2 cancel 1
 	}
 }
 
-// What a process of worlds does not survive is a violation, and the next world is played all the same.
+// TestAProcessThatIsLostIsAViolation, whatever has ended it, and the next world is played all the same.
 func TestAProcessThatIsLostIsAViolation(t *testing.T) {
 	l := &lane{patience: 3 * time.Second}
 	defer l.close()

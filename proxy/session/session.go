@@ -200,6 +200,9 @@ func (s *Session) stopWaits(why error) {
 	if s.over.Store(true); s.pinger != nil {
 		s.pinger.Stop()
 	}
+	if s.Renewing != nil {
+		s.Renewing.Release()
+	}
 	if s.Ended != nil {
 		s.Ended()
 	}

@@ -3,6 +3,8 @@
 package judge
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -60,6 +62,8 @@ var laws = []law{
 	{"budget", budget},
 	{"whole", whole},
 	{"users", users},
+	{"written", written},
+	{"gates", gates},
 }
 
 var lawsOfMessages = []func(*script.Script, []trace.Event) []Violation{validity, bytesPass}
@@ -105,6 +109,7 @@ type world struct {
 // call is a request with a mark, from both ends.
 type call struct {
 	mark, owner string
+	method      string
 	plan        script.Plan
 	session     string // that the client named
 	id          string
@@ -147,7 +152,7 @@ func newWorld(s *script.Script, all []trace.Event) *world {
 			if w.byMark[e.Mark] != nil {
 				continue // sent again, with the answers to its questions
 			}
-			c := &call{mark: e.Mark, owner: e.Who, plan: script.ParsePlan(e.Text), session: e.Session, id: e.ID, begins: e.At}
+			c := &call{mark: e.Mark, owner: e.Who, method: e.Method, plan: script.ParsePlan(e.Text), session: e.Session, id: e.ID, begins: e.At}
 			for _, other := range w.calls {
 				if other.owner == c.owner && other.id == c.id && other.session == c.session && len(other.ends) == 0 {
 					c.shared, other.shared = true, true
@@ -243,10 +248,13 @@ func strange(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-// passedOn reports whether e is the response to an id that no request had, of a server that sends such, as its client would get it from the
-// server itself: over HTTP it may be that to a request which the client has made at another replica, and between clients and servers of
+// passedOn reports whether e is a response to an id that no request had, of a peer that sends such, as the other would get it from that
+// itself: over HTTP it may be that to a request which the client has made at another replica, and between clients and servers of
 // 2026-07-28 messages pass unchanged.
 func (w *world) passedOn(e *trace.Event) bool {
+	if !isClient(e.Who) && bytes.Contains(e.Raw, forged) { // another replica may have asked
+		return w.script.Server.Transport == "http" && slices.ContainsFunc(w.script.Clients, func(c script.Client) bool { return c.Transport == "http" })
+	}
 	if e.Text != `an answer to the id "never-given", which no request had` || w.script.Server.Transport != "http" {
 		return false
 	}
@@ -256,7 +264,7 @@ func (w *world) passedOn(e *trace.Event) bool {
 		}
 	}
 	for _, c := range w.calls {
-		if at, ok := c.answered(); ok && c.owner == e.Who && c.plan.How == script.Other && at <= e.At && e.At <= at+moment {
+		if at, ok := c.answered(); ok && c.owner == e.Who && c.plan.How == script.Other && at <= e.At && (e.At <= at+moment || w.troubledWithin(e.Who, at, e.At)) {
 			return true
 		}
 	}
@@ -277,15 +285,30 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		e := c.ends[0]
 		if e.Kind == trace.Answered && e.Failed == "" {
-			if at, ok := c.answered(); ok && c.how == "" && e.At > at+moment && !w.excuse(c, e.At, "") {
+			if at, ok := c.answered(); ok && c.how == "" && e.At > max(at, c.cameBack())+moment && !w.excuse(c, e.At, "") {
 				wrong(e.At, "%s is answered %.3fs after the server's answer", c.mark, (e.At - at).Seconds())
 			}
 			continue
 		}
-		if !c.foreseen(e) && !w.gatedTwice(c, e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
+		if !c.foreseen(e) && !w.gatedTwice(c, e) && !w.lostQuietly(c, e) && !(w.gated(c) && strings.Contains(e.Failed, "no_extra") && e.At <= c.begins+moment) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}
+}
+
+// lostQuietly reports whether the server had lost the session of c without a sign, as another request has shown just now.
+func (w *world) lostQuietly(c *call, end trace.Event) bool {
+	lost := false
+	for _, e := range w.all {
+		switch {
+		case e.Kind == trace.Loses && e.Text != "" && e.At >= c.begins:
+			lost = true
+		case lost && e.Kind == trace.Answers && e.Failed == "404" && e.At <= end.At && e.At >= end.At-moment:
+			c.excuse = "server-loses"
+			return true
+		}
+	}
+	return false
 }
 
 // gatedTwice reports whether the call has two values of which a gate can be asked about one: it is refused.
@@ -304,6 +327,16 @@ func (c *call) answered() (time.Duration, bool) {
 		return 0, false
 	}
 	return c.answers[len(c.answers)-1].At, true
+}
+
+// cameBack returns when a client of 2026-07-28 has sent the call again, with its answers: only then it can get the server's.
+func (c *call) cameBack() (at time.Duration) {
+	for _, a := range c.asked {
+		if r := find(c.replies, a.N); r != nil && isKey(a.ID) {
+			at = max(at, r.At)
+		}
+	}
+	return at
 }
 
 // foreseen reports whether the plan of the call leads to an end with an error, or the client itself, and not later than it should.
@@ -352,6 +385,9 @@ func (w *world) setting(path string) time.Duration {
 // limits are the time limits of calls that a peer does not answer: upstream.silence_timeout, bridge.park_timeout and those of limits.time.
 func (w *world) limits() []time.Duration {
 	all := []time.Duration{5 * time.Minute, 10 * time.Minute}
+	if w.script.Has("adapters.") {
+		all = append(all, 10*time.Second) // target.timeout_ms of its file
+	}
 	for _, line := range w.script.Settings {
 		path, value, _ := strings.Cut(line, ":")
 		if path != "upstream.silence_timeout" && path != "bridge.park_timeout" && path != "limits.time" {
@@ -369,6 +405,10 @@ func (w *world) limits() []time.Duration {
 // limit reports whether the call ends because of a limit of silence, in its time: between d and d + d/8 after a sign of life. On a pipe
 // each message of the server is one for all calls.
 func (w *world) limit(c *call, e trace.Event) bool {
+	if w.unawaited(c, e.At) {
+		c.excuse = cmp.Or(c.excuse, "limit")
+		return true
+	}
 	signs := []time.Duration{c.begins}
 	for _, list := range [][]trace.Event{c.received, c.progresses, c.asks, c.asked, c.told, c.answers} {
 		for _, s := range list {
@@ -382,9 +422,12 @@ func (w *world) limit(c *call, e trace.Event) bool {
 			}
 		}
 	}
-	limits := w.limits()
+	limits, late := w.limits(), func(d time.Duration) time.Duration { return d + d/8 + moment }
+	if w.script.Server.Transport != "http" {
+		late = func(d time.Duration) time.Duration { return 2*d + moment } // a message about another call begins the whole time again
+	}
 	if !slices.ContainsFunc(signs, func(at time.Duration) bool {
-		return slices.ContainsFunc(limits, func(d time.Duration) bool { return e.At-at >= d && e.At-at <= d+d/8+moment })
+		return slices.ContainsFunc(limits, func(d time.Duration) bool { return e.At-at >= d && e.At-at <= late(d) })
 	}) {
 		return false
 	}
@@ -432,6 +475,22 @@ func (w *world) waitedForClient(c *call, end time.Duration) bool {
 	return false
 }
 
+// withoutServer reports whether the session of the call began in a trouble, with the tools of dragoman's own alone: it stays so.
+func (w *world) withoutServer(c *call) bool {
+	for _, line := range w.script.Settings {
+		if !strings.HasPrefix(line, "adapters.") {
+			continue
+		}
+		for _, b := range w.all {
+			if b.Kind == trace.Began && b.Who == c.owner && b.At <= c.begins && w.excuse(c, b.At, "") {
+				c.excuse = "without-server"
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // isModern reports whether a client is of 2026-07-28.
 func (w *world) isModern(name string) bool {
 	return slices.ContainsFunc(w.script.Clients, func(c script.Client) bool { return c.Name == name && c.Revision >= modern })
@@ -439,7 +498,10 @@ func (w *world) isModern(name string) bool {
 
 // lost reports whether the session of the call is no more, as it may be after some troubles: the client is told so by 404.
 func (w *world) lost(c *call, e trace.Event) bool {
-	if !strings.HasPrefix(e.Failed, "status 404") {
+	if strings.HasSuffix(e.Failed, "Unknown tool") || strings.HasSuffix(e.Failed, "Method not found") {
+		return w.withoutServer(c)
+	}
+	if !strings.HasPrefix(e.Failed, "status 404") && !strings.Contains(e.Failed, "too many sessions") {
 		return false
 	}
 	for _, line := range w.script.Settings {

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"bytes"
 	"regexp"
 	"slices"
 	"strings"
@@ -46,6 +47,9 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 		if c.plan.As == script.GatedTwice && w.gates() && len(c.received) > 0 && c.received[0].Method == "tools/call" {
 			wrong(c.received[0].At, "%s reaches the server with two values of an argument, of which the gate was asked about one", c.mark)
 		}
+		if len(c.received) > 0 && c.received[0].Method == "GET" && w.troubledWithin(c.owner, c.begins, c.received[0].At) {
+			most++ // of an API: it may be repeated on another connection
+		}
 		if len(c.received) > most {
 			wrong(c.received[most].At, "%s reaches the server %d times", c.mark, len(c.received))
 		}
@@ -60,7 +64,7 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 				wrong(e.At, "%s is answered with %.60q", c.mark, e.Text)
 				continue
 			}
-			if n, _, _ := strings.Cut(strings.TrimPrefix(e.Text, c.mark+" done "), " "); n != "1" {
+			if n, _, _ := strings.Cut(strings.TrimPrefix(e.Text, c.mark+" done "), " "); n != "1" && (len(c.received) == 0 || c.received[0].Method != "GET") {
 				wrong(e.At, "%s was carried out %s times", c.mark, n)
 			}
 			if len(c.received) == 0 {
@@ -81,7 +85,7 @@ func (w *world) modernServer() bool {
 func order(w *world, wrong func(time.Duration, string, ...any)) {
 	begun, told := map[string]bool{}, map[string]bool{}
 	for _, e := range w.all {
-		if e.Session == "" || isClient(e.Who) {
+		if e.Session == "" || isClient(e.Who) || e.Kind == trace.Received && e.Method == "initialize" && w.troubledWithin("", e.At, e.At+moment) {
 			continue
 		}
 		switch key := e.Who + " " + e.Session; {
@@ -145,6 +149,9 @@ func (w *world) skipped(c *call) bool {
 // isKey reports whether the id of a question is none of JSON-RPC, but a key: as from 2026-07-28 on, it is part of a result.
 func isKey(id string) bool { return id != "" && id[0] >= 'a' }
 
+// forged is in what clients send as the answer to a question that they were not asked.
+var forged = []byte("forged")
+
 // questions: each reaches the client of its call, and its answer the server, once, in a moment.
 func questions(w *world, wrong func(time.Duration, string, ...any)) {
 	for _, c := range w.calls {
@@ -196,17 +203,21 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		told := map[int]int{}
 		for _, t := range c.told {
+			if bytes.Contains(t.Raw, forged) {
+				wrong(t.At, "question %d of %s was answered by who was not asked", t.N, c.mark)
+			}
 			if told[t.N]++; told[t.N] == 2 && !w.answeredElsewhere(c) {
 				wrong(t.At, "the answer to question %d of %s came twice", t.N, c.mark)
 			}
 			r, v := find(c.replies, t.N), find(c.withdrawn, t.N)
 			switch {
 			case r != nil && r.At > t.At && w.unanswered(c, t):
+			case strings.HasPrefix(t.Text, "error") && w.troubledWithin(c.owner, c.begins, t.At): // it waits where it is not found
 			case r != nil && r.Text != t.Text && !c.failed(t.At) && !(isKey(t.ID) && strings.HasPrefix(r.Text, "error ") && t.Text == "cancel"):
 				wrong(t.At, "question %d of %s was answered with %q, and the server got %q", t.N, c.mark, r.Text, t.Text)
 			case r == nil && strings.Contains(t.Text, c.mark):
 				wrong(t.At, "question %d of %s was not answered, and the server got %q", t.N, c.mark, t.Text)
-			case v != nil && t.At > v.At+moment && !w.troubledWithin(c.owner, v.At, t.At):
+			case v != nil && v.Failed == "" && t.At > v.At+moment && !w.troubledWithin(c.owner, v.At, t.At):
 				wrong(t.At, "the answer to question %d of %s came after it was withdrawn", t.N, c.mark)
 			}
 		}
@@ -219,7 +230,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(t.At, "question %d of %s is answered with %q, but not by its client", t.N, c.mark, t.Text)
 		}
 		for _, r := range c.replies {
-			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) {
+			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) || w.takenOver(c, r.At) {
 				continue
 			}
 			if find(c.told, r.N) == nil && find(c.withdrawn, r.N) == nil {
@@ -328,7 +339,7 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			answered, done := c.answered()
 			seen := c.received[0].At
 			due := max(seen, c.cancelled) + moment
-			if !(done && answered <= due) && !c.waitsForClient(c.cancelled) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) {
+			if !(done && answered <= due) && !c.waitsForClient(c.cancelled) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) && !w.takenOver(c, due) && !(c.atAPI() && w.script.Replicas > 1) {
 				wrong(due, "%s, cancelled at %.3fs, is not cancelled at the server", c.mark, c.cancelled.Seconds())
 			}
 		}
@@ -363,6 +374,9 @@ func (w *world) comes(e trace.Event, i int) bool {
 	}
 	return true
 }
+
+// atAPI reports whether the call goes to the API of an adapter: it can be cancelled at the replica that has it alone.
+func (c *call) atAPI() bool { return c.received[0].Who == "api" }
 
 // waitsForClient reports whether the call of a client was answered with questions, as from 2026-07-28 on: by the server, so that nothing of
 // it is open there, or to the client, which has nothing open that it could cancel.
@@ -452,41 +466,61 @@ func (w *world) allModern() bool {
 	return true
 }
 
-// subscriptions: an update of a resource reaches those who have subscribed to it.
+// subscriptions: an update of a resource reaches those who have subscribed to it and listen, also in the session that has replaced a lost
+// one, when a stream has been opened again.
 func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
-	type want struct {
-		since time.Duration
-		open  bool
-	}
-	wants := map[string]map[string]*want{} // by client and URI
+	const reopens = 40 * time.Second               // after some trouble a stream is opened again within 30 s
+	wants := map[string]map[string]time.Duration{} // by client and URI: since when
+	hears := map[string]time.Duration{}            // since when a stream of the client is open
 	for i, e := range w.all {
 		switch e.Kind {
 		case trace.Subscribes:
 			if wants[e.Who] == nil {
-				wants[e.Who] = map[string]*want{}
+				wants[e.Who] = map[string]time.Duration{}
 			}
-			wants[e.Who][e.Text] = &want{since: e.At, open: true}
+			wants[e.Who][e.Text] = e.At
 		case trace.Unsubscribe:
 			delete(wants[e.Who], e.Text)
+		case trace.Opened:
+			hears[e.Who] = e.At
 		case trace.Leaves, trace.Ends, trace.Closed, trace.Begins:
-			if isClient(e.Who) {
-				delete(wants, e.Who)
+			if !isClient(e.Who) {
+				continue
+			}
+			delete(hears, e.Who)
+			if c := w.client(e.Who); e.Kind == trace.Ends || e.Kind == trace.Begins || c.Revision >= "2026" || c.Transport != "http" {
+				delete(wants, e.Who) // else the session has the subscriptions
 			}
 		case trace.Updates:
 			if e.Failed != "" { // no stream carries it, or it waits for one
 				continue
 			}
 			for client, uris := range wants {
-				got := uris[e.Text]
-				if got == nil || e.At < got.since+moment || w.troubledWithin(client, got.since, e.At+moment) {
+				since, does := uris[e.Text]
+				if open, is := hears[client]; is {
+					since = max(since, open)
+				} else if w.client(client).Transport == "http" {
+					continue
+				}
+				if !does || e.At < since+moment || w.troubledWithin(client, max(since, e.At-reopens), e.At+moment) {
 					continue
 				}
 				if !w.updated(client, e, i) {
-					wrong(e.At, "%s is not told of %s, to which it subscribed at %.3fs", client, e.Text, got.since.Seconds())
+					wrong(e.At, "%s is not told of %s, to which it subscribed at %.3fs", client, e.Text, since.Seconds())
 				}
 			}
 		}
 	}
+}
+
+// client returns what the script says of a client.
+func (w *world) client(name string) script.Client {
+	for _, c := range w.script.Clients {
+		if c.Name == name {
+			return c
+		}
+	}
+	return script.Client{}
 }
 
 // updated reports whether the client is told of an update in a moment, or leaves.
@@ -510,12 +544,21 @@ func calm(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		c := w.byMark[e.Mark]
 		switch {
+		case c == nil && w.full(e.Who, e.At):
 		case c == nil:
 			wrong(e.At, "%s cannot begin a session, though all faults have ended", e.Who)
 		case len(c.ends) == 0:
 			wrong(e.At, "%s, sent after all faults had ended, is not answered", c.mark)
+		case !strings.HasPrefix(c.ends[0].Failed, "status") && w.lost(c, c.ends[0]): // too many sessions of clients that have left, or one without the server
 		case c.ends[0].Failed != "" || c.ends[0].Kind != trace.Answered:
 			wrong(e.At, "%s, sent after all faults had ended, ends with %q", c.mark, c.ends[0].Failed)
 		}
 	}
+}
+
+// full reports whether a client is told, from a time on, that there are as many sessions as session.max allows.
+func (w *world) full(client string, from time.Duration) bool {
+	return w.script.Has("session.max:") && slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.Who == client && e.At >= from && e.Method == "initialize" && strings.Contains(e.Failed, "too many sessions")
+	})
 }

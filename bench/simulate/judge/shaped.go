@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
 
@@ -40,6 +41,37 @@ func whole(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(e.At, "%s read %d pages of %s: %s", e.Who, e.N, e.Mark, e.Text)
 		case e.Failed != "" && !(w.script.Replicas > 1 && !w.script.Store) && c.how == "" && !w.troubledWithin(c.owner, c.begins, e.At) && !strings.HasPrefix(e.Failed, "status 404"):
 			wrong(e.At, "%s cannot read page %d of %s: %s", e.Who, e.N, e.Mark, e.Failed)
+		}
+	}
+}
+
+// written: the failure of a write of an adapter says that it was carried out, or that this is unknown, so that it is not sent again.
+func written(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, c := range w.calls {
+		if len(c.received) == 0 || c.received[0].Method != "POST" || len(c.ends) == 0 || c.how != "" {
+			continue
+		}
+		e := c.ends[0]
+		if e.Kind == trace.Answered && strings.HasPrefix(e.Failed, "tool ") && !strings.Contains(e.Failed, "carried") && c.plan.How != script.Status {
+			wrong(e.At, "%s was carried out, and its failure does not say so: %s", c.mark, e.Failed)
+		}
+	}
+}
+
+// gated reports whether a gate refuses c.
+func (w *world) gated(c *call) bool {
+	return c.plan.Kind == "shut" && c.method == "tools/call" && w.script.Has("gates: [{tool: act, params: [extra], source: kinds")
+}
+
+// gates: what a gate refuses does not reach the server.
+func gates(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, c := range w.calls {
+		switch {
+		case !w.gated(c):
+		case len(c.received) > 0:
+			wrong(c.received[0].At, "%s reaches the server, though its gate is shut", c.mark)
+		case len(c.ends) > 0 && c.ends[0].Failed == "" && !c.shared:
+			wrong(c.ends[0].At, "%s is answered, though its gate is shut", c.mark)
 		}
 	}
 }

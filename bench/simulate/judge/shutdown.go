@@ -17,7 +17,8 @@ func drains(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		end := e.At + w.drain()
 		for _, c := range w.calls {
-			if c.how != "" || c.shared || c.begins >= e.At || len(c.received) == 0 || c.received[0].At >= e.At {
+			if c.how != "" || c.shared || c.begins >= e.At || len(c.received) == 0 || c.received[0].At >= e.At ||
+				len(c.ends) > 0 && c.ends[0].At <= e.At {
 				continue
 			}
 			switch c.plan.How {
@@ -138,4 +139,44 @@ func (w *world) troubledBy(c *call, until time.Duration, but ...string) bool {
 		}
 	}
 	return false
+}
+
+// takenOver reports whether another replica than the one that began the session of c may serve it at a time: one has ended, and without a
+// store each replica serves what it gets of a session with a server of 2026-07-28. An answer, or a cancellation, that reaches another replica
+// than its call is lost then. See docs/replicas.md, "What cannot move".
+func (w *world) takenOver(c *call, at time.Duration) bool {
+	if w.script.Server.Revision < "2026" || w.script.Replicas < 2 || w.script.Store { // "both" is after it, too
+		return false
+	}
+	for _, e := range w.all {
+		if e.At > at {
+			break
+		}
+		if e.Kind == trace.Died && strings.HasPrefix(e.Who, "r") {
+			return true
+		}
+	}
+	return false
+}
+
+// unawaited reports whether c ends at a time because its client, of 2026-07-28, comes with an answer that was not awaited any more: it is told
+// so only then.
+func (w *world) unawaited(c *call, at time.Duration) bool {
+	for _, r := range c.replies {
+		if a := find(c.asked, r.N); a != nil && r.At <= at && at <= r.At+moment && w.waitedFor(r.At-a.At) {
+			return true
+		}
+	}
+	return false
+}
+
+// waitedFor reports whether a user's answer after that time may come too late: bridge.park_timeout.
+func (w *world) waitedFor(d time.Duration) bool {
+	for _, line := range w.script.Settings {
+		if value, ok := strings.CutPrefix(line, "bridge.park_timeout: "); ok {
+			limit, _ := time.ParseDuration(value)
+			return d >= limit
+		}
+	}
+	return d >= 10*time.Minute
 }

@@ -24,14 +24,14 @@ func users(w *world, wrong func(time.Duration, string, ...any)) {
 		if e.Kind != trace.Received {
 			continue
 		}
-		if dragomans && e.User != "" {
-			wrong(e.At, "the server gets the token of %s, which is for dragoman, with %s", e.User, e.Method)
+		if (dragomans || e.Who == "api") && e.User != "" {
+			wrong(e.At, "%s gets the token of %s, which is not for it, with %s", e.Who, e.User, e.Method)
 		}
 		c := w.byMark[e.Mark]
 		if c == nil {
 			continue
 		}
-		if want := user[c.owner]; e.User != want && !dragomans && w.script.Server.Transport != "stdio" {
+		if want := user[c.owner]; e.Who != "api" && e.User != want && !dragomans && w.script.Server.Transport != "stdio" {
 			wrong(e.At, "%s came with the token of %q, and is of %q", e.Mark, e.User, want)
 		}
 		if e.Session == "" || shared {

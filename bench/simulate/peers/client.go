@@ -320,7 +320,7 @@ func (c *Client) doing(step script.Step) func(s *clientSession) {
 			return func(s *clientSession) { s.listTools(nil, nil, 1) }
 		}
 		return asks(method, object{}, "")
-	case "call", "read", "same", "again", "batch":
+	case "call", "read", "same", "again", "batch", "look", "put":
 		return func(s *clientSession) { s.marked(step) }
 	case "note":
 		return asks("resources/read", object{"uri": step.Word(0)}, step.Word(0))
@@ -380,10 +380,15 @@ func (s *clientSession) marked(step script.Step) {
 		if c.calls[k.mark] != nil {
 			continue // a mark is of one call
 		}
-		if step.Verb == "read" {
+		if ofAdapter(step) {
+			k.method, k.params = "tools/call", object{"name": step.Verb, "arguments": object{"mark": k.mark, "plan": script.PlanText(step)}}
+		} else if step.Verb == "read" {
 			k.method, k.params = "resources/read", object{"uri": "mark://" + k.mark + "?plan=" + url.QueryEscape(script.PlanText(step))}
 		} else {
 			k.method, k.params = "tools/call", object{"name": "act", "arguments": object{"mark": k.mark, "odd": odd, "plan": script.PlanText(step)}}
+		}
+		if arguments, ok := k.params["arguments"].(object); ok && plan.Kind != "" {
+			arguments["kind"], arguments["extra"] = plan.Kind, []string{"x"}
 		}
 		if plan.Progress > 0 {
 			k.params["_meta"] = object{"progressToken": k.mark}

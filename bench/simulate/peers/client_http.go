@@ -592,6 +592,11 @@ func (c *Client) garbage(kind string) {
 		body = bytes.Repeat([]byte("x"), 100_000)
 	case "http":
 		body = []byte("\x16\x03\x01 this is no HTTP\r\n\r\n")
+	case "answer": // to a question that this client was not asked; another one may have been
+		if c.modern || c.session == nil || !c.session.ok || c.session.asked["1"] != nil {
+			return
+		}
+		body = []byte(`{"jsonrpc":"2.0","id":1,"result":{"roots":[{"uri":"file:///forged","name":"forged"}],"action":"accept","content":{"answer":"forged"}}}`)
 	default:
 		body = []byte(`{"jsonrpc":"2.0","id":`)
 	}
@@ -619,7 +624,11 @@ func (c *Client) garbage(kind string) {
 	case "huge": // a body that is not to be waited for
 		x.data = bytes.Replace(x.data, []byte("Content-Length: 100000"), []byte("Content-Length: 1000000000000"), 1)
 	}
-	x.mustFail("garbage "+kind, "garbage was taken for something: "+kind)
+	otherwise := "garbage was taken for something: " + kind
+	if kind == "answer" {
+		otherwise = ""
+	}
+	x.mustFail("garbage "+kind, otherwise)
 }
 
 // ghost uses a session that the client has ended.
@@ -630,7 +639,7 @@ func (c *Client) ghost() {
 	}
 }
 
-// mustFail sends x, to which the answer must be an error.
+// mustFail sends x, to which the answer must be an error, unless otherwise is "".
 func (x *exchange) mustFail(what, otherwise string) {
 	c := x.s.c
 	x.alone = true
@@ -638,7 +647,7 @@ func (x *exchange) mustFail(what, otherwise string) {
 		e := trace.Event{Kind: trace.Note, Text: what}
 		if err != nil {
 			e.Failed = ended(err)
-		} else if resp.StatusCode < 400 && c.o.Transport == "http" {
+		} else if resp.StatusCode < 400 && c.o.Transport == "http" && otherwise != "" {
 			e.Kind, e.Text, e.Failed = trace.Strange, otherwise, resp.Status
 		} else {
 			e.Failed, _ = refusal(resp)

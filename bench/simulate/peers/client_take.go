@@ -151,6 +151,9 @@ func (s *clientSession) answer(m *message, x *exchange) {
 		e.Failed = m.Error.String()
 	} else {
 		e.Text = contentText(m.Result)
+		if text := adaptedText(e.Text); text != "" {
+			e.Text = text
+		}
 		e.Text = e.Text[:min(len(e.Text), 200)]
 		if r.IsError {
 			e.Failed = "tool " + e.Text

@@ -54,6 +54,8 @@ func (c *serverCall) result() (object, *rpcError) {
 		switch {
 		case c.mark != "":
 			return object{"content": []any{object{"type": "text", "text": text}}, "_meta": object{"odd": odd}}, nil
+		case c.params.Name == "kinds": // of which the parameter extra is allowed
+			return object{"content": []any{object{"type": "text", "text": `{"kinds":[{"name":"shut","extras":[]},{"name":"open","extras":["x"]}]}`}}}, nil
 		case c.params.Name == "noop" || c.params.Name == "extra" && s.extra["tools"]:
 			result := object{"content": []any{object{"type": "text", "text": `{"ok":true}`}}}
 			if since(c.revision, "2025-06-18") {
@@ -157,7 +159,7 @@ func (s *Server) tools(revision string) []any {
 		return t
 	}
 	text := object{"type": "string"}
-	all := []any{tool("act", object{"mark": text, "plan": text}), tool("noop", object{})}
+	all := []any{tool("act", object{"mark": text, "plan": text}), tool("noop", object{}), tool("kinds", object{})}
 	if s.extra["tools"] {
 		all = append(all, tool("extra", object{}))
 	}

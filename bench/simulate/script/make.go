@@ -23,6 +23,9 @@ type row struct {
 var steps = []row{
 	{"call", "C call N PLAN", "", 0, ""},
 	{"read", "C read N PLAN", "", 0, ""},
+	{"look", "C look N APIPLAN", "adapter", 0, ""},
+	{"put", "C put N APIPLAN", "adapter", 0, ""},
+	{"cancelput", "C look|put N wait=500ms..9s ; wait 1ms..400ms ; C cancel IT", "adapter", 1, ""},
 	{"list", "C list tools|tools|resources|prompts|templates", "", 0, ""},
 	{"note", "C note note://1..9", "", 0, ""},
 	{"prompt", "C prompt", "", 0, ""},
@@ -51,16 +54,19 @@ var steps = []row{
 	{"gate", "server slow 2s..4s ; C call N as=gated ; wait 1ms..90ms ; C ping ; wait 1ms..400ms ; C cancel IT ; wait 5s ; server slow 0s", "gated old", 2, ""},
 	{"steal", "C steal OTHER post|get|delete", "web thief", 0, ""},
 	{"badtoken", "C garbage token", "web refuses", 0, ""},
-	{"garbage", "C garbage json|http|utf8|huge|depth|unknown", "", 0, ""},
+	{"garbage", "C garbage json|http|utf8|huge|depth|unknown|answer", "", 0, ""},
 	{"subscribe", "C subscribe note://1..4", "", 0, ""},
 	{"unsubscribe", "C unsubscribe note://1..4", "", 0, ""},
+	{"restored", "C subscribe note://1 ; wait 1s..2s ; server restart|lose ; wait 42s..50s ; server update note://1 ; wait 1s..2s", "remote", 2, ""},
 
 	{"update", "server update note://1..4", "", 0, ""},
+	{"withdraw", "C call N ask=ASK,ASK together=yes late=2s..9s ; wait 1ms..1s ; server withdraw CALL", "", 1, ""},
 	{"changed", "server changed tools|resources|prompts", "", 0, ""},
 	{"log", "server log 1..3", "", 0, ""},
 	{"serverping", "server ping", "", 0, ""},
 	{"hesitate", "server hesitate 0s..900ms", "http", 0, ""},
 	{"closestreams", "server closestreams", "", 0, ""},
+	{"keeps", "server closestreams ; server ping ; wait 1s..20s", "http", 0, ""},
 	{"restart", "server restart", "death", 2, ""},
 	{"die", "server die", "death", 2, "server up"},
 	{"lose", "server lose", "remote", 2, ""},
@@ -87,6 +93,14 @@ var steps = []row{
 	{"reload", "operator reload", "", 0, ""},
 	{"stop", "operator stop R", "replica", 2, "operator start R"},
 	{"kill", "operator kill R", "replica", 2, "operator start R"},
+	{"stopasked", "C call N ask=ASK late=500ms..6s ; wait 1ms..400ms ; operator stop R ; wait 1ms..400ms ; C call N PLAN", "replica", 2, "operator start R"},
+	{"stopbusy", "C call N wait=500ms..9s progress=0..3 ; C call N ask=ASK,ASK ; wait 1ms..300ms ; operator stop R", "replica", 2, "operator start R"},
+	{"rolling", "operator stop r1 ; wait 1ms..900ms ; operator start r1 ; wait 1ms..900ms ; operator stop r2 ; wait 1ms..900ms ; operator start r2", "replica several", 3, ""},
+	{"killsoon", "operator kill R ; wait 1ms..900ms ; operator start R ; wait 1ms..900ms ; C call N PLAN ; operator kill R", "replica", 3, "operator start R"},
+	{"killasked", "C call N ask=ASK late=500ms..6s ; wait 1ms..400ms ; operator kill R", "replica", 3, "operator start R"},
+	{"losekill", "server lose ; C call N PLAN ; operator kill R", "replica remote", 4, "operator start R"},
+	{"awaykill", "operator store away 1s..8s ; wait 1ms..500ms ; operator kill R ; wait 1ms..900ms ; C call N PLAN", "store replica", 3, "operator start R"},
+	{"emptystop", "operator store empty ; operator stop R ; wait 1ms..900ms ; C call N PLAN", "store replica", 2, "operator start R"},
 	{"storeaway", "operator store away 1s..10s", "store", 1, ""},
 	{"storeempty", "operator store empty", "store", 1, ""},
 	{"storeslow", "operator store slow 150ms", "store", 1, ""},
@@ -118,12 +132,25 @@ var plans = []row{
 	{"stray", "how=stray progress=0..2", "", 0, ""},
 	{"away", "ask=ASK away=yes", "", 0, ""},
 	{"escaped", "as=escaped", "", 0, ""},
-	{"gated", "as=gated wait=0s|40ms", "gated", 0, ""},
+	{"asgated", "as=gated wait=0s|40ms", "gated", 0, ""},
 	{"gatedtwice", "as=gatedtwice", "gated", 1, ""},
 	{"cut", "how=cut", "death", 1, ""},
 	{"never", "how=never", "", 1, ""},
 	{"more", "size=500..6000 more=raw|lines", "capped", 0, ""},
+	{"gated", "kind=open|shut wait=0s|40ms|2s progress=0..2", "gate", 0, ""},
 }
+
+// apiPlans are what the API of the adapter does.
+var apiPlans = []row{
+	{"quick", "", "", 0, ""},
+	{"filled", "size=0..2000", "", 0, ""},
+	{"slow", "wait=5ms..9s", "", 0, ""},
+	{"tooslow", "wait=11s..15s", "", 1, ""},
+	{"bad", "how=status|cut|garbage", "", 1, ""},
+	{"never", "how=never", "", 1, ""},
+}
+
+var ofAPI = weigh(apiPlans, "quick=30 filled=10 slow=20 tooslow=1 bad=8 never=1")
 
 // waits are how time passes between steps.
 var waits = []row{
@@ -164,8 +191,8 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "stopasked=1 silentasked=6 pingaway=1 hangcancel=1 losenow=1 loselater=1 losetwice=1 unreached=1 hesitate=1 ghost=2 gate=4 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
-	ordinary = "broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 gated=10 gatedtwice=4 more=3 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
+	everyday = "stopasked=1 silentasked=6 pingaway=1 hangcancel=1 losenow=1 loselater=1 losetwice=1 unreached=1 hesitate=1 ghost=2 gate=4 look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	ordinary = "broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 asgated=10 gatedtwice=4 more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
 
@@ -173,13 +200,13 @@ const (
 var profiles = []profile{
 	kind("calm", everyday+"batch=3 changed=2 update=2 subscribe=2 log=2", ordinary, brisk),
 	kind("calls", everyday+"call=30 cancel=4 cancelopen=9 same=6 again=6 batch=8 hang=4 raw=2", ordinary+"progress=10 slow=10 slower=10 odd=8 bad=4 cancelled=6", "none=60 short=38 second=2"),
-	kind("questions", everyday+"cancelopen=5 hang=3 leave=2 back=3 backnone=1 delete=1 closestreams=2", "ask=40 asks=20 together=15 asklate=12 askodd=12 withdrawn=6 quick=15", "none=40 short=40 second=15 ten=4 minute=1"),
-	kind("subscriptions", everyday+"subscribe=14 unsubscribe=5 update=22 changed=14 log=5 closestreams=3 leave=3 back=4 backnone=1 restart=2 cut=1 cutnow=2 stop=1", ordinary, "none=35 short=50 second=11 ten=3 minute=1"),
+	kind("questions", everyday+"withdraw=5 garbage=2 cancelopen=5 hang=3 leave=2 back=3 backnone=1 delete=1 closestreams=2", "ask=40 asks=20 together=15 asklate=12 askodd=12 withdrawn=6 quick=15", "none=40 short=40 second=15 ten=4 minute=1"),
+	kind("subscriptions", everyday+"subscribe=14 unsubscribe=5 update=22 changed=14 log=5 closestreams=3 keeps=2 restored=3 leave=3 back=4 backnone=1 restart=2 cut=1 cutnow=2 stop=1", ordinary, "none=35 short=50 second=11 ten=3 minute=1"),
 	kind("leaving", everyday+"leave=6 back=6 backnone=3 forget=4 delete=5 resume=5 hang=6 begin=3 deaf=1 garbage=4 cancelopen=3 update=3 subscribe=2", ordinary+"slow=10 slower=10 progress=15 sse=15", "none=45 short=40 second=10 ten=4 minute=1"),
 	kind("links", everyday+"cut=4 cutnow=4 half=4 stall=5 trickle=4 vanish=2 refuse=2 dialhang=2 heal=2 back=4 backnone=1 cancelopen=3", ordinary+"progress=10 sse=10 big=8 slow=10 slower=10", "none=45 short=40 second=10 ten=4 minute=1"),
-	kind("restarts", everyday+"restart=5 die=4 lose=4 closestreams=3 status=2 slow=2 subscribe=3 update=3 back=2 backnone=1 cancelopen=3", ordinary+"slow=15 slower=10 progress=10 bad=4 cut=1", "none=40 short=40 second=12 ten=5 minute=3"),
-	kind("replicas", everyday+"call=30 stop=4 kill=3 storeaway=2 storeempty=1 storeslow=1 reload=2 cut=1 cutnow=2 back=4 backnone=1 leave=3 subscribe=3 update=4 delete=2 lose=1", ordinary+"ask=15 slow=15 slower=10", brisk),
-	kind("shutdown", everyday+"stop=6 reload=6 kill=1 back=3 backnone=1 restart=1 begin=2 subscribe=2", ordinary+"slow=10 slower=15 asks=15", "none=50 short=35 second=8 ten=6 minute=1"),
+	kind("restarts", everyday+"restart=5 die=4 lose=4 closestreams=3 keeps=2 restored=2 status=2 slow=2 subscribe=3 update=3 back=2 backnone=1 cancelopen=3", ordinary+"slow=15 slower=10 progress=10 bad=4 cut=1", "none=40 short=40 second=12 ten=5 minute=3"),
+	kind("replicas", everyday+"call=30 stop=4 kill=3 stopasked=2 stopbusy=2 rolling=1 killsoon=1 killasked=1 losekill=1 awaykill=1 emptystop=1 storeaway=2 storeempty=1 storeslow=1 reload=2 cut=1 cutnow=2 back=4 backnone=1 leave=3 subscribe=3 update=4 delete=2 lose=1", ordinary+"ask=15 slow=15 slower=10", brisk),
+	kind("shutdown", everyday+"stop=6 stopasked=4 stopbusy=4 rolling=2 reload=6 kill=1 back=3 backnone=1 restart=1 begin=2 subscribe=2", ordinary+"slow=10 slower=15 asks=15", "none=50 short=35 second=8 ten=6 minute=1"),
 	kind("limits", everyday+"deaf=1 serverdeaf=1 slow=3 stall=2 vanish=1 hang=2 cancelopen=4 back=1 backnone=1", ordinary+"slower=10 asklate=10 never=4", "none=30 short=40 second=12 ten=10 minute=7 long=1"),
 	kind("shaped", everyday+"storeaway=1 storeempty=1 stop=1 cut=1 cancelopen=2", ordinary+"more=60", "none=40 short=48 second=8 ten=3 long=1"),
 	kind("soup", everyday+"cancel=2 cancelopen=4 resume=2 same=2 again=2 batch=3 hang=3 leave=2 back=3 backnone=1 forget=2 delete=2 deaf=1 garbage=2 begin=2 subscribe=4 unsubscribe=2 update=5 changed=4 log=2 "+
@@ -219,6 +246,8 @@ var settings = []struct{ line, only string }{
 	{"session.max: 3", "clients"},
 	{"session.max_age: 5m", "clients"},
 	{"session.without: open", "clients"},
+	{"adapters.mode: discrete", ""},
+	{"adapters.mode: auto", ""},
 	{"auth.tokens: [alice-0123456789abcdef, bob-0123456789abcdef]", "tokens"},
 	{"bridge.principal: header:X-User", "users"},
 	{"bridge.park_timeout: 15s", "modern"},
@@ -238,9 +267,14 @@ var settings = []struct{ line, only string }{
 	{"transform: {default_max_tokens: 1000}", ""},
 	{`transform: {default_max_tokens: 100, more_tool: {enabled: "on"}}`, ""},
 	{"gates: [{tool: act, params: [extra], source: noop, list: items, match: {name: x}, capability: x, error_code: no_extra, on_unavailable: allow}]", ""},
+	{gate, ""},
 	{"inspect.enabled: true", "clients"},
 	{"shutdown.drain: 1s", ""},
 }
+
+// gate allows a parameter of act for what the tool kinds says.
+const gate = `gates: [{tool: act, params: [extra], source: kinds, list: kinds, match: {name: "{kind}"}, capability: extras, match_values: true, ` +
+	`subject: kind, error_code: no_extra, on_unavailable: deny}]`
 
 // revisions of the protocol, oldest first; the last has no sessions.
 var revisions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
@@ -342,9 +376,9 @@ func (m *maker) revision(transport string) string {
 
 func (m *maker) settings() {
 	if m.profile.name == "shaped" {
-		m.set("transform:")
+		m.set(m.of("transform:|transform:|adapters.|gates:"))
 	}
-	if (m.s.Server.Revision == "both" || m.s.Server.Revision == revisions[modern]) && !m.given("transform:") && m.oneIn(6) {
+	if (m.s.Server.Revision == "both" || m.s.Server.Revision == revisions[modern]) && !m.s.Has("transform:") && m.oneIn(6) {
 		m.set("transform: {default_max_tokens: 100,") // with a tool of dragoman's own
 	}
 	if m.s.Server.Transport == "stdio" && m.oneIn(6) {
@@ -362,15 +396,10 @@ func (m *maker) settings() {
 	for range 1 + m.IntN(4) {
 		set := settings[m.IntN(len(settings))]
 		key, _, _ := strings.Cut(set.line, ":")
-		if !m.given(key+":") && m.has(set.only) {
+		if !m.s.Has(key+":") && m.has(set.only) {
 			m.s.Settings = append(m.s.Settings, set.line)
 		}
 	}
-}
-
-// given says whether a setting that begins so is there.
-func (m *maker) given(path string) bool {
-	return slices.ContainsFunc(m.s.Settings, func(line string) bool { return strings.HasPrefix(line, path) })
 }
 
 // set draws one of the settings that begin so.
@@ -497,30 +526,36 @@ func (m *maker) has(only string) bool {
 			ok = !waits("server up") && (remote || m.deaths < 4 && !slices.Contains(m.s.Settings, "upstream.restart.max: 0"))
 		case "clients":
 			ok = m.web
+		case "gate":
+			ok = m.s.Has("gates: [{tool: act, params: [extra], source: kinds")
+		case "adapter":
+			ok = m.s.Has("adapters.")
 		case "users":
 			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.User != "" })
 		case "tokens": // each client on HTTP has one
 			ok = m.web && !slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Transport != "stdio" && c.User == "" })
 		case "refuses": // dragoman itself refuses clients
-			ok = m.given("auth.tokens:")
+			ok = m.s.Has("auth.tokens:")
 		case "thief": // a session is its user's only if dragoman itself knows who that is
-			ok = m.client.Transport == "http" && m.client.User != "" && m.other() != "" && (m.given("auth.tokens:") || m.given("bridge.principal:"))
+			ok = m.client.Transport == "http" && m.client.User != "" && m.other() != "" && (m.s.Has("auth.tokens:") || m.s.Has("bridge.principal:"))
 		case "capped":
-			ok = m.given("transform:")
+			ok = m.s.Has("transform:")
 		case "modern":
 			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Revision == revisions[modern] })
 		case "ends": // a session that is deleted is so at each replica
 			ok = m.s.Replicas == 1 || m.s.Store
 		case "silence": // and a client that is asked in the answer of its call
-			ok = m.given("upstream.silence_timeout: 20s") && m.client.Revision == revisions[modern]
+			ok = m.s.Has("upstream.silence_timeout: 20s") && m.client.Revision == revisions[modern]
 		case "pipe":
 			ok = m.s.Server.Transport != "http"
 		case "gated":
-			ok = m.given("gates:")
+			ok = m.s.Has("gates: [{tool: act, params: [extra], source: noop")
 		case "store":
 			ok = m.s.Store
 		case "replica": // only one is away at a time
 			ok = m.web && !waits("operator start")
+		case "several":
+			ok = m.s.Replicas > 1
 		case "link":
 			ok = m.web || remote
 		case "web": // this client
@@ -580,6 +615,8 @@ func (m *maker) word(word string) string {
 		return fmt.Sprint(last + 1)
 	case "IT": // the last call
 		return fmt.Sprint(last)
+	case "CALL": // the last call, by its mark
+		return fmt.Sprint(m.client.Name, ".", last)
 	case "LAST": // one of the last
 		return fmt.Sprint(last - m.IntN(min(last, 3)))
 	case "OTHER":
@@ -595,6 +632,12 @@ func (m *maker) word(word string) string {
 		return "server"
 	case "ASK":
 		return m.of("elicit|elicit|sample|roots")
+	case "APIPLAN":
+		for {
+			if r := m.draw(ofAPI); m.may(r) {
+				return m.expand(r.text)
+			}
+		}
 	case "PLAN":
 		for {
 			if r := m.draw(m.profile.plans); m.may(r) {
@@ -643,6 +686,9 @@ func (m *maker) link() string {
 	}
 	if m.s.Replicas > 1 {
 		all = append(all, "r1 r2")
+	}
+	if m.s.Has("adapters.") {
+		all = append(all, "* api")
 	}
 	at := all[m.IntN(len(all))]
 	if a, b, _ := strings.Cut(at, " "); m.oneIn(4) {

@@ -27,7 +27,7 @@ func TestASeedMakesOneScript(t *testing.T) {
 	}
 }
 
-// Worlds reach all that they are for, and each in the measure that it should have.
+// TestScriptsCoverTheWorld checks that worlds reach all that they are for, and each in the measure that it should have.
 func TestScriptsCoverTheWorld(t *testing.T) {
 	pairs, steps, plans, sets := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 	replicas, all, calls := 0, 0, 0
@@ -88,7 +88,7 @@ func TestScriptsCoverTheWorld(t *testing.T) {
 	if average := all / many; average < 45 || average > 130 {
 		t.Errorf("a world has %d lines", average)
 	}
-	for _, verb := range strings.Split("begin,call,read,list,note,ping,prompt,cancel,same,again,batch,subscribe,unsubscribe,hang,leave,back,forget,delete,deaf,garbage,roots,level,raw", ",") {
+	for _, verb := range strings.Split("begin,call,read,look,put,steal,list,note,ping,prompt,cancel,same,again,batch,subscribe,unsubscribe,hang,leave,back,forget,delete,deaf,garbage,roots,level,raw", ",") {
 		if steps["c "+verb] == 0 {
 			t.Errorf("no client does %s", verb)
 		}
@@ -99,7 +99,7 @@ func TestScriptsCoverTheWorld(t *testing.T) {
 			t.Errorf("no %s", verb)
 		}
 	}
-	for _, how := range []string{"", JSON, SSE, Twice, Error, Never, Closes, Cut, Null, Status, Busy, Garbage, Other, "ask", "together", "reply", "late", "cancel", "progress", "logs", "gap", "wait", "size"} {
+	for _, how := range []string{"", JSON, SSE, Twice, Error, Never, Closes, Cut, Null, Status, Busy, Garbage, Other, "ask", "together", "reply", "late", "cancel", "progress", "logs", "gap", "wait", "size", "more"} {
 		if plans[how] == 0 {
 			t.Errorf("no call with %q", how)
 		}

@@ -22,6 +22,7 @@ type Plan struct {
 	Late   time.Duration // how long its user thinks
 	Cancel time.Duration // when the client cancels the call by itself; 0 for never
 	As     string        // how the client writes the call: see below
+	Kind   string        // of what it acts, with a parameter that a gate allows for some: open, shut
 	More   string        // how the client reads what was cut out of the answer: raw, lines; "" does not
 }
 
@@ -66,7 +67,7 @@ func PlanOf(s Step) Plan {
 	p := Plan{
 		Progress: s.Number("progress"), Logs: s.Number("logs"), Together: s.Get("together") != "", Away: s.Get("away") != "",
 		Gap: s.Time("gap"), Wait: s.Time("wait"), How: s.Get("how"), Size: s.Number("size"),
-		Reply: s.Get("reply"), Late: s.Time("late"), Cancel: s.Time("cancel"), As: s.Get("as"), More: s.Get("more"),
+		Reply: s.Get("reply"), Late: s.Time("late"), Cancel: s.Time("cancel"), More: s.Get("more"), Kind: s.Get("kind"), As: s.Get("as"),
 	}
 	if ask := s.Get("ask"); ask != "" {
 		p.Ask = strings.Split(ask, ",")

@@ -5,6 +5,7 @@ package script
 import (
 	"bufio"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -145,6 +146,11 @@ func (s *Script) String() string {
 		fmt.Fprintln(&b, step)
 	}
 	return b.String()
+}
+
+// Has says whether a setting that begins so is there.
+func (s *Script) Has(path string) bool {
+	return slices.ContainsFunc(s.Settings, func(line string) bool { return strings.HasPrefix(line, path) })
 }
 
 // Parse reads a script. Lines that are empty or begin with # say nothing.

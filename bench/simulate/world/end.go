@@ -28,10 +28,14 @@ func (w *world) calm() {
 		}
 	}
 	synctest.Wait()
+	if w.store != nil {
+		time.Sleep(10 * time.Second) // until the replicas are found again: see docs/replicas.md
+	}
 	w.settle(20 * time.Minute)
 	w.trace.Add(trace.Event{Kind: trace.Calm})
+	time.Sleep(15 * time.Second)
 	w.each("call 998") // which may learn that its session is no more
-	w.settle(time.Minute)
+	w.settle(20 * time.Second)
 	w.each("call 999")
 	w.settle(time.Minute)
 }
@@ -83,6 +87,9 @@ func (w *world) close() {
 	}
 	w.running.Wait()
 	w.server.Close()
+	if w.api != nil {
+		w.api.Close()
+	}
 	w.network.Close()
 }
 
@@ -94,6 +101,9 @@ const longAfter = "long after all clients have left"
 // holds checks that a process, which has no client, holds nothing.
 func (w *world) holds(p *process, when string) {
 	held := p.srv.Held()
+	if held.Bytes+held.Kept != 0 {
+		time.Sleep(time.Minute) // a timer that was stopped refers to what it would have done until it would have been due
+	}
 	for range 100 { // some bytes are counted until the garbage collector has found that nothing refers to them
 		if held.Bytes == 0 && held.Kept == 0 {
 			break

@@ -41,6 +41,7 @@ const (
 const (
 	front      = 8000 // of all replicas
 	serverPort = 9000
+	apiPort    = 9100
 )
 
 // patience is how long what must end is waited for.
@@ -52,8 +53,10 @@ type world struct {
 	trace   *trace.Trace
 	network *network.Network
 	server  *peers.Server
-	store   *engine // nil for none
-	keys    string  // the file with the key of the replicas
+	api     *peers.API // nil unless there is an adapter for it
+	adapter string     // the file of the adapter
+	store   *engine    // nil for none
+	keys    string     // the file with the key of the replicas
 	log     *zap.Logger
 
 	replicas map[string]*process // by name; of stdio clients too
@@ -114,6 +117,17 @@ func (w *world) open(dir string) error {
 			return err
 		}
 	}
+	if w.script.Has("adapters.") {
+		w.adapter = filepath.Join(dir, "api-adapter.md")
+		if err := os.WriteFile(w.adapter, []byte(peers.Adapter), 0o600); err != nil {
+			return err
+		}
+		ln, err := w.network.Listen("api", apiPort)
+		if err != nil {
+			return err
+		}
+		w.api = peers.NewAPI(w.trace, ln)
+	}
 	var ports []int
 	for i := range w.script.Replicas {
 		ports = append(ports, front+1+i)
@@ -145,6 +159,9 @@ func (w *world) config(name string, port int) (config.Config, error) {
 		lines = append(lines, fmt.Sprintf("upstream.url: http://10.0.0.9:%d/sse", serverPort))
 	default:
 		lines = append(lines, fmt.Sprintf("upstream.url: http://10.0.0.9:%d/mcp", serverPort))
+	}
+	if w.api != nil {
+		lines = append(lines, "adapters.sources: ["+w.adapter+"]")
 	}
 	if w.script.Replicas > 1 || w.script.Store {
 		lines = append(lines, "session.key_file: "+w.keys)
@@ -271,7 +288,7 @@ func (w *world) ended(p *process, err error) {
 		e.Failed = err.Error()
 	}
 	w.trace.Add(e)
-	w.holds(p, "after its end")
+	w.running.Go(func() { w.holds(p, "after its end") })
 	if n := w.network.Open(p.name); n > 0 {
 		w.trace.Add(trace.Event{Who: p.name, Kind: trace.Strange, Text: fmt.Sprint("has ", n, " connections after its end")})
 	}

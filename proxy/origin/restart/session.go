@@ -81,9 +81,12 @@ func (c *HTTP) Bind(s Session, began bool) { c.session, c.partial = s, !began }
 
 // Close ends the session at the server.
 func (c *HTTP) Close(ctx context.Context) error {
-	c.memory.Kept.Close()
+	c.Release()
 	return c.HTTPSession.Close(ctx)
 }
+
+// Release gives back the bytes that are kept for another session: this process goes on with none.
+func (c *HTTP) Release() { c.memory.Kept.Close() }
 
 // Number returns the number of the current session, in which the next message is sent.
 func (c *HTTP) Number() uint64 { return c.renewals.Load() }

@@ -33,6 +33,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
@@ -290,7 +291,7 @@ func (x *Exchange) Answer(client mcp.Peer) (response sse.Event, err error) {
 			response, err = sse.Event{}, mcp.Fail(mcp.Panicked, "")
 		}
 		x.sendTo(nil)
-		if err == io.EOF && x.Recalled() {
+		if err == io.EOF && x.Recalled() || err != nil && err != sse.ErrInterrupted && x.Call != nil && clienterror.Of(err).Cause == mcp.UpstreamTimeout {
 			x.withdrawAsked(client)
 		}
 	}()

@@ -54,6 +54,13 @@ func (x *Exchange) reunite(asked *session.Calls) bool {
 	return true
 }
 
+// asksByOther reports whether the client knows the question with the id of m by another id, so that m answers another question.
+func (x *Exchange) asksByOther(m *wire.Message) bool {
+	x.key = wire.AppendIDKey(x.key[:0], m.ID())
+	c := x.Session.Asked.Newest(x.key)
+	return c != nil && c.As != nil
+}
+
 // isAnswer reports whether m is the response to x's own request, and ends the request.
 func (x *Exchange) isAnswer(m *wire.Message) bool {
 	if x.Call == nil || x.answered {
@@ -109,8 +116,8 @@ func (x *Exchange) admitAsked(m *wire.Message) (*session.Call, error) {
 	return c, x.Session.Asked.Add(c)
 }
 
-// withdrawAsked tells the client of x, whose call it has cancelled, that the questions of the call are over: what the server says of them
-// comes on a stream that is not read any more.
+// withdrawAsked tells the client of x, whose call was cancelled by it or by dragoman, that the questions of the call are over: what the
+// server says of them comes on a stream that is not read any more.
 func (x *Exchange) withdrawAsked(client mcp.Peer) {
 	for _, c := range x.Session.Asked.List() {
 		switch {
@@ -118,9 +125,9 @@ func (x *Exchange) withdrawAsked(client mcp.Peer) {
 		case x.asker != nil:
 			x.Crossing.Withdraw(c.ID)
 		case c.As != nil:
-			_ = client.Send(sse.Event{Data: mcp.Cancelled(string(c.As), "the call was cancelled")})
+			_ = client.Send(sse.Event{Data: mcp.Cancelled(string(c.As), "the call is over")})
 		default:
-			_ = client.Send(sse.Event{Data: mcp.Cancelled(c.ID, "the call was cancelled")})
+			_ = client.Send(sse.Event{Data: mcp.Cancelled(c.ID, "the call is over")})
 		}
 	}
 }

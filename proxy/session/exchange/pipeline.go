@@ -111,12 +111,13 @@ func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 			return nil, wire.Drop, nil
 		}
 		raw = answer
-		known = known || x.reunite(x.Session.Asked)
+		other := !known && x.asksByOther(m)
+		known = known || !other && x.reunite(x.Session.Asked)
 		x.observeAnswer(m)
 		x.endQuestion(m)
 		switch {
 		case known:
-		case x.Session.Local, x.Session.Again.Load():
+		case other, x.Session.Local, x.Session.Again.Load():
 			return nil, wire.Drop, nil // the server does not wait for it, or another process of its does, which has used the id again
 		case x.Session.Asked.Ended(x.key):
 			return nil, wire.Drop, nil // the server has an answer already, or has cancelled the question
@@ -353,7 +354,7 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	if question != nil {
 		out, _ = question.More.Span.Sent(out, nil)
 	}
-	if kind == wire.Request && m.Note != nil {
+	if kind == wire.Request && (m.Note != nil || x.ownSession() != "") {
 		out = x.sealNote(out, id, m.Note)
 		x.mayRepeat(out, id, m.Note)
 	}

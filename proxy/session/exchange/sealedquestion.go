@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
@@ -24,6 +25,9 @@ func (x *Exchange) sealNote(out, id, note []byte) []byte {
 		x.keepAsked(id, note)
 		return out
 	}
+	if s := x.ownSession(); s != "" {
+		note = slices.Concat([]byte{ofSession}, []byte(s), []byte{ofSession}, note)
+	}
 	as := x.Common.Now().Sealer.SealQuestion(id, note)
 	x.key = wire.AppendIDKey(x.key[:0], id)
 	x.Session.Asked.Change(x.key, func(c *session.Call) { c.As = as })
@@ -33,6 +37,20 @@ func (x *Exchange) sealNote(out, id, note []byte) []byte {
 		return out
 	}
 	return asked
+}
+
+// ofSession is around the session of the server that begins the note of a question, if only this process knows that session.
+const ofSession = 0xff
+
+// ownSession returns the id of the server's session if it is one that this process alone has begun, in the place of one that the server
+// had lost: without a store, each replica begins its own. The server counts its questions anew in each, so the id of a question must
+// say which session it belongs to, or its answer would be taken for that to another question elsewhere.
+func (x *Exchange) ownSession() string {
+	s := x.Session
+	if s.Local || s.Renewing == nil || !s.Again.Load() {
+		return ""
+	}
+	return s.Renewing.SessionID()
 }
 
 // openSealed prepares the answer to a question with a sealed id for translation: it puts the server's id
@@ -47,6 +65,13 @@ func (x *Exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	if !ok {
 		return raw, false, nil
 	}
+	of := ""
+	if len(note) > 0 && note[0] == ofSession {
+		session, rest, _ := bytes.Cut(note[1:], []byte{ofSession})
+		if of, note = string(session), rest; of != x.ownSession() {
+			return nil, false, nil // another process has asked
+		}
+	}
 	if answer, err = sjson.SetRawBytes(raw, "id", id); err != nil {
 		return raw, false, err
 	}
@@ -55,10 +80,13 @@ func (x *Exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
 	x.Met = x.Session.Asked.Take(x.key)
-	if x.Met == nil && (x.Session.Local || x.Session.Asked.Ended(x.key)) {
+	if x.Met == nil && (x.Session.Local || of != "" || x.Session.Asked.Ended(x.key)) {
 		return nil, false, nil // it was answered already, perhaps when it was repeated
 	}
 	m.Facts, m.Method, m.Note = x.Session.Facts, wire.ElicitationCreate, note
+	if of != "" {
+		m.Method = x.Met.Method
+	}
 	return answer, true, nil
 }
 

@@ -104,8 +104,8 @@ func (p *pipe) pass(x *exchange.Exchange, line []byte, err error) {
 	case v == wire.Forward:
 		p.send(x, out)
 		return
-	case x.Msg.Method == wire.Initialized && x.Session != nil && x.Session.Greeted: // the server was told before
-		p.listenOnce()
+	case x.IsInitialized(): // dragoman has told the server already
+		p.stand()
 	}
 	x.Done()
 }
@@ -133,18 +133,19 @@ func (p *pipe) send(x *exchange.Exchange, out []byte) {
 		}
 		x.Call, x.Span, x.Seen = nil, nil, nil // the call stays open: bring receives its response
 		p.wake()
-	case x.Msg.Method == wire.Initialized:
-		p.listenOnce()
+	case x.IsInitialized():
+		p.stand()
 	}
 	x.Done()
 }
 
-// listenOnce opens the standing stream once the client has said that it is initialized, whoever told the server.
-func (p *pipe) listenOnce() {
-	if !p.s.Piped && !p.listens {
-		p.listens = true
-		p.awaitStream(p.listen(p.exchange()))
+// stand opens the standing stream of a client that is initialized, where the server has one.
+func (p *pipe) stand() {
+	if p.s.Piped || p.listens {
+		return
 	}
+	p.listens = true
+	p.awaitStream(p.listen(p.exchange()))
 }
 
 // written fails a call whose request waited for a server that was busy, and was not written because of err.
