@@ -438,7 +438,7 @@ func (w *world) limit(c *call, e trace.Event) bool {
 			if s.At < last.At || s.At+3*moment >= e.At {
 				continue
 			}
-			if quietly = quietly || s.Kind == trace.Loses && s.Text != ""; s.Kind == trace.Loses && s.Text == "" || s.Kind == trace.Died && s.Who == last.Who || quietly && s.Failed == "404" {
+			if quietly = quietly || s.Kind == trace.Loses && s.Text != ""; s.Kind == trace.Loses && s.Text == "" || s.Kind == trace.Died && s.Who == last.Who || quietly && s.Failed == "404" && strings.HasPrefix(s.Mark, c.owner+".") {
 				return false // what it waited for was lost before, as dragoman knew
 			}
 		}
