@@ -158,6 +158,9 @@ func code(failure []byte) (c int) {
 
 // parts cuts a message apart. Where ids and progress tokens are dragoman's, those in params are left out, also of requests that subscribe.
 func parts(raw []byte, pipe bool) (params, result, failure []byte) {
+	if bytes.IndexByte(raw, '\n') >= 0 { // over several lines, which are one where a line is a message
+		raw = bytes.ReplaceAll(raw, []byte{'\n'}, []byte{' '})
+	}
 	for name, value := range members(raw) {
 		switch {
 		case string(value) == "null":

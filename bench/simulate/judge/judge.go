@@ -52,7 +52,12 @@ var laws = []law{
 	{"cancel", cancellations},
 	{"ping", pings},
 	{"subscription", subscriptions},
+	{"gaps", gaps},
 	{"drain", drains},
+	{"shutdown", prompt},
+	{"ending", endsBehind},
+	{"requests", requests},
+	{"connections", connections},
 	{"calm", calm},
 	{"budget", budget},
 	{"whole", whole},
@@ -121,6 +126,8 @@ type call struct {
 	told        []trace.Event
 	withdrawn   []trace.Event
 	given       time.Duration // when the client gave it up: it has cancelled it, closed its way back, or left; 0: it has not
+	finished    time.Duration // when its client said that it says no more; 0: it has not
+	cancelled   time.Duration // when it was cancelled, also after it was given up; 0: it was not
 	how         string        // how: cancels, unheard, leaves
 	shared      bool          // the client gave its id to another call while it was open
 	excuse      string
@@ -153,6 +160,12 @@ func newWorld(s *script.Script, all []trace.Event) *world {
 			}
 			w.calls = append(w.calls, c)
 			w.byMark[e.Mark] = c
+		case trace.Finishes:
+			for _, c := range w.calls {
+				if c.owner == e.Who && len(c.ends) == 0 {
+					c.finished = e.At
+				}
+			}
 		case trace.Leaves, trace.Ends:
 			for _, c := range w.calls {
 				if c.owner == e.Who && len(c.ends) == 0 && c.how == "" {
@@ -203,6 +216,9 @@ func (c *call) add(e trace.Event) {
 	case trace.Withdraws:
 		c.withdrawn = append(c.withdrawn, e)
 	case trace.Cancels, trace.Unheard:
+		if e.Kind == trace.Cancels && len(c.ends) == 0 {
+			c.cancelled = e.At
+		}
 		if c.how == "" && len(c.ends) == 0 {
 			c.given, c.how = e.At, string(e.Kind)
 		}
@@ -217,6 +233,14 @@ func strange(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		if strings.HasPrefix(e.Text, "an answer to a question that was not asked") && w.renewsApart() && w.excuse(&call{}, e.At, "server-") {
 			continue // it was asked in the session of another replica
+		}
+		if strings.HasPrefix(e.Text, "a session that was ended") && slices.ContainsFunc(w.troubles, func(t trouble) bool {
+			return !strings.HasPrefix(t.what, "client-") && t.from <= e.At && t.to >= e.At-10*time.Second
+		}) {
+			continue // the other replicas may not know it yet
+		}
+		if strings.HasPrefix(e.Text, "the list of tools lacks") && w.excuse(&call{owner: e.Who}, e.At, "") {
+			continue // dragoman has tools of its own that serve without the server
 		}
 		if e.Kind == trace.Strange && !w.passedOn(&e) {
 			wrong(e.At, "%s: %s %s", e.Who, e.Text, e.Failed)
@@ -266,10 +290,35 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			continue
 		}
-		if !c.foreseen(e) && !(w.gated(c) && strings.Contains(e.Failed, "no_extra") && e.At <= c.begins+moment) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
+		if !c.foreseen(e) && !w.gatedTwice(c, e) && !w.lostQuietly(c, e) && !(w.gated(c) && strings.Contains(e.Failed, "no_extra") && e.At <= c.begins+moment) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}
+}
+
+// lostQuietly reports whether the server had lost the session of c without a sign, as another request has shown just now.
+func (w *world) lostQuietly(c *call, end trace.Event) bool {
+	lost := false
+	for _, e := range w.all {
+		switch {
+		case e.Kind == trace.Loses && e.Text != "" && e.At >= c.begins:
+			lost = true
+		case lost && e.Kind == trace.Answers && e.Failed == "404" && e.At <= end.At && e.At >= end.At-moment:
+			c.excuse = "server-loses"
+			return true
+		}
+	}
+	return false
+}
+
+// gatedTwice reports whether the call has two values of which a gate can be asked about one: it is refused.
+func (w *world) gatedTwice(c *call, e trace.Event) bool {
+	return c.plan.As == script.GatedTwice && w.gates() && e.At <= c.begins+moment
+}
+
+// gates reports whether dragoman has gates.
+func (w *world) gates() bool {
+	return slices.ContainsFunc(w.script.Settings, func(line string) bool { return strings.HasPrefix(line, "gates:") })
 }
 
 // answered returns when the server has answered for the last time.
@@ -301,8 +350,11 @@ func (c *call) foreseen(e trace.Event) bool {
 	if c.how != "" || c.shared { // an answer is not owed, or may be that of another
 		return true
 	}
+	if n := len(c.asks); n > 0 && c.finished > 0 && c.asks[n-1].At >= c.finished && soon(c.asks[n-1].At) { // it cannot answer any more
+		return true
+	}
 	switch c.plan.How {
-	case script.Error, script.Status, script.Busy, script.Closes, script.Cut, script.Garbage, script.Null:
+	case script.Error, script.Status, script.Busy, script.Closes, script.Cut, script.Garbage, script.Null, script.Broken:
 		if at, ok := c.answered(); ok && soon(at) {
 			return true
 		}
@@ -379,6 +431,21 @@ func (w *world) limit(c *call, e trace.Event) bool {
 	}) {
 		return false
 	}
+	if w.script.Server.Transport != "http" && len(c.received) > 0 && len(c.answers) == 0 {
+		last := c.received[len(c.received)-1]
+		quietly := false
+		for _, s := range w.all {
+			if s.At < last.At || s.At+3*moment >= e.At {
+				continue
+			}
+			if quietly = quietly || s.Kind == trace.Loses && s.Text != ""; s.Kind == trace.Loses && s.Text == "" || s.Kind == trace.Died && s.Who == last.Who || quietly && s.Failed == "404" && strings.HasPrefix(s.Mark, c.owner+".") {
+				return false // what it waited for was lost before, as dragoman knew
+			}
+		}
+	}
+	if w.waitedForClient(c, e.At) {
+		return false
+	}
 	if at, ok := c.answered(); ok && at+moment < e.At && c.plan.How != script.Closes && c.plan.How != script.Cut {
 		return false // its answer is lost
 	}
@@ -388,10 +455,30 @@ func (w *world) limit(c *call, e trace.Event) bool {
 	return true
 }
 
+// waitedForClient reports whether c, of a client of 2026-07-28 at a server with a session, ends with silence although the server waited for the
+// answer to the question of another call in the same session within that limit.
+func (w *world) waitedForClient(c *call, end time.Duration) bool {
+	limit := w.setting("upstream.silence_timeout")
+	if w.modernServer() || limit == 0 || !w.isModern(c.owner) || end-c.begins >= 10*time.Minute || w.script.Replicas > 1 || w.setting("bridge.park_timeout") > 0 {
+		return false
+	}
+	for _, other := range w.calls {
+		for _, a := range other.asks {
+			if other == c || other.owner != c.owner || len(c.received) == 0 || a.Session != c.received[0].Session || a.At > end {
+				continue
+			}
+			if told := find(other.told, a.N); told != nil && told.At > end-limit+moment || told == nil && len(other.ends) == 0 && other.how == "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // withoutServer reports whether the session of the call began in a trouble, with the tools of dragoman's own alone: it stays so.
 func (w *world) withoutServer(c *call) bool {
 	for _, line := range w.script.Settings {
-		if !strings.HasPrefix(line, "transform:") && !strings.HasPrefix(line, "adapters.") {
+		if !strings.HasPrefix(line, "adapters.") {
 			continue
 		}
 		for _, b := range w.all {
@@ -402,6 +489,11 @@ func (w *world) withoutServer(c *call) bool {
 		}
 	}
 	return false
+}
+
+// isModern reports whether a client is of 2026-07-28.
+func (w *world) isModern(name string) bool {
+	return slices.ContainsFunc(w.script.Clients, func(c script.Client) bool { return c.Name == name && c.Revision >= modern })
 }
 
 // lost reports whether the session of the call is no more, as it may be after some troubles: the client is told so by 404.
@@ -456,7 +548,7 @@ func (w *world) lostWhileAsked(c *call, e trace.Event) bool {
 // excuse reports whether a trouble excuses what becomes of c at the time at, and notes which. Only troubles whose name begins with kind count.
 func (w *world) excuse(c *call, at time.Duration, kind string) bool {
 	for _, t := range w.troubles {
-		if (t.client == "" || t.client == c.owner) && strings.HasPrefix(t.what, kind) && t.from <= at && at <= t.to && t.to >= c.begins {
+		if (t.client == "" || t.client == c.owner) && strings.HasPrefix(t.what, kind) && t.from <= at && at <= t.to && t.to >= c.begins && !w.repeats(c, t) {
 			if c.excuse == "" {
 				c.excuse = t.what
 			}
@@ -464,6 +556,12 @@ func (w *world) excuse(c *call, at time.Duration, kind string) bool {
 		}
 	}
 	return false
+}
+
+// repeats reports whether c began after the server of Streamable HTTP had forgotten the sessions: it refuses the call then, which is sent again in
+// another session.
+func (w *world) repeats(c *call, t trouble) bool {
+	return (t.what == "server-lose" || t.what == "server-loses") && w.script.Server.Transport == "http" && w.script.Replicas == 1 && c.begins > t.from
 }
 
 // troubledWithin reports whether there was any trouble for a client between two times.

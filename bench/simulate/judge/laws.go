@@ -44,6 +44,9 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 		if w.modernServer() {
 			most += len(c.plan.Ask) // it is sent again with the answers
 		}
+		if c.plan.As == script.GatedTwice && w.gates() && len(c.received) > 0 && c.received[0].Method == "tools/call" {
+			wrong(c.received[0].At, "%s reaches the server with two values of an argument, of which the gate was asked about one", c.mark)
+		}
 		if len(c.received) > 0 && c.received[0].Method == "GET" && w.troubledWithin(c.owner, c.begins, c.received[0].At) {
 			most++ // of an API: it may be repeated on another connection
 		}
@@ -87,6 +90,9 @@ func order(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		switch key := e.Who + " " + e.Session; {
 		case e.Kind == trace.Received && e.Method == "initialize":
+			if begun[key] {
+				wrong(e.At, "session %s is initialized twice", e.Session)
+			}
 			begun[key] = true
 		case e.Kind == trace.Initialized:
 			if told[key] {
@@ -157,11 +163,26 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			end = c.given
 		}
 		for _, a := range c.asks {
+			if c.plan.Away && a.Failed == "no stream" {
+				if w.onPipe(c.owner) && !w.closesStreams() && !w.troubledWithin(c.owner, 0, a.At) {
+					wrong(a.At, "question %d of %s finds no stream", a.N, c.mark)
+				}
+				continue
+			}
 			if a.At+moment > end || w.troubledWithin(c.owner, c.begins, a.At+moment) {
 				continue
 			}
+			if c.finished > 0 && a.At > c.finished && find(c.told, a.N) == nil {
+				wrong(a.At, "question %d of %s is not refused, though its client has said that it says no more", a.N, c.mark)
+			}
 			if find(c.asked, a.N) == nil && find(c.told, a.N) == nil {
 				wrong(a.At, "question %d of %s reaches nobody", a.N, c.mark)
+			}
+		}
+		for _, a := range c.asks {
+			const patience = 12 * time.Second
+			if !isKey(a.ID) && w.script.Server.Transport != "http" && w.script.Replicas == 1 && a.At+patience < w.over && w.unreached(c, a, a.At+patience) {
+				wrong(a.At, "question %d of %s, which cannot reach its client, is not refused in %v", a.N, c.mark, patience)
 			}
 		}
 		seen := map[int]bool{}
@@ -203,7 +224,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 		for _, t := range c.told { // before its client has answered: only when that is not waited for any more
 			a := find(c.asked, t.N)
 			if r := find(c.replies, t.N); a == nil || r != nil && r.At <= t.At || w.parked(t.At-a.At) || w.troubledWithin(c.owner, c.begins, t.At) ||
-				c.how != "" && c.given <= t.At || find(c.withdrawn, t.N) != nil {
+				c.how != "" && c.given <= t.At || find(c.withdrawn, t.N) != nil || c.finished > 0 && c.finished <= t.At {
 				continue
 			}
 			wrong(t.At, "question %d of %s is answered with %q, but not by its client", t.N, c.mark, t.Text)
@@ -217,6 +238,39 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 	}
+}
+
+// unreached reports whether a question has come to nothing by a time, though the server waits for its answer still.
+func (w *world) unreached(c *call, a trace.Event, by time.Duration) bool {
+	if find(c.asked, a.N) != nil || find(c.told, a.N) != nil || find(c.withdrawn, a.N) != nil || len(c.stopped) > 0 {
+		return false
+	}
+	for _, e := range w.all {
+		if (e.Kind == trace.Gone || e.Kind == trace.Died || e.Kind == trace.Loses) && e.At >= a.At && e.At <= by {
+			return false
+		}
+	}
+	for _, t := range w.troubles {
+		if t.from <= by && t.to >= a.At-moment && t.what != "client-leave" && t.what != "client-forget" && t.what != "client-hang" && t.what != "server-slow" {
+			return false
+		}
+	}
+	return true
+}
+
+// closesStreams reports whether the server closes standing streams.
+func (w *world) closesStreams() bool {
+	return slices.ContainsFunc(w.script.Steps, func(s script.Step) bool { return s.Verb == "closestreams" })
+}
+
+// onPipe reports whether a client is on stdio or HTTP+SSE, so that dragoman itself opens its standing stream.
+func (w *world) onPipe(name string) bool {
+	for _, c := range w.script.Clients {
+		if c.Name == name {
+			return c.Transport != "http" && c.Revision < modern
+		}
+	}
+	return false
 }
 
 // answeredElsewhere reports whether the second answer of a client that gives two may have come to another replica, which passes it on, since
@@ -268,13 +322,25 @@ func find(all []trace.Event, n int) *trace.Event {
 
 // cancellations: what a client cancels, the server is told in a moment; nothing else is cancelled, and nothing that was answered.
 func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
+	for i, e := range w.all {
+		if e.Kind == trace.Loses {
+			break // a cancellation may come in the session that was begun in the place of that of its call
+		}
+		if e.Kind == trace.Stopped && e.Failed == "unknown" && !w.troubledWithin("", e.At-30*moment, e.At) && !w.comes(e, i) {
+			wrong(e.At, "the request %s of session %s is cancelled at the server, which it has not reached", e.ID, e.Session)
+		}
+	}
 	for _, c := range w.calls {
-		if c.how == string(trace.Cancels) && len(c.received) > 0 && len(c.stopped) == 0 {
+		if len(c.ends) > 0 && c.how == string(trace.Cancels) && c.ends[0].Failed != "" && len(c.answers) == 0 && !w.troubledWithin(c.owner, c.begins, c.ends[0].At) &&
+			!(w.script.Replicas > 1 && strings.Contains(c.ends[0].Failed, "closed the stream without answering")) { // it was cancelled through another replica
+			wrong(c.ends[0].At, "%s, cancelled at %.3fs, is answered with %q", c.mark, c.given.Seconds(), c.ends[0].Failed)
+		}
+		if c.cancelled > 0 && len(c.received) > 0 && len(c.stopped) == 0 && !w.overtaken(c) {
 			answered, done := c.answered()
 			seen := c.received[0].At
-			due := max(seen, c.given) + moment
-			if !(done && answered <= due) && !c.waitsForClient(c.given) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) && !w.takenOver(c, due) && !(c.atAPI() && w.script.Replicas > 1) {
-				wrong(due, "%s, cancelled at %.3fs, is not cancelled at the server", c.mark, c.given.Seconds())
+			due := max(seen, c.cancelled) + moment
+			if !(done && answered <= due) && !c.waitsForClient(c.cancelled) && due < w.over && !w.troubledWithin(c.owner, c.begins, due) && !w.takenOver(c, due) && !(c.atAPI() && w.script.Replicas > 1) {
+				wrong(due, "%s, cancelled at %.3fs, is not cancelled at the server", c.mark, c.cancelled.Seconds())
 			}
 		}
 		for _, s := range c.stopped {
@@ -286,6 +352,27 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 	}
+}
+
+// overtaken reports whether the cancellation of c came to the server just before it: they had connections of their own.
+func (w *world) overtaken(c *call) bool {
+	r := c.received[0]
+	return slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.Kind == trace.Stopped && e.Failed == "unknown" && e.ID == r.ID && e.Session == r.Session && e.At <= r.At && e.At >= r.At-10*time.Millisecond
+	})
+}
+
+// comes reports whether the request that e cancels came to the server in a moment after it: it may be on another connection.
+func (w *world) comes(e trace.Event, i int) bool {
+	for _, r := range w.all[i:] {
+		if r.At > e.At+moment {
+			return false
+		}
+		if r.Kind == trace.Received && r.Session == e.Session && r.ID == e.ID {
+			return true
+		}
+	}
+	return true
 }
 
 // atAPI reports whether the call goes to the API of an adapter: it can be cancelled at the replica that has it alone.
@@ -341,7 +428,7 @@ func pings(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			e.At, e.Failed = again.At, ""
 		}
-		if e.Kind != trace.Pings || e.Failed != "" || ponged[ping{e.Who, e.Session, e.ID}] || w.troubledWithin("", e.At, e.At+within) || e.At+within > w.over {
+		if e.Kind != trace.Pings || e.Failed != "" && e.Failed != "kept" || ponged[ping{e.Who, e.Session, e.ID}] || w.troubledWithin("", e.At, e.At+within) || e.At+within > w.over {
 			continue
 		}
 		if at, is := ended[e.Who+" "+e.Session]; is && at < e.At+within {

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,11 @@ func drains(w *world, wrong func(time.Duration, string, ...any)) {
 			case script.Closes, script.Cut, script.Garbage, script.Status, script.Busy, script.Null:
 				continue
 			}
+			for _, r := range c.replies {
+				if r.At > e.At && r.At+moment < end && find(c.told, r.N) == nil && !w.troubledBy(c, r.At+moment, "operator-stop", "operator-down") {
+					wrong(r.At, "the answer to question %d of %s, given %.3fs after the stop, does not reach the server", r.N, c.mark, (r.At - e.At).Seconds())
+				}
+			}
 			at, done := c.answered()
 			if !done || at <= e.At || at+moment > end || w.troubledBy(c, at+moment, "operator-stop") {
 				continue
@@ -40,6 +46,80 @@ func drains(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
+// prompt: a process that is told to stop ends soon if nothing is in flight. A stream that is open is nothing.
+func prompt(w *world, wrong func(time.Duration, string, ...any)) {
+	const soon = 3 * time.Second
+	for i, e := range w.all {
+		step, err := script.ParseStep(e.Text)
+		if e.Kind != trace.Step || err != nil || step.Who != "operator" || step.Verb != "stop" {
+			continue
+		}
+		for _, d := range w.all[i:] {
+			if d.Kind == trace.Died && d.Who == step.Word(0) {
+				if d.At > e.At+soon && (!w.inFlight(e.At, d.At) || w.finished(d.Who, e.At)) && !w.troubledBy(&call{begins: e.At - 30*time.Second}, d.At, "operator-stop", "operator-down") {
+					wrong(d.At, "%s ends %.3fs after SIGTERM, though nothing is in flight, or is waited for", d.Who, (d.At - e.At).Seconds())
+				}
+				break
+			}
+		}
+	}
+}
+
+// finished reports whether a process is that of a client which had said by then that it says no more: that it asks for the end as well means
+// that it does not wait for answers.
+func (w *world) finished(process string, by time.Duration) bool {
+	for _, e := range w.all {
+		if e.Kind == trace.Finishes && e.At <= by && "p"+e.Who[1:] == process {
+			return true
+		}
+	}
+	return false
+}
+
+// endsBehind: before the input of a process ends, what is open there is cancelled.
+func endsBehind(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, e := range w.all {
+		if e.Kind != trace.Gone || w.script.Server.Transport != "stdio" {
+			continue
+		}
+		for _, c := range w.calls {
+			if len(c.received) == 0 || len(c.answers) > 0 || len(c.stopped) > 0 || c.plan.How == script.Never {
+				continue
+			}
+			if r := c.received[len(c.received)-1]; r.Session == e.Session && r.At < e.At && !w.troubledBy(c, e.At, "operator-stop") {
+				wrong(e.At, "session %s ends at the server before %s is cancelled", e.Session, c.mark)
+			}
+		}
+	}
+}
+
+// inFlight reports whether a request was open, or may have been, at some time.
+func (w *world) inFlight(from, to time.Duration) bool {
+	for _, c := range w.calls {
+		switch at, done := c.answered(); {
+		case c.begins > to:
+		case len(c.ends) > 0 && c.ends[0].At < from:
+		case c.how != "" && c.given < from && done && at < from:
+		default:
+			return true
+		}
+	}
+	open := map[string]time.Duration{}
+	for _, e := range w.all {
+		of := e.Who + " " + e.Session + " " + e.ID
+		switch {
+		case e.At > to:
+		case e.Kind == trace.Requests, e.Kind == trace.Begins, e.Kind == trace.Subscribes, e.Kind == trace.Unsubscribe:
+			open[of] = e.At
+		case e.Kind == trace.Began:
+			delete(open, e.Who+"  "+e.ID)
+		case e.Kind == trace.Answered && e.At < from, e.Kind == trace.Refused && e.At < from:
+			delete(open, of)
+		}
+	}
+	return len(open) > 0
+}
+
 // drain is shutdown.drain.
 func (w *world) drain() time.Duration {
 	for _, line := range w.script.Settings {
@@ -51,10 +131,10 @@ func (w *world) drain() time.Duration {
 	return 10 * time.Second
 }
 
-// troubledBy reports whether there was trouble for c, other than that of a name, until a time.
-func (w *world) troubledBy(c *call, until time.Duration, but string) bool {
+// troubledBy reports whether there was trouble for c, other than those of some names, until a time.
+func (w *world) troubledBy(c *call, until time.Duration, but ...string) bool {
 	for _, t := range w.troubles {
-		if (t.client == "" || t.client == c.owner) && t.what != but && t.from <= until && t.to >= c.begins {
+		if (t.client == "" || t.client == c.owner) && !slices.Contains(but, t.what) && t.from <= until && t.to >= c.begins {
 			return true
 		}
 	}

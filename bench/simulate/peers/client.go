@@ -57,6 +57,7 @@ type Client struct {
 	closed   bool
 	gone     bool // stdio: the pipe has ended, or the client left; it never comes back
 	session  *clientSession
+	deleted  *clientSession // that it has ended at last
 	sessions int
 	wanted   map[*call]bool   // what has no answer yet and needs one
 	waiting  int              // steps that wait for a session
@@ -96,6 +97,7 @@ type call struct {
 	id           string
 	params       object
 	plan         script.Plan
+	hung         bool                                        // the client has closed its way back, and can cancel it still
 	alone        bool                                        // its stream is not resumed
 	listen       *listen                                     // a modern subscription
 	x            *exchange                                   // over HTTP: where its answer comes
@@ -256,6 +258,10 @@ func (c *Client) Do(step script.Step) {
 		c.leave(false)
 	case "delete":
 		c.end()
+	case "finish":
+		c.finish()
+	case "ghost":
+		c.ghost()
 	case "back":
 		if s != nil && s.ok {
 			s.back(step.Word(0) != "none")
@@ -309,6 +315,9 @@ func (c *Client) doing(step script.Step) func(s *clientSession) {
 		method := step.Word(0) + "/list"
 		if step.Word(0) == "templates" {
 			method = "resources/templates/list"
+		}
+		if step.Word(0) == "tools" {
+			return func(s *clientSession) { s.listTools(nil, nil, 1) }
 		}
 		return asks(method, object{}, "")
 	case "call", "read", "same", "again", "batch", "look", "put":
@@ -416,6 +425,14 @@ func (s *clientSession) register(kind trace.Kind, k *call, id, text string) []by
 		s.c.wanted[k] = true
 	}
 	raw := writeRequest(json.RawMessage(k.id), k.method, s.withMeta(k))
+	switch k.plan.As {
+	case script.Escaped:
+		raw = bytes.Replace(raw, []byte("tools/call"), []byte(`tools\/call`), 1)
+	case script.Gated:
+		raw = bytes.Replace(raw, []byte(`"arguments":{`), []byte(`"arguments":{"extra":"x",`), 1)
+	case script.GatedTwice:
+		raw = bytes.Replace(raw, []byte(`"arguments":{`), []byte(`"arguments":{"extra":"x","extra":"y",`), 1)
+	}
 	if kind != "" {
 		s.note(nil, trace.Event{Kind: kind, Mark: k.mark, Method: k.method, ID: k.id, Text: text, Raw: raw})
 	}
@@ -663,7 +680,11 @@ func (k *call) refuse(why string) {
 
 // cancel tells the server that the answer is of no use any more.
 func (k *call) cancel() {
-	if k.ended || k.silent || k.s == nil || k.s.over {
+	if k.ended || k.silent && !k.hung || k.s == nil || k.s.over || k.s.c.gone {
+		return
+	}
+	k.hung = false
+	if k.s.c.modern && k.silent {
 		return
 	}
 	s := k.s
@@ -691,6 +712,7 @@ func (k *call) hang() {
 	}
 	k.s.note(k.x, trace.Event{Kind: trace.Unheard, Mark: k.mark, Method: k.method, ID: k.id})
 	for _, other := range k.x.calls {
+		other.hung = true
 		other.quiet()
 	}
 	k.s.breakOff(k.x)
@@ -749,6 +771,15 @@ func (c *Client) hangUp() {
 	c.idle = nil
 }
 
+// finish ends what dragoman reads of a pipe, and waits for the answers to what is open.
+func (c *Client) finish() {
+	if c.box != nil && c.session != nil && c.session.ok {
+		c.note(trace.Event{Kind: trace.Finishes})
+		c.gone = true
+		c.box.close()
+	}
+}
+
 // unwant makes all that is of session s, or all if it is nil, such that nothing is awaited.
 func (c *Client) unwant(s *clientSession) {
 	for k := range c.wanted {
@@ -772,6 +803,7 @@ func (c *Client) end() {
 		return
 	}
 	s.note(nil, trace.Event{Kind: trace.Ends})
+	c.deleted = s
 	c.unwant(s)
 	s.lose("")
 	if c.o.Transport != "http" {

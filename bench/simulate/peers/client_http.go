@@ -631,6 +631,14 @@ func (c *Client) garbage(kind string) {
 	x.mustFail("garbage "+kind, otherwise)
 }
 
+// ghost uses a session that the client has ended.
+func (c *Client) ghost() {
+	if s := c.deleted; s != nil && c.o.Transport == "http" && !c.modern {
+		x := s.exchange("POST", "/mcp", acceptBoth, []byte(`{"jsonrpc":"2.0","id":"bad","method":"tools/list"}`))
+		x.mustFail("uses the session that it has ended", "a session that was ended was served")
+	}
+}
+
 // mustFail sends x, to which the answer must be an error, unless otherwise is "".
 func (x *exchange) mustFail(what, otherwise string) {
 	c := x.s.c

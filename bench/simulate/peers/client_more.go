@@ -4,11 +4,42 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
+
+// listTools reads the list of tools page by page, and looks whether it is whole.
+func (s *clientSession) listTools(cursor *string, known []string, page int) {
+	k := &call{method: "tools/list", params: object{}}
+	if cursor != nil {
+		k.params["cursor"] = *cursor
+	}
+	k.then = func(result json.RawMessage, failed string) {
+		var r struct {
+			Tools      []struct{ Name string }
+			NextCursor *string
+		}
+		if failed != "" || json.Unmarshal(result, &r) != nil || s.over || s.c.gone {
+			return
+		}
+		for _, t := range r.Tools {
+			known = append(known, t.Name)
+		}
+		switch next := r.NextCursor; {
+		case page == mostPages:
+			s.strange(nil, "the list of tools does not end", nil)
+		case next != nil && (s.c.modern || *next != ""):
+			s.listTools(next, known, page+1)
+		case next != nil && !slices.Contains(known, "fetch_more"): // rule C43: what is behind an empty cursor is lost for clients that take it for the end, but for dragoman's own tools
+		case !slices.Contains(known, "act") || !slices.Contains(known, "noop"):
+			s.strange(nil, fmt.Sprintf("the list of tools lacks some: %q", known), result)
+		}
+	}
+	s.request(trace.Requests, k, "", "")
+}
 
 // reading is how a client reads what was cut out of an answer.
 type reading struct {

@@ -47,8 +47,10 @@ type Server struct {
 	statusEnd  time.Time
 	deafEnd    time.Time
 	slow       time.Duration
-	slowEnd    time.Time // zero: no end
-	refusedAny bool      // the last initialize was refused by a status: a client may try older transports
+	slowEnd    time.Time     // zero: no end
+	pages      bool          // it lists one tool a page
+	hesitation time.Duration // before a standing stream begins
+	refusedAny bool          // the last initialize was refused by a status: a client may try older transports
 	closed     bool
 	running    sync.WaitGroup
 }
@@ -246,8 +248,11 @@ func (s *Server) Do(step script.Step) {
 		if s.o.Transport == "stdio" {
 			return
 		}
-		s.tell(trace.Event{Kind: trace.Loses})
+		s.tell(trace.Event{Kind: trace.Loses, Text: word})
 		for _, sess := range slices.Clone(s.sessions) {
+			if word == "quietly" { // their standing streams stay open
+				sess.standing, sess.pipe = nil, nil
+			}
 			sess.end()
 		}
 	case "deaf":
@@ -261,6 +266,10 @@ func (s *Server) Do(step script.Step) {
 		if span, _ = time.ParseDuration(step.Word(1)); span > 0 {
 			s.slowEnd = time.Now().Add(span)
 		}
+	case "pages":
+		s.pages = true
+	case "hesitate":
+		s.hesitation = span
 	case "closestreams":
 		for _, sess := range slices.Clone(s.sessions) {
 			if s.o.Transport == "sse" {

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -37,6 +38,7 @@ type serverParams struct {
 	Name            string
 	URI             string
 	Level           string
+	Cursor          *string
 	ProtocolVersion string
 	Capabilities    map[string]json.RawMessage
 	Arguments       json.RawMessage
@@ -322,9 +324,13 @@ func (c *serverCall) ask(n int, method string) *serverQuestion {
 	if sess.asked%2 == 0 {
 		id = json.RawMessage(strconv.Quote(fmt.Sprint("question-", sess.asked)))
 	}
+	out := c.out
+	if c.plan.Away {
+		out = sess.away()
+	}
 	q := &serverQuestion{call: c, n: n, method: method, id: id, done: make(chan struct{})}
 	sess.questions[string(id)] = q
-	sess.send(c.out, trace.Event{Kind: trace.Asks, Mark: c.mark, Method: method, ID: string(id), N: n},
+	sess.send(out, trace.Event{Kind: trace.Asks, Mark: c.mark, Method: method, ID: string(id), N: n},
 		writeRequest(id, method, c.questionParams(n, method)))
 	return q
 }
@@ -431,6 +437,27 @@ func (c *serverCall) reply() {
 			return
 		}
 		c.fail(-32603, numbered(c.mark, "failed", c.sess.s.carried[c.mark]), nil)
+	case script.Broken:
+		if c.sess.pipe == nil {
+			c.fail(-32050, numbered(c.mark, "failed", c.sess.s.carried[c.mark]), nil)
+			break
+		}
+		e.Failed, e.Raw = "broken", nil
+		c.done(e)
+		c.out.answer(append(raw[:len(raw)-1:len(raw)-1], `,"broken":NaN}`...), 200, false)
+	case script.Behind, script.Lines:
+		if x := c.out.x; c.plan.How == script.Lines && x != nil && c.out.event == "" && !x.begun {
+			var lines bytes.Buffer
+			_ = json.Indent(&lines, raw, "", " ")
+			raw = lines.Bytes()
+			e.Raw = raw
+		}
+		c.done(e)
+		c.out.body(raw, c.plan.How)
+	case script.Stray:
+		c.out.send(writeRequest(nil, "notifications/progress", object{"progressToken": true, "progress": 1}))
+		c.done(e)
+		c.out.answer(raw, 200, false)
 	case script.Never:
 	case script.Closes:
 		if c.sess.pipe == nil {

@@ -102,7 +102,11 @@ func (s *Server) accept(l net.Listener) {
 		}
 		c.box = newOutbox(conn, func(error) { conn.Close() })
 		s.conns = append(s.conns, c)
-		s.tell(trace.Event{Kind: trace.Accepted, Conn: c.n})
+		e := trace.Event{Kind: trace.Accepted, Conn: c.n}
+		if from, ok := conn.(interface{ Peer() string }); ok {
+			e.Via = from.Peer()
+		}
+		s.tell(e)
 		s.running.Add(1)
 		go c.serve()
 		s.mu.Unlock()
@@ -233,6 +237,18 @@ func (s *Server) serve(x *serverExchange, q *http.Request, body []byte) {
 		sess := s.session(x, q)
 		switch {
 		case sess == nil:
+		case q.Method == "GET" && s.hesitation > 0:
+			wait := s.hesitation
+			s.running.Add(1)
+			go func() {
+				defer s.running.Done()
+				time.Sleep(wait)
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if !x.over && !sess.over {
+					s.get(sess, x, q)
+				}
+			}()
 		case q.Method == "GET":
 			s.get(sess, x, q)
 		default:

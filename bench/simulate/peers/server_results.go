@@ -49,7 +49,7 @@ func (c *serverCall) result() (object, *rpcError) {
 		}
 		return object{}, nil
 	case "tools/list":
-		return object{"tools": s.tools(c.revision)}, nil
+		return c.page(s.tools(c.revision)), nil
 	case "tools/call":
 		switch {
 		case c.mark != "":
@@ -102,6 +102,29 @@ func (c *serverCall) result() (object, *rpcError) {
 		return object{"completion": object{"values": []string{"one", "two"}}}, nil
 	}
 	return nil, unknown
+}
+
+// page returns the tools of the page that a request wants. Since 2026-07-28 an empty cursor leads on, too.
+func (c *serverCall) page(tools []any) object {
+	if !c.sess.s.pages {
+		return object{"tools": tools}
+	}
+	n := 1
+	if cursor := c.params.Cursor; cursor != nil {
+		if _, err := fmt.Sscanf(*cursor, "page-%d", &n); err != nil && c.modern {
+			n = 2
+		}
+	}
+	n = min(max(n, 1), len(tools))
+	page := object{"tools": tools[n-1 : n]}
+	switch {
+	case n == len(tools):
+	case n == 1 && c.modern:
+		page["nextCursor"] = ""
+	default:
+		page["nextCursor"] = fmt.Sprint("page-", n+1)
+	}
+	return page
 }
 
 // filling is the text of so many bytes by which a plan makes an answer larger: lines that say whose and which they are, so that a client

@@ -1,6 +1,10 @@
 package peers
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
+)
 
 // serverStream is where messages about one request go, or those about none: the output of a process, or events over HTTP. Those of
 // Streamable HTTP are kept, so that a client can ask for what it missed.
@@ -85,6 +89,24 @@ func (st *serverStream) answer(raw []byte, status int, body bool) {
 	}
 	st.send(raw)
 	st.finish()
+}
+
+// body sends the answer to the request of a stream as one body if it can, in an odd way: see script.Behind and script.Lines.
+func (st *serverStream) body(raw []byte, how string) {
+	x := st.x
+	if st.event != "" || x == nil || x.begun {
+		st.answer(raw, 200, true)
+		return
+	}
+	st.over = true
+	if how == script.Lines {
+		x.respond(200, raw, "Content-Type", "application/json")
+		return
+	}
+	whole := appendBody(nil, statusLine(200), raw, "Content-Type", "application/json", "Mcp-Session-Id", x.session, "Connection", x.connection())
+	x.begun = true
+	x.write(append(whole, whole...)) // it could be taken for the answer to the next request
+	x.end()
 }
 
 // finish ends the stream of one request.

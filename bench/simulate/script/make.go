@@ -38,6 +38,8 @@ var steps = []row{
 	{"cancel", "C cancel LAST", "calls", 1, ""},
 	{"cancelopen", "C call N wait=500ms..9s progress=0..3 ; wait 1ms..400ms ; C cancel IT", "", 1, ""},
 	{"hang", "C call N wait=500ms..9s how=sse|json progress=0..3 ; wait 1ms..400ms ; C hang IT", "web", 1, ""},
+	{"hangcancel", "C call N wait=2s..9s how=sse|json progress=0..3 ; wait 1ms..400ms ; C hang IT ; wait 1ms..900ms ; C cancel IT", "web old", 1, ""},
+	{"losenow", "server lose ; wait 1ms..900ms ; C call N PLAN", "http", 2, ""},
 	{"same", "C call N wait=100ms..3s ; C same N IT PLAN", "", 1, ""},
 	{"again", "C again N LAST PLAN", "calls", 1, ""},
 	{"begin", "C begin", "", 0, ""},
@@ -48,6 +50,8 @@ var steps = []row{
 	{"back", "C back", "web", 0, ""},
 	{"backnone", "C back none", "web", 0, ""},
 	{"deaf", "C deaf 2s..20s", "", 3, ""},
+	{"ghost", "C delete ; wait 1s..3s ; C ghost", "web old ends", 2, ""},
+	{"gate", "server slow 2s..4s ; C call N as=gated ; wait 1ms..90ms ; C ping ; wait 1ms..400ms ; C cancel IT ; wait 5s ; server slow 0s", "gated old", 2, ""},
 	{"steal", "C steal OTHER post|get|delete", "web thief", 0, ""},
 	{"badtoken", "C garbage token", "web refuses", 0, ""},
 	{"garbage", "C garbage json|http|utf8|huge|depth|unknown|answer", "", 0, ""},
@@ -60,11 +64,18 @@ var steps = []row{
 	{"changed", "server changed tools|resources|prompts", "", 0, ""},
 	{"log", "server log 1..3", "", 0, ""},
 	{"serverping", "server ping", "", 0, ""},
+	{"hesitate", "server hesitate 0s..900ms", "http", 0, ""},
 	{"closestreams", "server closestreams", "", 0, ""},
 	{"keeps", "server closestreams ; server ping ; wait 1s..20s", "http", 0, ""},
 	{"restart", "server restart", "death", 2, ""},
 	{"die", "server die", "death", 2, "server up"},
 	{"lose", "server lose", "remote", 2, ""},
+	{"loselater", "server lose quietly ; wait 1ms..9s ; C call N PLAN", "remote", 2, ""},
+	{"losetwice", "server lose quietly ; C call N wait=2s..5s ; wait 1s ; server lose", "remote", 3, ""},
+	{"stopasked", "C call N ask=ASK late=2s..6s ; wait 1ms..900ms ; operator stop R", "replica", 3, "operator start R"},
+	{"silentasked", "C call N ask=ASK late=25s..40s ; wait 1s ; C call N wait=22s..24s ; wait 50s", "silence", 2, ""},
+	{"pingaway", "C leave ; wait 2s..4s ; server ping ; wait 12s ; C back", "web old pipe", 2, ""},
+	{"unreached", "C call N gap=1s progress=1 ask=ASK wait=30s ; wait 1ms..900ms ; C leave ; wait 20s ; C back", "web old pipe", 2, ""},
 	{"slow", "server slow 1s..4s", "", 1, "server slow 0s"},
 	{"serverdeaf", "server deaf 5s..1m", "", 3, ""},
 	{"status", "server status 503|500|429|502 1s..10s", "http", 2, ""},
@@ -115,6 +126,14 @@ var plans = []row{
 	{"cancelled", "wait=1s..9s cancel=5ms..400ms", "", 1, ""},
 	{"odd", "how=twice|error|null|other", "", 0, ""},
 	{"bad", "how=closes|status|busy|garbage", "", 1, ""},
+	{"broken", "how=broken", "pipe", 1, ""},
+	{"behind", "how=behind", "http", 0, ""},
+	{"lines", "how=lines", "http", 0, ""},
+	{"stray", "how=stray progress=0..2", "", 0, ""},
+	{"away", "ask=ASK away=yes", "", 0, ""},
+	{"escaped", "as=escaped", "", 0, ""},
+	{"asgated", "as=gated wait=0s|40ms", "gated", 0, ""},
+	{"gatedtwice", "as=gatedtwice", "gated", 1, ""},
 	{"cut", "how=cut", "death", 1, ""},
 	{"never", "how=never", "", 1, ""},
 	{"more", "size=500..6000 more=raw|lines", "capped", 0, ""},
@@ -172,8 +191,8 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
-	ordinary = "more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
+	everyday = "stopasked=1 silentasked=6 pingaway=1 hangcancel=1 losenow=1 loselater=1 losetwice=1 unreached=1 hesitate=1 ghost=2 gate=4 look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	ordinary = "broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 asgated=10 gatedtwice=4 more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
 
@@ -359,6 +378,18 @@ func (m *maker) settings() {
 	if m.profile.name == "shaped" {
 		m.set(m.of("transform:|transform:|adapters.|gates:"))
 	}
+	if (m.s.Server.Revision == "both" || m.s.Server.Revision == revisions[modern]) && !m.s.Has("transform:") && m.oneIn(6) {
+		m.set("transform: {default_max_tokens: 100,") // with a tool of dragoman's own
+	}
+	if m.s.Server.Transport == "stdio" && m.oneIn(6) {
+		m.set("upstream.share_child:")
+	}
+	if m.profile.name == "limits" && m.oneIn(2) {
+		m.set("upstream.silence_timeout:")
+	}
+	if m.oneIn(12) {
+		m.set("gates:")
+	}
 	if !m.oneIn(3) {
 		return
 	}
@@ -382,9 +413,22 @@ func (m *maker) set(path string) {
 }
 
 func (m *maker) schedule() {
+	if m.oneIn(6) { // one that starts slowly
+		m.add(m.expand("server slow 2s..12s"))
+		m.due = append(m.due, due{"server slow 0s", 2 + m.IntN(4)})
+	}
+	if m.oneIn(3) {
+		m.add("server pages")
+	}
+	if m.has("http") && m.oneIn(4) {
+		m.add(m.expand("server hesitate 1ms..900ms"))
+	}
 	for _, c := range m.s.Clients {
 		if !m.oneIn(4) {
 			m.add(c.Name + " begin")
+			if m.client = c; c.Transport != "http" && m.has("http old") && m.oneIn(3) { // the first thing is a question on the standing stream
+				m.add(m.expand("C call N ask=ASK away=yes"))
+			}
 		}
 	}
 	for n := 30 + m.IntN(41); n > 0; {
@@ -405,6 +449,16 @@ func (m *maker) schedule() {
 		m.follow(false)
 	}
 	m.follow(true)
+	for _, c := range m.s.Clients { // one on stdio says no more, but waits for its answers, or not for long
+		if m.client = c; c.Transport == "stdio" && m.has("old") && m.oneIn(5) {
+			m.add(m.expand("C call N PLAN ; C call N progress=1 gap=1s..3s ask=ASK wait=0s|4s|20s ; wait 1ms..900ms ; C finish"))
+			if m.oneIn(2) {
+				m.add("wait " + m.between("1ms", "9s"))
+				m.add("operator stop p" + c.Name[1:])
+			}
+			m.add("wait " + m.between("1ms", "30s"))
+		}
+	}
 	for _, c := range m.s.Clients { // the end of what a client on stdio has started, maybe in the midst of calls
 		if m.client = c; c.Transport == "stdio" && m.oneIn(6) {
 			for range m.IntN(3) {
@@ -488,6 +542,14 @@ func (m *maker) has(only string) bool {
 			ok = m.s.Has("transform:")
 		case "modern":
 			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Revision == revisions[modern] })
+		case "ends": // a session that is deleted is so at each replica
+			ok = m.s.Replicas == 1 || m.s.Store
+		case "silence": // and a client that is asked in the answer of its call
+			ok = m.s.Has("upstream.silence_timeout: 20s") && m.client.Revision == revisions[modern]
+		case "pipe":
+			ok = m.s.Server.Transport != "http"
+		case "gated":
+			ok = m.s.Has("gates: [{tool: act, params: [extra], source: noop")
 		case "store":
 			ok = m.s.Store
 		case "replica": // only one is away at a time

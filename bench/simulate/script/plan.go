@@ -12,6 +12,7 @@ type Plan struct {
 	Logs     int           // log messages of this call before the answer
 	Ask      []string      // questions before the answer: elicit, sample, roots
 	Together bool          // they are asked at once, not in turn
+	Away     bool          // they are asked on the standing stream, not on that of the call
 	Gap      time.Duration // between what comes before the answer
 	Wait     time.Duration // before the answer
 	How      string        // see below; "" is text
@@ -20,6 +21,7 @@ type Plan struct {
 	Reply  string        // how the client answers questions; "" is accept
 	Late   time.Duration // how long its user thinks
 	Cancel time.Duration // when the client cancels the call by itself; 0 for never
+	As     string        // how the client writes the call: see below
 	Kind   string        // of what it acts, with a parameter that a gate allows for some: open, shut
 	More   string        // how the client reads what was cut out of the answer: raw, lines; "" does not
 }
@@ -38,6 +40,17 @@ const (
 	Busy    = "busy"    // HTTP 429; on a pipe: error
 	Garbage = "garbage" // something that is no JSON, then the answer
 	Other   = "other"   // the answer to an id that was never given, then the answer
+	Broken  = "broken"  // on a pipe: the answer, which is no valid JSON; over HTTP: error
+	Behind  = "behind"  // over Streamable HTTP: one JSON body, and bytes behind its end
+	Lines   = "lines"   // over Streamable HTTP: one JSON body, over several lines
+	Stray   = "stray"   // progress with a token that is none, then the answer
+)
+
+// How the client writes a call: Plan.As.
+const (
+	Escaped    = "escaped"    // with a slash in the method that is escaped
+	Gated      = "gated"      // with an argument by which dragoman asks a gate, if it has one
+	GatedTwice = "gatedtwice" // with two of that name
 )
 
 // How the client answers a question: Plan.Reply.
@@ -52,9 +65,9 @@ const (
 // PlanOf returns the plan that a step has.
 func PlanOf(s Step) Plan {
 	p := Plan{
-		Progress: s.Number("progress"), Logs: s.Number("logs"), Together: s.Get("together") != "",
+		Progress: s.Number("progress"), Logs: s.Number("logs"), Together: s.Get("together") != "", Away: s.Get("away") != "",
 		Gap: s.Time("gap"), Wait: s.Time("wait"), How: s.Get("how"), Size: s.Number("size"),
-		Reply: s.Get("reply"), Late: s.Time("late"), Cancel: s.Time("cancel"), More: s.Get("more"), Kind: s.Get("kind"),
+		Reply: s.Get("reply"), Late: s.Time("late"), Cancel: s.Time("cancel"), More: s.Get("more"), Kind: s.Get("kind"), As: s.Get("as"),
 	}
 	if ask := s.Get("ask"); ask != "" {
 		p.Ask = strings.Split(ask, ",")

@@ -30,15 +30,16 @@ const (
 	Changed     Kind = "changed"    // a list has changed: Text is the method
 	Subscribes  Kind = "subscribes" // Text is the URI
 	Unsubscribe Kind = "unsubscribes"
-	Opened      Kind = "opened"  // its standing stream, or that of a subscription, is open
-	Closed      Kind = "closed"  // that stream ended; Text says how
-	Unheard     Kind = "unheard" // it closed the way back of the request of Mark, without a word
-	Leaves      Kind = "leaves"  // it goes away, without a word, with all that is open
-	Ends        Kind = "ends"    // it ends its session as the protocol has it
-	Whole       Kind = "whole"   // it has read what was cut out of the answer of Mark, in N pages; Text is what is wrong with it, "" for nothing; Failed is the error of a page
-	Refused     Kind = "refused" // its request got no answer of the protocol: Failed has the status or how the connection ended
-	Expects     Kind = "expects" // Text: a line for the judge of what must be so from now on
-	Strange     Kind = "strange" // something came that the peer cannot place: an unknown id, a broken frame. Always a fault of dragoman
+	Opened      Kind = "opened"   // its standing stream, or that of a subscription, is open
+	Closed      Kind = "closed"   // that stream ended; Text says how
+	Unheard     Kind = "unheard"  // it closed the way back of the request of Mark, without a word
+	Leaves      Kind = "leaves"   // it goes away, without a word, with all that is open
+	Finishes    Kind = "finishes" // on stdio: it says no more, and waits for what is open
+	Ends        Kind = "ends"     // it ends its session as the protocol has it
+	Whole       Kind = "whole"    // it has read what was cut out of the answer of Mark, in N pages; Text is what is wrong with it, "" for nothing; Failed is the error of a page
+	Refused     Kind = "refused"  // its request got no answer of the protocol: Failed has the status or how the connection ended
+	Expects     Kind = "expects"  // Text: a line for the judge of what must be so from now on
+	Strange     Kind = "strange"  // something came that the peer cannot place: an unknown id, a broken frame. Always a fault of dragoman
 )
 
 // What the server does and sees. Who is "server", or its process, "server.3"; Session is the session that it means, as the server knows it.

@@ -289,6 +289,9 @@ func (w *world) ended(p *process, err error) {
 	}
 	w.trace.Add(e)
 	w.running.Go(func() { w.holds(p, "after its end") })
+	if n := w.network.Open(p.name); n > 0 {
+		w.trace.Add(trace.Event{Who: p.name, Kind: trace.Strange, Text: fmt.Sprint("has ", n, " connections after its end")})
+	}
 }
 
 // join makes a client; one on stdio gets a process of dragoman for itself.
@@ -323,7 +326,7 @@ func (w *world) join(c script.Client) error {
 		ours.Close()
 		w.ended(p, err)
 	}()
-	o.In, o.Out = theirs, theirs
+	o.In, o.Out = theirs, halfOf{theirs}
 	w.clients[c.Name] = peers.NewClient(o)
 	return nil
 }

@@ -16,6 +16,11 @@ func WithMore(all []Source, s *shape.Shaping) []Source {
 	return append(slices.Clip(all), more{s.Engine})
 }
 
+// ServesAlone reports whether c has tools that are of use without the server: that which reads the rest of a cut result is of none.
+func (c *Catalog) ServesAlone() bool {
+	return c != nil && slices.ContainsFunc(c.all, func(s Source) bool { _, only := s.(more); return !only })
+}
+
 // more serves the tool that reads the rest of a cut result. It implements [Source].
 type more struct{ engine *transform.Engine }
 

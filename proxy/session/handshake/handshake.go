@@ -143,7 +143,7 @@ func (h *Handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 		switch {
 		case err == nil:
 			return nil, h.refusal(m), nil
-		case h.Opener.Now().Own != nil && clienterror.Unreachable(err):
+		case h.Opener.Now().Own.ServesAlone() && clienterror.Unreachable(err):
 			return h.goAlone(err)
 		}
 		return nil, nil, clienterror.Of(err).About(h.ID)

@@ -12,9 +12,11 @@ import (
 func main() {
 	flag.Duration("time", 0, "")
 	flag.Bool("fail-fast", false, "")
+	flag.Uint64("seed", 0, "")
+	flag.Bool("shrink", true, "")
 	flag.Parse()
 	if law := broken(); law != "" {
-		fmt.Printf("seed 7 breaks a law\nfound: %s seed=7 after=0.1s\n", law)
+		fmt.Printf("seed 7 breaks a law\n%s at 0.000s: it does not\nfound: %s seed=7 after=0.1s\n", law, law)
 		os.Exit(1)
 	}
 	fmt.Println("1 world")

@@ -1,0 +1,102 @@
+package judge
+
+import (
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
+	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
+)
+
+// requests: each request without a mark is answered, and a ping soon, whatever else waits.
+func requests(w *world, wrong func(time.Duration, string, ...any)) {
+	type request struct{ who, session, id, method string }
+	open, slowest := map[request]trace.Event{}, time.Duration(0)
+	for _, e := range w.all {
+		of := request{e.Who, e.Session, e.ID, e.Method}
+		switch e.Kind {
+		case trace.Step:
+			if step, err := script.ParseStep(e.Text); err == nil && step.Who == "server" && step.Verb == "slow" {
+				d, _ := time.ParseDuration(step.Word(0))
+				slowest = max(slowest, d)
+			}
+		case trace.Requests:
+			open[of] = e
+		case trace.Answered, trace.Refused:
+			asked, is := open[of]
+			delete(open, of)
+			if is && e.Method == "ping" && e.At > asked.At+slowest+moment && !w.troubledBy(&call{owner: e.Who, begins: asked.At}, e.At, "server-slow") {
+				wrong(e.At, "%s waits %.3fs for the answer to its ping", e.Who, (e.At - asked.At).Seconds())
+			}
+		case trace.Leaves, trace.Ends, trace.Begins, trace.Closed:
+			for of := range open {
+				if of.who == e.Who {
+					delete(open, of)
+				}
+			}
+		}
+	}
+	for of, e := range open {
+		if e.At+20*time.Minute < w.over && !w.troubledWithin(of.who, e.At, e.At+10*time.Minute) {
+			wrong(e.At, "%s of %s is never answered", of.method, of.who)
+		}
+	}
+}
+
+// connections: dragoman opens no connection to the server while one of the same process, over which an answer has come as it should, lies idle.
+func connections(w *world, wrong func(time.Duration, string, ...any)) {
+	if w.script.Server.Transport != "http" || w.script.Portable { // there they are not kept for long
+		return
+	}
+	type conn struct {
+		via    string
+		idle   time.Duration // since when; 0 for not
+		idlers []int         // those that lay idle when it was opened; nil once it was used
+	}
+	conns, wakes := map[int]*conn{}, time.Duration(0)
+	for _, e := range w.all {
+		at := conns[e.Conn]
+		switch e.Kind {
+		case trace.Cancels, trace.Unheard, trace.Leaves, trace.Ends, trace.Withdraws, trace.Stopped: // what ends connections, too
+			wakes = e.At
+		case trace.Accepted:
+			fresh := &conn{via: e.Via}
+			for n, c := range conns {
+				if c.via == e.Via && c.idle > wakes+moment && e.At > c.idle+10*time.Millisecond && e.At < c.idle+4*moment && !w.troubledWithin("", c.idle-2*time.Minute, e.At) { // after one that it has lost it trusts others less
+					fresh.idlers = append(fresh.idlers, n)
+				}
+			}
+			conns[e.Conn] = fresh
+		case trace.Received:
+			if at != nil && len(at.idlers) > 0 { // streams have connections of their own
+				wrong(e.At, "%s opens connection %d for %s while %d lies idle", at.via, e.Conn, e.Method, at.idlers[0])
+				return
+			}
+			if at != nil {
+				at.idle = 0
+			}
+		case trace.Answers:
+			if at != nil {
+				if at.idle = 0; e.Failed == "" && w.plainly(e.Mark) {
+					at.idle = e.At
+				}
+			}
+		default:
+			if at != nil && !isClient(e.Who) {
+				at.idle, at.idlers = 0, nil
+			}
+		}
+	}
+}
+
+// plainly reports whether the call of a mark is answered in a way that leaves its connection in order.
+func (w *world) plainly(mark string) bool {
+	c := w.byMark[mark]
+	if c == nil {
+		return mark == ""
+	}
+	switch c.plan.How {
+	case "", script.JSON, script.SSE, script.Error, script.Lines:
+		return c.how == ""
+	}
+	return false
+}
