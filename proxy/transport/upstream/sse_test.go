@@ -70,9 +70,9 @@ func (l *legacy) handle(c net.Conn, in *bufio.Reader) {
 		left := make(chan struct{})
 		go func() {
 			in.ReadByte()
-			l.gone.Add(1)
 			close(left)
 		}()
+		defer l.gone.Add(1) // not before this goroutine takes no more of what is to be said
 		for {
 			select {
 			case e, ok := <-l.say:
