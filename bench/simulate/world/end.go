@@ -104,16 +104,19 @@ func (w *world) holds(p *process, when string) {
 	if held.Bytes+held.Kept != 0 {
 		time.Sleep(time.Minute) // a timer that was stopped refers to what it would have done until it would have been due
 	}
-	for range 100 { // some bytes are counted until the garbage collector has found that nothing refers to them
-		if held.Bytes == 0 && held.Kept == 0 {
+	shared := when == longAfter && slices.Contains(w.script.Settings, "upstream.share_child: true")
+	for i := range 100 { // some bytes are counted until the garbage collector has found that nothing refers to them
+		if shared || held.Bytes == 0 && held.Kept == 0 {
 			break
 		}
-		runtime.GC()
+		if i%20 == 0 {
+			runtime.GC()
+		}
 		runtime.Gosched()
 		held = p.srv.Held()
 	}
-	if when == longAfter && slices.Contains(w.script.Settings, "upstream.share_child: true") {
-		held.Processes, held.Kept = 0, 0 // the process that sessions share stays until the end
+	if shared {
+		held.Processes, held.Kept, held.Bytes = 0, 0, 0 // the process that sessions share stays until the end
 	}
 	if held != (proxy.Held{}) {
 		w.trace.Add(trace.Event{Who: p.name, Kind: trace.Strange, Text: fmt.Sprintf("holds%s %s", counts(held), when)})
