@@ -52,7 +52,7 @@ func lost(law, text string) result {
 	return result{Verdict: judge.Verdict{Violations: []judge.Violation{{Law: law, Text: text}}}}
 }
 
-// What plays a world, and who judges it: other ones in the tests of the runner.
+// play and judged are a world and its judge. The tests of the runner replace both.
 var (
 	play   = world.Play
 	judged = judge.Judge

@@ -180,7 +180,7 @@ func lawOf(law, said string) (string, string) {
 // chatter is what package testing says of tests that pass.
 var chatter = regexp.MustCompile(`(?m)^(=== RUN| *--- PASS).*\n`)
 
-// leftIn lists who has begun the goroutines that a bubble has left.
+// leftIn lists the functions that began the goroutines which a bubble has left.
 func leftIn(said string) (by []string) {
 	for stack := range strings.SplitSeq(said, "\n\n") {
 		head, _, _ := strings.Cut(stack, "\n")

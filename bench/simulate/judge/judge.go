@@ -133,7 +133,7 @@ type call struct {
 	excuse      string
 }
 
-// trouble is a time in which something else may happen than the plan says, to those whom it touches.
+// trouble is a time in which something else may happen than the plan says, to one client or to all.
 type trouble struct {
 	what     string
 	from, to time.Duration

@@ -176,7 +176,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 				wrong(a.At, "question %d of %s is not refused, though its client has said that it says no more", a.N, c.mark)
 			}
 			if find(c.asked, a.N) == nil && find(c.told, a.N) == nil {
-				wrong(a.At, "question %d of %s reaches nobody", a.N, c.mark)
+				wrong(a.At, "question %d of %s reaches no client", a.N, c.mark)
 			}
 		}
 		for _, a := range c.asks {
@@ -466,7 +466,7 @@ func (w *world) allModern() bool {
 	return true
 }
 
-// subscriptions: an update of a resource reaches those who have subscribed to it and listen, also in the session that has replaced a lost
+// subscriptions: an update of a resource reaches the clients that have subscribed to it and listen, also in the session that has replaced a lost
 // one, when a stream has been opened again.
 func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 	const reopens = 40 * time.Second               // after some trouble a stream is opened again within 30 s

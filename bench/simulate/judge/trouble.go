@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
 
-// troubled notes the trouble that e makes: until when it may show, and to whom. The times are the reason why a lost wake-up does not hide
-// behind a fault: what comes later than them is no consequence.
+// troubled notes the trouble that e makes: until when it may show, and at which client. What comes later is no consequence of it: so a
+// lost wake-up does not hide behind a fault.
 func (w *world) troubled(e trace.Event) {
 	add := func(client, what string, for_ time.Duration) {
 		w.troubles = append(w.troubles, trouble{what: what, from: e.At, to: e.At + for_, client: client})

@@ -197,7 +197,7 @@ func userOf(authorization string) string {
 	return authorization
 }
 
-// end ends a connection now, whoever ended it.
+// end ends a connection now, on both sides.
 func (c *serverConn) end() {
 	if c.over {
 		return
