@@ -523,13 +523,17 @@ func (w *world) client(name string) script.Client {
 	return script.Client{}
 }
 
-// updated reports whether the client is told of an update in a moment, or leaves.
+// updated reports whether the client is told of an update in a moment, or leaves. The server tells several streams of it, so that the client may have been
+// told on the one before.
 func (w *world) updated(client string, update trace.Event, i int) bool {
+	for i > 0 && w.all[i-1].At == update.At {
+		i--
+	}
 	for _, e := range w.all[i:] {
 		if e.At > update.At+moment {
 			return false
 		}
-		if e.Who == client && (e.Kind == trace.Updated && e.Text == update.Text || e.Kind == trace.Closed || e.Kind == trace.Leaves || e.Kind == trace.Ends || e.Kind == trace.Unsubscribe) {
+		if e.Who == client && (e.Kind == trace.Updated && e.Text == update.Text && e.N >= update.N || e.Kind == trace.Closed || e.Kind == trace.Leaves || e.Kind == trace.Ends || e.Kind == trace.Unsubscribe) {
 			return true
 		}
 	}
