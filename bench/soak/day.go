@@ -15,14 +15,11 @@ import (
 )
 
 const (
-	shimLife  = 15 * time.Second // how long a shim lives
-	shimCalls = 4                // calls that are open on a shim at a time
-	tokenA    = "soak-token-of-the-first-user-0001"
-	tokenB    = "soak-token-of-the-second-user-002"
+	tokenA = "soak-token-of-the-first-user-0001"
+	tokenB = "soak-token-of-the-second-user-002"
 )
 
-// day adds the loads of an ordinary day, over HTTP and through the shim: the server
-// restarts, ids are reused, another user tries to use a session, and parallel calls all ask their
+// day adds the loads of an ordinary day: the server restarts, ids are reused, another user tries to use a session, and parallel calls all ask their
 // user something.
 func (s *stage) day() error {
 	self, err := os.Executable()
@@ -45,21 +42,6 @@ func (s *stage) day() error {
 	if err := s.throughRestarts(mortal); err != nil {
 		return err
 	}
-	s.shims("shim, restarts", func(ctx context.Context, c *counts) error {
-		return s.live(ctx, c, nil, []string{"--upstream", mortal.url()}, func(ctx context.Context, c *counts, shim *shim) {
-			shim.handshake(ctx)
-			id := shim.next()
-			text, began := fmt.Sprintf("shim %p %d", shim, id), time.Now()
-			m, err := shim.call(ctx, callTime, id, callMessage(id, pick(id), text))
-			c.overRestart(ctx, "through the shim", m, err, text, mortal.out(began))
-		})
-	})
-	s.shims("shim, reused ids", func(ctx context.Context, c *counts) error {
-		return s.live(ctx, c, nil, child, reuseOnShim)
-	})
-	s.shims("shim, parallel questions", func(ctx context.Context, c *counts) error {
-		return s.live(ctx, c, nil, child, askOnShim)
-	})
 	if err := s.tokens(child); err != nil {
 		return err
 	}
@@ -141,91 +123,6 @@ func (c *counts) overRestart(ctx context.Context, how string, m gjson.Result, er
 		c.failed.Add(1)
 		c.show("session that is to last "+how, fmt.Sprint(err, " ", m.Raw))
 	}
-}
-
-// shims adds a load that starts shims, one after the other.
-func (s *stage) shims(name string, life func(context.Context, *counts) error) {
-	c := &counts{}
-	s.beside = append(s.beside, beside{name, c, func(ctx context.Context) {
-		c.visit(ctx, func(ctx context.Context) error {
-			err := life(ctx, c)
-			if err != nil {
-				c.show(name, err.Error())
-			}
-			return err
-		})
-	}, func() {}})
-}
-
-// live starts a shim, calls act repeatedly in several goroutines, and ends the shim.
-func (s *stage) live(ctx context.Context, c *counts, env, arg []string, act func(context.Context, *counts, *shim)) error {
-	shim, err := s.shim(env, arg...)
-	if err != nil {
-		return err
-	}
-	c.sessions.Add(1)
-	short, cancel := context.WithTimeout(ctx, shimLife)
-	defer cancel()
-	var wg sync.WaitGroup
-	for range shimCalls {
-		wg.Go(func() {
-			for short.Err() == nil {
-				select {
-				case <-shim.ended:
-					return
-				default:
-					act(short, c, shim)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	select {
-	case <-shim.ended:
-		if ctx.Err() == nil {
-			return fmt.Errorf("%w by itself: %v", errEnded, shim.err)
-		}
-	default:
-	}
-	if err := shim.close(); err != nil && ctx.Err() == nil {
-		return err
-	}
-	return nil
-}
-
-// handshake makes sure that the shim's session has begun. It tries again while the server is down.
-func (c *shim) handshake(ctx context.Context) {
-	c.begin.Lock()
-	defer c.begin.Unlock()
-	for !c.begun && ctx.Err() == nil {
-		m, err := c.call(ctx, callTime, 0, fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"soak","version":"1"}}}`, translate.Handshake()[1].Name))
-		if err == errEnded {
-			return
-		}
-		if c.begun = err == nil && m.Get("result").Exists(); c.begun {
-			c.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-// reuseOnShim abandons a call and uses its id for the next one. The ping between them
-// makes sure that an answer that was already sent is not taken for that of the second call.
-func reuseOnShim(ctx context.Context, c *counts, shim *shim) {
-	shim.handshake(ctx)
-	id, ping := shim.next(), shim.next()
-	text := fmt.Sprintf("shim %p %d", shim, id)
-	shim.call(ctx, time.Duration(1+id%30)*time.Millisecond, id, callMessage(id, late, text+" first"))
-	if m, err := shim.call(ctx, callTime, ping, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, ping)); err != nil || !m.Get("result").Exists() {
-		if ctx.Err() == nil {
-			c.failed.Add(1)
-			c.show("ping", fmt.Sprint(err, " ", m.Raw))
-		}
-		return
-	}
-	m, err := shim.call(ctx, callTime, id, callMessage(id, late, text))
-	c.overRestart(ctx, "with a reused id", m, err, text, false)
 }
 
 // reuse abandons a call of a session over HTTP, and may cancel it, and uses its id for the next calls.
@@ -316,7 +213,7 @@ func (s *stage) parallel(child []string) error {
 			return err
 		}
 		w.load = func(ctx context.Context, seed uint64) {
-			g, done := w.counts.modernClient(func() []string { return []string{w.proxy.URL()} }, seed, false)
+			g, done := w.counts.modernClient(func() []string { return []string{w.proxy.URL()} }, seed)
 			defer done()
 			for ctx.Err() == nil {
 				g.askTogether(ctx)
@@ -337,15 +234,6 @@ func (g *modernClient) askTogether(ctx context.Context) {
 		})
 	}
 	wg.Wait()
-}
-
-// askOnShim makes a call that asks its user something, through a shim that other calls share.
-func askOnShim(ctx context.Context, c *counts, shim *shim) {
-	g := &modernClient{counts: c, user: fmt.Sprintf("shim %p", shim), id: 100 * shim.next()}
-	g.answerAll(ctx, func(s said) answer {
-		m, err := shim.call(ctx, callTime, g.id, string(s.body))
-		return answer{http.StatusOK, m, err}
-	})
 }
 
 // answerAll makes a call and answers all questions until the call ends. A question names the

@@ -8,8 +8,7 @@
 // One dragoman is in front of an HTTP server, another starts a command for every
 // session. Two are replicas between clients without sessions and a server with sessions
 // that sends elicitation/create; the clients abandon calls, and retry them twice, late, as another
-// user, or at the other replica. Another one, between the same kinds of clients and server, is
-// restarted again and again. One is between clients with sessions and a server without. One
+// user, or at the other replica. One is between clients with sessions and a server without. One
 // receives more than it may hold in memory (large.go), and one writes a log that is not read. Six are two services of three
 // replicas each, which share a store and are killed in turn (fleet.go).
 // Run it from the root of the module; it needs Linux.
@@ -24,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -146,6 +146,12 @@ func (s *stage) command(env []string, arg ...string) *exec.Cmd {
 	return cmd
 }
 
+// key writes a session key to a file and returns the environment variable that names it.
+func (s *stage) key(name string) (env string, err error) {
+	file := filepath.Join(s.dir, name+".key")
+	return "DRAGOMAN_SESSION_KEY_FILE=" + file, os.WriteFile(file, []byte("c29hay1zb2FrLXNvYWstc29hay1zb2FrLXNvYWstMzI=\n"), 0o600)
+}
+
 func soak(ctx context.Context, length, every time.Duration, clients int, binary, only string) error {
 	dir, err := os.MkdirTemp("", "soak")
 	if err != nil {
@@ -215,14 +221,10 @@ func (s *stage) sessions() error {
 }
 
 // eras adds clients without sessions in front of a server with sessions that sends
-// elicitation/create, through two replicas; the same through a process that is restarted
-// again and again; and clients with sessions in front of a server without.
+// elicitation/create, through two replicas; and clients with sessions in front of a server without.
 func (s *stage) eras() error {
 	url, err := s.server(newCurious())
 	if err != nil {
-		return err
-	}
-	if err := s.startAgain(url); err != nil {
 		return err
 	}
 	modern := &counts{}
@@ -246,7 +248,7 @@ func (s *stage) eras() error {
 		}
 		w.counts = modern
 		w.load = func(ctx context.Context, seed uint64) {
-			g, done := modern.modernClient(func() []string { return replicas }, seed, false)
+			g, done := modern.modernClient(func() []string { return replicas }, seed)
 			defer done()
 			g.stayOn(ctx)
 		}

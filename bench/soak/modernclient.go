@@ -24,7 +24,7 @@ const (
 )
 
 // modernClient is a client of the revision without sessions. It may use several proxy processes in front of
-// its server, some of which may be down for a while.
+// its server.
 type modernClient struct {
 	*counts
 	http *http.Client
@@ -32,14 +32,13 @@ type modernClient struct {
 	user string
 	rand *rand.Rand
 	id   int
-	away bool // the proxy processes are restarted during the run
 }
 
 // modernClient creates a client. done closes its connections.
-func (c *counts) modernClient(urls func() []string, seed uint64, away bool) (g *modernClient, done func()) {
+func (c *counts) modernClient(urls func() []string, seed uint64) (g *modernClient, done func()) {
 	transport := &http.Transport{DisableCompression: true}
 	return &modernClient{
-		counts: c, http: &http.Client{Transport: transport}, urls: urls, away: away,
+		counts: c, http: &http.Client{Transport: transport}, urls: urls,
 		user: fmt.Sprintf("user-%d", seed), rand: rand.New(rand.NewPCG(seed, 2)),
 	}, transport.CloseIdleConnections
 }
@@ -185,19 +184,14 @@ func (g *modernClient) behave(ctx context.Context, s said) {
 	g.expect(ctx, "plain call", g.send(ctx, g.anywhere(), s), s.text)
 }
 
-// gone reports whether a request failed for an accepted reason: the run ends, or the proxy process is down.
-func (g *modernClient) gone(ctx context.Context, a answer) bool {
-	return ctx.Err() != nil || g.away && (a.err != nil || a.status == http.StatusServiceUnavailable || a.status == http.StatusBadGateway)
-}
-
 // expect counts a as good if it has this text.
 func (g *modernClient) expect(ctx context.Context, what string, a answer, text string) {
 	switch {
 	case a.text() == text:
 		g.good.Add(1)
 		g.note(what)
-	case g.gone(ctx, a):
-		g.rest()
+	case ctx.Err() != nil: // the run ends
+		g.bad.Add(1)
 	case a.text() != "" && a.body.Get("result.isError").Type != gjson.True:
 		g.wrong.Add(1)
 		g.show(what, text+" expected: "+a.String())
@@ -216,18 +210,12 @@ func (g *modernClient) refused(ctx context.Context, what string, a answer, codes
 			return
 		}
 	}
-	if g.gone(ctx, a) {
-		g.rest()
+	if ctx.Err() != nil { // the run ends
+		g.bad.Add(1)
 		return
 	}
 	g.failed.Add(1)
 	g.show(what, a.String())
-}
-
-// rest counts a failed request to a process that is down, and waits a moment.
-func (g *modernClient) rest() {
-	g.bad.Add(1)
-	time.Sleep(10 * time.Millisecond)
 }
 
 func (g *modernClient) expectCode(ctx context.Context, what string, s said, code int64, change func(*http.Request)) {
@@ -256,10 +244,6 @@ func (g *modernClient) converse(ctx context.Context) {
 	if tool == askDie {
 		time.Sleep(100 * time.Millisecond)
 		g.refused(ctx, "server gone while parked", g.send(ctx, at, g.retry(s, state, key, "Rome")), broken, stateRefused)
-		return
-	}
-	if g.away {
-		g.comeBack(ctx, at, s, key, state)
 		return
 	}
 	switch n := g.rand.IntN(100); {
@@ -306,17 +290,6 @@ func (g *modernClient) converse(ctx context.Context) {
 	default:
 		g.expect(ctx, "answered", g.send(ctx, at, g.retry(s, state, key, "Rome")), done)
 	}
-}
-
-// comeBack answers a question after a while, in which the process that holds the call may have been restarted.
-func (g *modernClient) comeBack(ctx context.Context, at string, s said, key, state string) {
-	time.Sleep(time.Duration(g.rand.IntN(1000)) * time.Millisecond)
-	a := g.send(ctx, at, g.retry(s, state, key, "Rome"))
-	if a.code() != 0 {
-		g.refused(ctx, "process started again while parked", a, stateRefused, broken)
-		return
-	}
-	g.expect(ctx, "answered", a, s.text+" in Rome")
 }
 
 // twice sends the same answer two times at once. One of the two requests must get the result of the call.

@@ -12,7 +12,7 @@ func onItsOwn(t *testing.T) *modernClient {
 		t.Fatal(err)
 	}
 	c := &counts{}
-	g, done := c.modernClient(func() []string { return []string{s.url} }, 1, false)
+	g, done := c.modernClient(func() []string { return []string{s.url} }, 1)
 	t.Cleanup(func() { done(); s.close() })
 	return g
 }
