@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	mathrand "math/rand/v2"
 	"os"
 	"regexp"
@@ -143,48 +144,54 @@ func (r *reader) Read(p []byte) (int, error) {
 	return r.of.Read(p)
 }
 
-// random matches what is random in a trace, beside ids of sessions.
-var random = regexp.MustCompile(`[A-Za-z0-9_-]{20,}`)
+// unequal matches what a trace has otherwise in the next play of a world, though no user cares: random text, names of streams, which are
+// counted in the order in which sessions begin, and where a page of a cut text begins, which follows from the random text that it ends with.
+var unequal = regexp.MustCompile(`[A-Za-z0-9_-]{20,}|session-\d+\.\d+|(c\d+\.\d+ line |…)\d+.*`)
 
 // sameText is a trace as text that is equal for equal worlds: within an instant the order is not defined, so it is sorted there, and what
-// is counted in that order is left out: connections and ids of messages. Sessions are numbered.
+// is counted in that order is left out, as pings and ids of messages, and connections. Sessions and processes are numbered by all that happened in them.
 func sameText(all []trace.Event) string {
-	type line struct {
-		at            time.Duration
-		text, session string
-	}
-	lines := make([]line, len(all))
+	type line struct{ text, session string }
+	all = slices.DeleteFunc(all, func(e trace.Event) bool { return e.Kind == trace.Accepted })
+	slices.SortStableFunc(all, func(a, b trace.Event) int { return cmp.Compare(a.At, b.At) })
+	lines, in := make([]line, len(all)), map[string][]string{}
 	for i, e := range all {
-		lines[i].at, lines[i].session = e.At, e.Session
+		session := e.Session
+		if process, is := strings.CutPrefix(e.Who, "server."); is {
+			session, e.Who = process+" "+session, "server"
+		}
+		if e.Kind == trace.Pings || e.Kind == trace.Ponged {
+			e.N = 0
+		}
 		e.Session, e.Conn, e.ID = "", 0, ""
-		lines[i].text = random.ReplaceAllString(e.String(), "?")
-	}
-	const unknown = 1 << 30
-	sessions := map[string]int{"": 0}
-	order := func(a, b line) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.text, b.text)) }
-	number := func(l line) int {
-		if n, known := sessions[l.session]; known {
-			return n
+		text := unequal.ReplaceAllString(e.String(), "?")
+		lines[i] = line{text, session}
+		if session != "" {
+			in[session] = append(in[session], text)
 		}
-		return unknown
 	}
-	slices.SortFunc(lines, order)
-	var b strings.Builder
-	for len(lines) > 0 {
-		n := 1
-		for n < len(lines) && order(lines[0], lines[n]) == 0 {
-			n++
-		}
-		slices.SortStableFunc(lines[:n], func(a, b line) int { return number(a) - number(b) })
-		for _, l := range lines[:n] {
-			if number(l) == unknown {
-				sessions[l.session] = len(sessions)
-			}
-			fmt.Fprintf(&b, "%s session=%d\n", l.text, number(l))
-		}
-		lines = lines[n:]
+	whole := map[string]string{}
+	for session, texts := range in {
+		slices.Sort(texts)
+		whole[session] = strings.Join(texts, "\n")
 	}
-	return b.String()
+	numbers := map[string]int{}
+	for i, session := range slices.SortedFunc(maps.Keys(whole), func(a, b string) int { return strings.Compare(whole[a], whole[b]) }) {
+		numbers[session] = i + 1
+	}
+	texts := make([]string, len(lines))
+	for i, l := range lines {
+		texts[i] = fmt.Sprintf("%s session=%d\n", l.text, numbers[l.session])
+	}
+	for from := 0; from < len(all); {
+		to := from + 1
+		for to < len(all) && all[to].At == all[from].At {
+			to++
+		}
+		slices.Sort(texts[from:to])
+		from = to
+	}
+	return strings.Join(texts, "")
 }
 
 // logged is what dragoman has logged, as notes of the trace.

@@ -65,7 +65,7 @@ func run(args []string, out io.Writer) int {
 	flags.BoolVar(&o.shrink, "shrink", false, "look for a shorter script that fails in the same way (with -seed and -file unless false)")
 	flags.BoolVar(&o.raw, "raw", false, "print the bytes of the messages, too")
 	flags.BoolVar(&o.log, "log", false, "print what dragoman logs, too")
-	flags.IntVar(&o.again, "again", 0, "with -seed or -file: play it this many times and compare")
+	flags.IntVar(&o.again, "again", 0, "play a world this many times and compare: with -seed or -file that one, with -worlds each")
 	flags.StringVar(&o.only, "only", "", "count only violations that begin so, such as \"ping:\"")
 	flags.BoolVar(&o.inside, "inside", false, "do not wait between steps: plays what happens inside one")
 	if err := flags.Parse(args); err != nil {
@@ -93,11 +93,13 @@ func run(args []string, out io.Writer) int {
 		one.Script = s.String()
 	case given["seed"]:
 		one.Script = script.Make(o.seed).String()
+	case o.again > 0 && o.worlds > 0:
+		return againMany(one, o, out)
 	default:
 		return many(o, out)
 	}
 	if o.again > 0 {
-		return again(one, o.again, out)
+		return again(one, o, out)
 	}
 	return replay(one, o.shrink || !given["shrink"], out)
 }
@@ -128,47 +130,6 @@ func printSmallest(l *lane, j job, kind string, out io.Writer) {
 		return
 	}
 	fmt.Fprintf(out, "\n# %s\n# The smallest script that fails so, for testdata/worlds:\n%s", kind, shrink(s, l.fails(j, kind)))
-}
-
-// again plays one world n times and says how often it fails, and whether the same happens, by virtual instant.
-func again(j job, n int, out io.Writer) int {
-	j.Trace, j.Compare, j.Log = true, true, false
-	var mu sync.Mutex
-	laws, traces, failed := map[string]int{}, map[string]int{}, 0
-	left := n
-	inLanes(min(runtime.NumCPU(), n), func(l *lane) {
-		for {
-			mu.Lock()
-			left--
-			done := left < 0
-			mu.Unlock()
-			if done {
-				return
-			}
-			r := l.play(j)
-			mu.Lock()
-			traces[r.Trace]++
-			if len(r.Violations) > 0 {
-				failed++
-				laws[r.Violations[0].Law]++
-			}
-			mu.Unlock()
-		}
-	})
-	most := slices.SortedFunc(maps.Keys(traces), func(a, b string) int { return traces[b] - traces[a] })
-	fmt.Fprintf(out, "fails in %d of %d%s; the same happens, by virtual instant, in %d of %d\n", failed, n, causes(laws), traces[most[0]], n)
-	if len(most) > 1 {
-		a, b := strings.Split(most[0], "\n"), strings.Split(most[1], "\n")
-		i := 0
-		for i < len(a)-1 && i < len(b)-1 && a[i] == b[i] {
-			i++
-		}
-		fmt.Fprintf(out, "the first difference:\n  %s\n  %s\n", a[i], b[i])
-	}
-	if failed > 0 {
-		return 1
-	}
-	return 0
 }
 
 // many plays worlds of many seeds.

@@ -49,8 +49,9 @@ type end struct {
 	severed bool  // the other end has seen the end of its sending, of which it does not know
 
 	mayRead, mayWrite wait
-	drops             int // bytes that trickle next; 0 if none do
-	drop              int // how many did so last
+	drops             int  // bytes that trickle next; 0 if none do
+	drop              int  // how many did so last
+	queued            bool // it has its turn to come
 	doubtful          bool
 	watchers          []*watcher
 }
@@ -87,8 +88,27 @@ func (e *end) move() {
 	case waits > 0 && !k.slow.IsZero() && time.Now().Before(k.slow):
 		e.trickle()
 	default:
-		e.arrive(waits)
+		e.turn()
 	}
+}
+
+// turn lets arrive what e has sent when it is its turn.
+func (e *end) turn() {
+	if e.queued {
+		return
+	}
+	n := e.link.n
+	if n.turns == nil || n.closed {
+		e.arrive(len(e.out) - e.arrived)
+		return
+	}
+	e.queued = true
+	n.takesTurn(&turn{from: e.host, to: e.other.host, bytes: func() []byte { return e.out[e.arrived:] }, do: func() {
+		e.queued = false
+		if k := e.link; !k.vanished && (k.still.IsZero() || !time.Now().Before(k.still)) { // else it waits, as all that follows
+			e.arrive(len(e.out) - e.arrived)
+		}
+	}})
 }
 
 // trickle lets a few bytes arrive in as many milliseconds, and so on.
@@ -100,12 +120,14 @@ func (e *end) trickle() {
 	e.drops = e.drop
 	time.AfterFunc(time.Duration(e.drops)*time.Millisecond, func() {
 		defer e.link.n.lock().Unlock()
-		bytes := min(e.drops, len(e.out)-e.arrived)
-		e.drops = 0
-		if bytes > 0 && !e.link.vanished && !time.Now().Before(e.link.still) {
-			e.arrive(bytes)
-		}
-		e.move()
+		e.link.n.takesTurn(&turn{from: e.host, to: e.other.host, bytes: func() []byte { return e.out[e.arrived:] }, do: func() {
+			bytes := min(e.drops, len(e.out)-e.arrived)
+			e.drops = 0
+			if bytes > 0 && !e.link.vanished && !time.Now().Before(e.link.still) {
+				e.arrive(bytes)
+			}
+			e.move()
+		}})
 	})
 }
 

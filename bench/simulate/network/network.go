@@ -32,6 +32,7 @@ type Network struct {
 	turn      chan struct{} // closed, and made anew, when dials that wait should look again
 	last      int           // number of the last connection
 	closed    bool
+	turns     *turns // nil: all happens at once
 
 	telling sync.WaitGroup
 }
@@ -157,6 +158,7 @@ func (n *Network) dial(ctx context.Context, from string, life life, port int) (*
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		n.awaitTurn(ctx, from, port)
 		n.mu.Lock()
 		if n.closed || n.lives[from] != life || life.dead {
 			n.mu.Unlock()
@@ -266,7 +268,13 @@ func (n *Network) Close() {
 		l.came.Broadcast()
 	}
 	n.look()
+	if n.turns != nil {
+		n.turns.came.Signal()
+	}
 	n.mu.Unlock()
+	if n.turns != nil {
+		<-n.turns.over
+	}
 	n.telling.Wait()
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/bench/simulate/network"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
 
@@ -78,7 +79,7 @@ func (c *Client) start(x *exchange) {
 	c.goes(func() {
 		k := x.conn
 		if k == nil {
-			conn, err := c.o.Dial(c.ctx, "tcp", x.address)
+			conn, err := c.o.Dial(network.Sends(c.ctx, x.data), "tcp", x.address)
 			c.mu.Lock()
 			switch {
 			case x.left:

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
@@ -27,7 +26,7 @@ func (w *world) calm() {
 			w.restart(name)
 		}
 	}
-	synctest.Wait()
+	w.network.Rest()
 	if w.store != nil {
 		time.Sleep(10 * time.Second) // until the replicas are found again: see docs/replicas.md
 	}
@@ -55,7 +54,7 @@ func (w *world) each(what string) {
 // settle waits until no client has an open request, or d is over.
 func (w *world) settle(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Second) {
-		synctest.Wait()
+		w.network.Rest()
 		busy := false
 		for _, c := range w.clients {
 			busy = busy || c.Busy()
@@ -71,7 +70,7 @@ func (w *world) close() {
 	for _, c := range w.script.Clients {
 		w.clients[c.Name].Close()
 	}
-	synctest.Wait()
+	w.network.Rest()
 	w.trace.Add(trace.Event{Kind: trace.Over})
 	time.Sleep(idle)
 	for _, p := range w.replicas {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -85,13 +84,16 @@ func Play(t *testing.T, s *script.Script, dir string, mode Mode, log *zap.Logger
 		replicas: map[string]*process{}, clients: map[string]*peers.Client{}, sticky: map[string]int{},
 	}
 	w.network.KeepAlive = 25 * time.Second // as the product asks of sockets
+	if mode == InTurn {
+		w.network.InTurn(s.Seed)
+	}
 	if err := w.open(dir); err != nil {
 		panic(fmt.Sprintf("seed %d: %v", s.Seed, err)) // what was begun would keep the bubble from ending
 	}
 	for _, step := range s.Steps {
 		w.do(step)
 		if mode == InTurn || step.Verb == "wait" {
-			synctest.Wait()
+			w.network.Rest()
 		}
 	}
 	w.calm()
@@ -143,7 +145,7 @@ func (w *world) open(dir string) error {
 			return err
 		}
 	}
-	synctest.Wait()
+	w.network.Rest()
 	return nil
 }
 
@@ -467,6 +469,7 @@ func (w *world) restart(name string) {
 		return
 	}
 	w.await(p, "does not end")
+	w.network.Rest() // or it would depend on the last of its goroutines whether a client still finds it away
 	if err := w.start(name); err != nil {
 		w.trace.Add(trace.Event{Who: name, Kind: trace.Strange, Text: "does not start", Failed: err.Error()})
 	}
