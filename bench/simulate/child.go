@@ -45,8 +45,9 @@ type job struct {
 // result is what came of a job, a line of JSON.
 type result struct {
 	judge.Verdict
-	Trace string
-	Ran   time.Duration
+	Trace  string
+	Ran    time.Duration
+	Judged time.Duration // what the judge took of it
 }
 
 func lost(law, text string) result {
@@ -102,7 +103,9 @@ func (j job) play(t *testing.T) (r result) {
 			log.begun = time.Now()
 			all = play(t, s, ".", mode, log.logger(j.Log))
 		})
+		from := time.Now()
 		r.Verdict = *judged(s, all)
+		r.Judged = time.Since(from)
 		all = append(all, log.all...)
 		slices.SortStableFunc(all, func(a, b trace.Event) int { return cmp.Compare(a.At, b.At) })
 		switch {

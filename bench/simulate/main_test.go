@@ -20,10 +20,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/bench/simulate/world"
 )
 
+// playsWorlds is a variable of the environment by which processes of a benchmark play worlds, and not a stand-in.
+const playsWorlds = "SIMULATE_PLAYS_WORLDS"
+
 // TestMain makes the processes of these tests play worlds of a stand-in.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == childFlag {
-		play, judged = pretend, pretendJudge
+		if os.Getenv(playsWorlds) == "" {
+			play, judged = pretend, pretendJudge
+		}
 		child()
 	}
 	os.Exit(m.Run())

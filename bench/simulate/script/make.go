@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,8 +11,11 @@ import (
 )
 
 // Make returns the script of a seed: always the same one.
-func Make(seed uint64) *Script {
-	m := &maker{Rand: rand.New(rand.NewPCG(seed, 46)), s: &Script{Seed: seed, Replicas: 1}, calls: map[string]int{}}
+func Make(seed uint64) *Script { return MakeLong(seed, 0) }
+
+// MakeLong returns a script of a seed that is as long as that many rows make it: 0 for some tens.
+func MakeLong(seed uint64, rows int) *Script {
+	m := &maker{Rand: rand.New(rand.NewPCG(seed, 46)), s: &Script{Seed: seed, Replicas: 1}, calls: map[string]int{}, rows: rows}
 	m.touched = -m.IntN(4) // or no world would begin with a fault
 	m.profile = profiles[m.IntN(len(profiles))]
 	m.world()
@@ -24,6 +28,7 @@ func Make(seed uint64) *Script {
 type maker struct {
 	*rand.Rand
 	s       *Script
+	rows    int
 	profile profile
 	web     bool           // there are clients on HTTP
 	client  Client         // C
@@ -162,7 +167,7 @@ func (m *maker) schedule() {
 			}
 		}
 	}
-	for n := 30 + m.IntN(41); n > 0; {
+	for n := cmp.Or(m.rows, 30+m.IntN(41)); n > 0; {
 		m.client = m.s.Clients[m.IntN(len(m.s.Clients))]
 		m.replica = fmt.Sprint("r", 1+m.IntN(m.s.Replicas))
 		r := m.draw(m.profile.steps)

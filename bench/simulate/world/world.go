@@ -139,13 +139,14 @@ func (w *world) open(dir string) error {
 		if err := w.start(replica(i + 1)); err != nil {
 			return err
 		}
+		w.network.Rest()
 	}
 	for _, c := range w.script.Clients {
 		if err := w.join(c); err != nil {
 			return err
 		}
+		w.network.Rest()
 	}
-	w.network.Rest()
 	return nil
 }
 
