@@ -6,11 +6,8 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"flag"
-	"fmt"
-	"maps"
 	mathrand "math/rand/v2"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -145,56 +142,6 @@ func (r *reader) Read(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.of.Read(p)
-}
-
-// unequal matches what a trace has otherwise in the next play of a world, though no user cares: random text, names of streams, which are
-// counted in the order in which sessions begin, and where a page of a cut text begins, which follows from the random text that it ends with.
-var unequal = regexp.MustCompile(`[A-Za-z0-9_-]{20,}|session-\d+\.\d+|(c\d+\.\d+ line |…)\d+.*`)
-
-// sameText is a trace as text that is equal for equal worlds: within an instant the order is not defined, so it is sorted there, and what
-// is counted in that order is left out, as pings and ids of messages, and connections. Sessions and processes are numbered by all that happened in them.
-func sameText(all []trace.Event) string {
-	type line struct{ text, session string }
-	all = slices.DeleteFunc(all, func(e trace.Event) bool { return e.Kind == trace.Accepted })
-	slices.SortStableFunc(all, func(a, b trace.Event) int { return cmp.Compare(a.At, b.At) })
-	lines, in := make([]line, len(all)), map[string][]string{}
-	for i, e := range all {
-		session := e.Session
-		if process, is := strings.CutPrefix(e.Who, "server."); is {
-			session, e.Who = process+" "+session, "server"
-		}
-		if e.Kind == trace.Pings || e.Kind == trace.Ponged {
-			e.N = 0
-		}
-		e.Session, e.Conn, e.ID = "", 0, ""
-		text := unequal.ReplaceAllString(e.String(), "?")
-		lines[i] = line{text, session}
-		if session != "" {
-			in[session] = append(in[session], text)
-		}
-	}
-	whole := map[string]string{}
-	for session, texts := range in {
-		slices.Sort(texts)
-		whole[session] = strings.Join(texts, "\n")
-	}
-	numbers := map[string]int{}
-	for i, session := range slices.SortedFunc(maps.Keys(whole), func(a, b string) int { return strings.Compare(whole[a], whole[b]) }) {
-		numbers[session] = i + 1
-	}
-	texts := make([]string, len(lines))
-	for i, l := range lines {
-		texts[i] = fmt.Sprintf("%s session=%d\n", l.text, numbers[l.session])
-	}
-	for from := 0; from < len(all); {
-		to := from + 1
-		for to < len(all) && all[to].At == all[from].At {
-			to++
-		}
-		slices.Sort(texts[from:to])
-		from = to
-	}
-	return strings.Join(texts, "")
 }
 
 // logged is what dragoman has logged, as notes of the trace.

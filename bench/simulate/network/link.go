@@ -103,7 +103,7 @@ func (e *end) turn() {
 		return
 	}
 	e.queued = true
-	n.takesTurn(&turn{from: e.host, to: e.other.host, bytes: func() []byte { return e.out[e.arrived:] }, do: func() {
+	n.takesTurn(&turn{from: e.host, to: e.other.host, bytes: func() []byte { return e.out[e.arrived:] }, id: e.link.id, do: func() {
 		e.queued = false
 		if k := e.link; !k.vanished && (k.still.IsZero() || !time.Now().Before(k.still)) { // else it waits, as all that follows
 			e.arrive(len(e.out) - e.arrived)
@@ -120,7 +120,7 @@ func (e *end) trickle() {
 	e.drops = e.drop
 	time.AfterFunc(time.Duration(e.drops)*time.Millisecond, func() {
 		defer e.link.n.lock().Unlock()
-		e.link.n.takesTurn(&turn{from: e.host, to: e.other.host, bytes: func() []byte { return e.out[e.arrived:] }, do: func() {
+		e.link.n.takesTurn(&turn{from: e.host, to: e.other.host, bytes: func() []byte { return e.out[e.arrived:] }, id: e.link.id, do: func() {
 			bytes := min(e.drops, len(e.out)-e.arrived)
 			e.drops = 0
 			if bytes > 0 && !e.link.vanished && !time.Now().Before(e.link.still) {

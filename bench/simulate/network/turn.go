@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"net"
 	"strconv"
 	"sync"
 	"testing/synctest"
@@ -23,6 +24,8 @@ type turns struct {
 type turn struct {
 	from, to string
 	bytes    func() []byte // that arrive
+	id       int           // of the link
+	behind   bool          // what arrives between the same hosts comes first
 	do       func()        // with the lock of the network
 }
 
@@ -91,10 +94,17 @@ func (t *turns) compare(a, b *turn) int {
 	if a.from != b.from || a.to != b.to {
 		return cmp.Or(cmp.Compare(t.place(a), t.place(b)), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
 	}
+	first, second := a, b
 	if t.seed%2 == 0 {
-		a, b = b, a
+		first, second = b, a
 	}
-	return bytes.Compare(a.bytes(), b.bytes())
+	switch {
+	case a.behind && !b.behind:
+		return 1
+	case b.behind && !a.behind:
+		return -1
+	}
+	return cmp.Or(bytes.Compare(first.bytes(), second.bytes()), first.id-second.id)
 }
 
 // place is a number at random for two hosts, which is another one for each seed.
@@ -119,16 +129,25 @@ func Sends(ctx context.Context, data []byte) context.Context {
 
 // awaitTurn waits until a dial has its turn.
 func (n *Network) awaitTurn(ctx context.Context, from string, port int) {
-	n.mu.Lock()
-	if n.turns == nil || n.closed {
-		n.mu.Unlock()
-		return
-	}
 	data, _ := ctx.Value(sends{}).([]byte)
+	n.Turn(from, strconv.Itoa(port), data)
+}
+
+// Turn waits for a turn of a host. Of those that wait at the same time, data says which is first.
+func (n *Network) Turn(host, with string, data []byte) {
 	its := make(chan struct{})
-	n.takesTurn(&turn{from: from, to: strconv.Itoa(port), bytes: func() []byte { return data }, do: func() { close(its) }})
+	n.mu.Lock()
+	n.takesTurn(&turn{from: host, to: with, bytes: func() []byte { return data }, do: func() { close(its) }})
 	n.mu.Unlock()
 	<-its
+}
+
+// Behind does what must not overtake what comes on c.
+func (n *Network) Behind(c net.Conn, do func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := c.(*Conn).end
+	n.takesTurn(&turn{from: e.host, to: e.other.host, bytes: func() []byte { return nil }, id: e.link.id, behind: true, do: func() { go do() }})
 }
 
 // takesTurn does what t says when it is its turn. n.mu must be held.

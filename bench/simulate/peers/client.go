@@ -23,6 +23,7 @@ type ClientOptions struct {
 	Transport string // http, sse, stdio
 	Revision  string
 	Trace     *trace.Trace
+	Turn      func(what string) // returns when it is the client's turn; nil: it always is
 
 	Dial    func(ctx context.Context, network, address string) (net.Conn, error) // http, sse
 	Address func() string                                                        // http, sse: where the next connection goes to
@@ -65,6 +66,7 @@ type Client struct {
 	deaf     time.Time
 	spoilt   bool               // a bad line was sent, which may be answered without an id
 	active   map[*exchange]bool // exchanges of HTTP that have not ended
+	laters   int                // how often later was called
 	idle     []*clientConn
 }
 
@@ -159,8 +161,13 @@ func (c *Client) later(d time.Duration, f func()) {
 		f()
 		return
 	}
+	c.laters++
+	what := "later " + strconv.Itoa(c.laters)
 	c.goes(func() {
 		if c.sleep(d) {
+			if c.o.Turn != nil {
+				c.o.Turn(what)
+			}
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if !c.closed {

@@ -172,6 +172,9 @@ func (c *serverCall) sleep(d time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		if turn := c.sess.s.o.Turn; turn != nil {
+			turn(c.mark + " " + c.m.Method)
+		}
 		return true
 	case <-c.stop:
 		return false

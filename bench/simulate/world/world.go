@@ -112,6 +112,7 @@ func (w *world) open(dir string) error {
 	}
 	w.server = peers.NewServer(peers.ServerOptions{
 		Transport: w.script.Server.Transport, Revision: w.script.Server.Revision, Trace: w.trace,
+		Turn:   func(what string) { w.network.Turn("server", "", []byte(what)) },
 		Listen: func() (net.Listener, error) { return w.network.Listen("server", serverPort) },
 	})
 	if w.script.Server.Transport != "stdio" {
@@ -236,7 +237,8 @@ func (w *world) outside(name string) proxy.World {
 func (w *world) startServer(*upstream.Stdio) (*upstream.Process, error) {
 	ours, theirs := w.network.Pipe("own", "server")
 	errOurs, errTheirs := w.network.Pipe("own", "server")
-	wait, kill := w.server.Process(theirs, theirs, errTheirs)
+	wait, end := w.server.Process(theirs, theirs, errTheirs)
+	kill := func() { w.network.Behind(ours, end) } // what was written before comes first, as far as it comes
 	return &upstream.Process{
 		In: halfOf{ours}, Out: ours, Err: errOurs,
 		Wait: wait, Terminate: func() bool { kill(); return true }, Kill: kill,
@@ -299,7 +301,8 @@ func (w *world) ended(p *process, err error) {
 
 // join makes a client; one on stdio gets a process of dragoman for itself.
 func (w *world) join(c script.Client) error {
-	o := peers.ClientOptions{Name: c.Name, Transport: c.Transport, Revision: c.Revision, Trace: w.trace}
+	o := peers.ClientOptions{Name: c.Name, Transport: c.Transport, Revision: c.Revision, Trace: w.trace,
+		Turn: func(what string) { w.network.Turn(c.Name, "", []byte(what)) }}
 	if c.Transport != "stdio" {
 		o.Dial, o.Token, o.User = w.network.Dial(c.Name), script.Token(c.User), c.User
 		o.Address = func() string { return fmt.Sprintf("127.0.0.1:%d", front) }
