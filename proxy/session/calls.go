@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -57,13 +58,28 @@ func NewCallAt(id []byte, m wire.Method, began time.Time) *Call {
 // NewCalls returns an empty table of at most max open requests.
 func NewCalls(max int) *Calls { return requests.NewTable[More](max) }
 
-// Ask sends the server one of dragoman's own requests, out, as the call c. ctx must have a deadline. reply is as in [pipes.Answer].
+// Ask sends the server one of dragoman's own requests, out, as the call c; once more, in a new session, if the server has lost the old one.
+// ctx must have a deadline. reply is as in [pipes.Answer].
 func (s *Session) Ask(ctx context.Context, c *Call, out *upstream.Outgoing, reply func(response []byte)) (result []byte, err error) {
 	c.More.Here, c.More.Answers = true, make(chan []byte, 1)
 	if err := s.Open.Add(c); err != nil {
 		return nil, err
 	}
 	defer s.Open.End(c)
+	if s.Renewing == nil {
+		return s.ask(ctx, c, out, reply)
+	}
+	was := s.Renewing.Number()
+	if result, err = s.ask(ctx, c, out, reply); !restart.IsLost(err) {
+		return result, err
+	}
+	if err := s.Renewing.Renew(ctx, was, out.Header); err != nil {
+		return nil, err
+	}
+	return s.ask(ctx, c, out, reply)
+}
+
+func (s *Session) ask(ctx context.Context, c *Call, out *upstream.Outgoing, reply func(response []byte)) ([]byte, error) {
 	end, _ := ctx.Deadline()
 	out.FirstByte = time.Until(end)
 	out.Silence, out.Ours = out.FirstByte, true
