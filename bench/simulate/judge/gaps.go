@@ -48,8 +48,9 @@ func gaps(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		case e.Kind == trace.Loses, e.Kind == trace.Died && strings.HasPrefix(e.Who, "server"):
 			for _, v := range all {
-				clear(v.open)
-				v.gap = e.At
+				if clear(v.open); v.gap < 0 {
+					v.gap = e.At
+				}
 			}
 		case (e.Kind == trace.Answers || e.Kind == trace.Stopped) && e.Method == "subscriptions/listen":
 			for _, v := range all {
@@ -65,13 +66,37 @@ func gaps(w *world, wrong func(time.Duration, string, ...any)) {
 				if e.Kind == trace.Standing {
 					v.open[key] = true
 				}
-				if v.wanted && !v.shared && v.gap >= 0 && !w.hindered(v.client, v.gap, e.At+moment) && !w.toldOf(v.client, uri, v.gap, i) {
+				open := w.carries(i)
+				if open < 0 {
+					continue // it is lost before: the gap goes on
+				}
+				if v.wanted && !v.shared && v.gap >= 0 && !w.hindered(v.client, v.gap, w.all[open].At+moment) && !w.toldOf(v.client, uri, v.gap, open) {
 					wrong(e.At, "%s is not told of %s, of which it may have missed an update since %.3fs", v.client, uri, v.gap.Seconds())
 				}
 				v.gap = -1
 			}
 		}
 	}
+}
+
+// carries returns the event from which on a stream carries updates in the session in which event i subscribes: before, the client is not
+// told. It is negative if the session ends before.
+func (w *world) carries(i int) int {
+	session := w.all[i].Session
+	for _, e := range w.all[:i+1] {
+		if e.Kind == trace.Standing && e.Session == session {
+			return i
+		}
+	}
+	for j, e := range w.all[i:] {
+		switch {
+		case e.Kind == trace.Standing && e.Session == session:
+			return i + j
+		case e.Kind == trace.Loses, e.Kind == trace.Died && e.Who == w.all[i].Who, e.Kind == trace.Gone && e.Session == session:
+			return -1
+		}
+	}
+	return -1
 }
 
 // hindered reports whether there was trouble for a client, other than that the server loses what it knows.

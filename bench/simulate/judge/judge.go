@@ -96,14 +96,15 @@ const moment = time.Second
 
 // world is what happened, by what it is about.
 type world struct {
-	script   *script.Script
-	all      []trace.Event
-	calls    []*call
-	byMark   map[string]*call
-	troubles []trouble
-	calm     time.Duration // from here on nothing may go wrong
-	over     time.Duration
-	up       map[string]bool // the replicas that run
+	script     *script.Script
+	all        []trace.Event
+	calls      []*call
+	byMark     map[string]*call
+	troubles   []trouble
+	calm       time.Duration // from here on nothing may go wrong
+	over       time.Duration
+	up         map[string]bool // the replicas that run
+	hesitation time.Duration   // how long the server waits at most before a standing stream begins
 }
 
 // call is a request with a mark, from both ends.
@@ -438,7 +439,7 @@ func (w *world) limit(c *call, e trace.Event) bool {
 			if s.At < last.At || s.At+3*moment >= e.At {
 				continue
 			}
-			if quietly = quietly || s.Kind == trace.Loses && s.Text != ""; s.Kind == trace.Loses && s.Text == "" || s.Kind == trace.Died && s.Who == last.Who || quietly && s.Failed == "404" && strings.HasPrefix(s.Mark, c.owner+".") {
+			if quietly = quietly || s.Kind == trace.Loses && s.Text != ""; s.Kind == trace.Loses && !quietly || s.Kind == trace.Died && s.Who == last.Who || quietly && s.Failed == "404" && strings.HasPrefix(s.Mark, c.owner+".") {
 				return false // what it waited for was lost before, as dragoman knew
 			}
 		}

@@ -70,7 +70,7 @@ func (w *world) fault(e trace.Event, add func(client, what string, for_ time.Dur
 		switch what := step.Word(1); what {
 		case "cut":
 			if step.Word(2) == "" || step.Word(2) == "0" {
-				add(client, "link-cut", moment)
+				add(client, "link-cut", moment+w.hesitation) // its client comes back after a second, and only then the server is asked for the rest
 			} else {
 				add(client, "link-cut", time.Hour) // it is cut when so many bytes have gone
 			}
@@ -100,6 +100,8 @@ func (w *world) fault(e trace.Event, add func(client, what string, for_ time.Dur
 			if w.script.Server.Transport == "sse" { // the session ends with it
 				add("", "server-closestreams", 2*moment)
 			}
+		case "hesitate":
+			w.hesitation = max(w.hesitation, d(0))
 		case "die":
 			add("", "server-die", 10*time.Minute)
 		case "deaf":

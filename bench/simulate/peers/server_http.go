@@ -245,7 +245,11 @@ func (s *Server) serve(x *serverExchange, q *http.Request, body []byte) {
 				time.Sleep(wait)
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				if !x.over && !sess.over {
+				switch {
+				case x.over:
+				case sess.over:
+					s.unknown(x, q, sess.id)
+				default:
 					s.get(sess, x, q)
 				}
 			}()
@@ -369,7 +373,7 @@ func (s *Server) session(x *serverExchange, q *http.Request) *serverSession {
 			s.strange(x, "a session that there never was: "+id, nil)
 		}
 		if q.Method != "POST" {
-			x.respond(404, writeError(nullID, -32001, "Session not found", nil), "Content-Type", "application/json")
+			s.unknown(x, q, id)
 		}
 	default:
 		if v := q.Header.Get("Mcp-Protocol-Version"); v != sess.revision && (v != "" || since(sess.revision, "2025-06-18")) {
@@ -377,6 +381,12 @@ func (s *Server) session(x *serverExchange, q *http.Request) *serverSession {
 		}
 	}
 	return sess
+}
+
+// unknown answers a GET or DELETE in a session that it does not know.
+func (s *Server) unknown(x *serverExchange, q *http.Request, session string) {
+	s.tell(trace.Event{Kind: trace.Note, Session: session, Conn: x.c.n, Text: q.Method + " in a session that it does not know", Failed: "404"})
+	x.respond(404, writeError(nullID, -32001, "Session not found", nil), "Content-Type", "application/json")
 }
 
 func isHandshake(revision string) bool {
