@@ -188,6 +188,13 @@ func (d *directory) look(id sealed.ID) place {
 // lose notes that a process is no longer where it was.
 func (d *directory) lose(id sealed.ID) { d.note(id, place{until: time.Now().Add(absentAge)}) }
 
+// doubt notes that a process may not be where it was: it is looked for again when it is needed.
+func (d *directory) doubt(id sealed.ID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.places, id)
+}
+
 func (d *directory) note(id sealed.ID, at place) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

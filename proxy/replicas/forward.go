@@ -109,7 +109,7 @@ func (r *Replicas) Forward(to sealed.ID, req *Request, resp *downstream.Response
 		f.Header = []mcp.Header{{Name: "Allow", Value: "POST, DELETE"}}
 		return f
 	}
-	r.lose(to)
+	r.doubt(to) // a connection was lost, and perhaps nothing else
 	r.Count(Lost)
 	return a.loss(err)
 }
