@@ -240,6 +240,9 @@ func strange(w *world, wrong func(time.Duration, string, ...any)) {
 		}) {
 			continue // the other replicas may not know it yet
 		}
+		if e.Text == "the end of a question that was not asked" && w.excuse(&call{owner: e.Who}, e.At, "link-") {
+			continue // the question went into a connection that was lost
+		}
 		if strings.HasPrefix(e.Text, "the list of tools lacks") && w.excuse(&call{owner: e.Who}, e.At, "") {
 			continue // dragoman has tools of its own that serve without the server
 		}
@@ -304,7 +307,7 @@ func (w *world) lostQuietly(c *call, end trace.Event) bool {
 		switch {
 		case e.Kind == trace.Loses && e.Text != "" && e.At >= c.begins:
 			lost = true
-		case lost && e.Kind == trace.Answers && e.Failed == "404" && e.At <= end.At && e.At >= end.At-moment:
+		case lost && !isClient(e.Who) && e.Failed == "404" && e.At <= end.At && e.At >= end.At-moment:
 			c.excuse = "server-loses"
 			return true
 		}
@@ -351,7 +354,7 @@ func (c *call) foreseen(e trace.Event) bool {
 	if c.how != "" || c.shared { // an answer is not owed, or may be that of another
 		return true
 	}
-	if n := len(c.asks); n > 0 && c.finished > 0 && c.asks[n-1].At >= c.finished && soon(c.asks[n-1].At) { // it cannot answer any more
+	if n := len(c.asks); n > 0 && c.finished > 0 && soon(max(c.asks[n-1].At, c.finished)) && find(c.replies, c.asks[n-1].N) == nil { // it cannot answer any more
 		return true
 	}
 	switch c.plan.How {

@@ -162,6 +162,14 @@ func (w *world) takenOver(c *call, at time.Duration) bool {
 	return false
 }
 
+// atReplica reports whether e cancels a call of an adapter's tool that another replica has than the one which got the cancellation: there
+// it is a call of the server's like any other.
+func (w *world) atReplica(e trace.Event) bool {
+	return w.script.Replicas > 1 && slices.ContainsFunc(w.calls, func(c *call) bool {
+		return len(c.received) > 0 && c.atAPI() && c.id == e.ID && c.cancelled > 0 && c.cancelled <= e.At && e.At <= c.cancelled+moment
+	})
+}
+
 // unawaited reports whether c ends at a time because its client, of 2026-07-28, comes with an answer that was not awaited any more: it is told
 // so only then.
 func (w *world) unawaited(c *call, at time.Duration) bool {

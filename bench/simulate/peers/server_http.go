@@ -319,6 +319,8 @@ func (s *Server) refuse(x *serverExchange, m *message, status int) {
 		c := newServerCall(&serverSession{s: s}, m, nil, x.c)
 		s.tell(trace.Event{Kind: trace.Answers, Mark: c.mark, Method: m.Method, ID: m.id(), Conn: x.c.n,
 			Session: x.session, Failed: strconv.Itoa(status)})
+	} else {
+		s.tell(trace.Event{Kind: trace.Note, Method: m.Method, ID: m.id(), Conn: x.c.n, Session: x.session, Text: "a message is refused", Failed: strconv.Itoa(status)})
 	}
 	x.session = ""
 	if status == 404 {
