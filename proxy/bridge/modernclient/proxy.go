@@ -134,7 +134,7 @@ type Exchange interface {
 	Settle(how metrics.Outcome)   // sets how the request is counted
 	CountLater()                  // another exchange counts the request
 	Unsent()                      // the server does not have the request: it is not cancelled there, and another exchange counts it
-	CancelAtServer(reason string) // unless it was cancelled before
+	CancelAtServer(reason string) // unless it was cancelled before, or the server does not have it
 	At() report.At
 	Seen() *observe.Call // the observation of the request; nil if the call is not observed
 	AppendTiming(header []mcp.Header) []mcp.Header
