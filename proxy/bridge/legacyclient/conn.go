@@ -191,12 +191,12 @@ type shared struct {
 	until  time.Time   // the session's id cannot be used after that
 	stale  atomic.Bool // the state must be read before the next request
 
-	turn   sync.Mutex // for reading and writing
-	known  []byte     // the stored value, as it was last seen; nil for none
-	behind bool       // a change could not be written
-	unsure []state    // writes without an answer, since the last one with an answer
-	pause  time.Time  // no reading before
-	waits  bool       // it is read after the pause
+	turn   chan struct{} // holds a value while the state is read or written, which may take as long as the store does
+	known  []byte        // the stored value, as it was last seen; nil for none
+	behind bool          // a change could not be written
+	unsure []state       // writes without an answer, since the last one with an answer
+	pause  time.Time     // no reading before
+	waits  bool          // it is read after the pause
 
 	wanted []string // stored subscriptions that begin with the next standing stream; guarded by the session's mutex
 }

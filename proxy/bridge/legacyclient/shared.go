@@ -43,7 +43,7 @@ func (c *Conn) Named(t *sealed.Session) {
 		return
 	}
 	name := appendSerial(nil, t.Serial)
-	c.shared.store, c.shared.serial = c.bridge.sharing.store, t.Serial
+	c.shared.store, c.shared.serial, c.shared.turn = c.bridge.sharing.store, t.Serial, make(chan struct{}, 1)
 	c.shared.key = store.Key{Kind: stateKind, Name: string(name)}
 	c.shared.until = t.Made.Add(min(c.host.Config().Session.MaxAge, store.MaxTTL))
 	of := &c.bridge.sharing
@@ -81,8 +81,8 @@ func (c *Conn) refresh(ctx context.Context) {
 	if !s.stale.Load() {
 		return
 	}
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
 	switch {
 	case !s.stale.Load():
 		return
@@ -127,9 +127,9 @@ func (c *Conn) refreshLater() {
 		defer cancel()
 		defer context.AfterFunc(c.host.Draining, cancel)()
 		err := pipes.Sleep(ctx, pause)
-		s.turn.Lock()
+		s.turn <- struct{}{}
 		s.waits = false
-		s.turn.Unlock()
+		<-s.turn
 		if err == nil {
 			c.refresh(ctx)
 		}
@@ -176,8 +176,8 @@ func (c *Conn) save(ctx context.Context) {
 	if c.shared.store == nil {
 		return
 	}
-	c.shared.turn.Lock()
-	defer c.shared.turn.Unlock()
+	c.shared.turn <- struct{}{}
+	defer func() { <-c.shared.turn }()
 	c.write(context.WithoutCancel(ctx), c.shared.known)
 }
 
@@ -281,9 +281,9 @@ func (c *Conn) forgetState(ctx context.Context) {
 	if s.store == nil {
 		return
 	}
-	s.turn.Lock()
+	s.turn <- struct{}{}
 	known := s.known
-	s.turn.Unlock()
+	<-s.turn
 	if known == nil {
 		return
 	}
