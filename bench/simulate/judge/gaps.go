@@ -48,7 +48,10 @@ func gaps(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		case e.Kind == trace.Loses, e.Kind == trace.Died && strings.HasPrefix(e.Who, "server"):
 			for _, v := range all {
-				if clear(v.open); v.gap < 0 {
+				if e.Kind == trace.Died {
+					clear(v.open) // a listen belongs to no session
+				}
+				if len(v.open) == 0 && v.gap < 0 {
 					v.gap = e.At
 				}
 			}

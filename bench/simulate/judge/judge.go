@@ -486,7 +486,7 @@ func (w *world) withoutServer(c *call) bool {
 			continue
 		}
 		for _, b := range w.all {
-			if b.Kind == trace.Began && b.Who == c.owner && b.At <= c.begins && w.excuse(c, b.At, "") {
+			if b.Kind == trace.Began && b.Who == c.owner && b.Session == c.session && b.At <= c.begins && w.troubledWithin(c.owner, b.At, b.At) {
 				c.excuse = "without-server"
 				return true
 			}

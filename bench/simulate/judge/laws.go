@@ -441,10 +441,13 @@ func pings(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-// standsAgain returns the first event by which a standing stream is opened in the session of event i, after it; nil if none is.
+// standsAgain returns the first event after the ping i by which a standing stream is opened in its session, or that of the ping goes on; nil if
+// none is.
 func (w *world) standsAgain(i int) *trace.Event {
+	ping := &w.all[i]
 	for j := i + 1; j < len(w.all); j++ {
-		if e := &w.all[j]; e.Kind == trace.Standing && e.Session == w.all[i].Session {
+		e := &w.all[j]
+		if e.Kind == trace.Standing && e.Session == ping.Session && (e.Text == "GET" || strings.HasPrefix(e.Text, "GET after "+ping.Text+".")) {
 			return e
 		}
 	}

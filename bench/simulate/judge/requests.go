@@ -47,8 +47,10 @@ func connections(w *world, wrong func(time.Duration, string, ...any)) {
 	if w.script.Server.Transport != "http" || w.script.Portable { // there they are not kept for long
 		return
 	}
+	const lives = 10 * time.Minute // no exchange begins on a connection that is older
 	type conn struct {
 		via    string
+		born   time.Duration
 		idle   time.Duration // since when; 0 for not
 		idlers []int         // those that lay idle when it was opened; nil once it was used
 	}
@@ -59,9 +61,9 @@ func connections(w *world, wrong func(time.Duration, string, ...any)) {
 		case trace.Cancels, trace.Unheard, trace.Leaves, trace.Ends, trace.Withdraws, trace.Stopped: // what ends connections, too
 			wakes = e.At
 		case trace.Accepted:
-			fresh := &conn{via: e.Via}
+			fresh := &conn{via: e.Via, born: e.At}
 			for n, c := range conns {
-				if c.via == e.Via && c.idle > wakes+moment && e.At > c.idle+10*time.Millisecond && e.At < c.idle+4*moment && !w.troubledWithin("", c.idle-2*time.Minute, e.At) { // after one that it has lost it trusts others less
+				if c.via == e.Via && e.At <= c.born+lives && c.idle > wakes+moment && e.At > c.idle+10*time.Millisecond && e.At < c.idle+4*moment && !w.troubledWithin("", c.idle-2*time.Minute, e.At) { // after one that it has lost it trusts others less
 					fresh.idlers = append(fresh.idlers, n)
 				}
 			}

@@ -30,7 +30,7 @@ type ServerOptions struct {
 // Last-Event-ID. Answers.Failed is also "closes", "cut", "429" where a plan has it so, and "503" where a step has it so: that request was
 // not Received. Stopped has Failed "finished" for a request that is over, "unknown" for one that never came, and Text "connection" if the
 // end of its stream stopped a call of 2026-07-28. Told has Failed "again" for a second answer to a question, "withdrawn" for one to a
-// question that was withdrawn.
+// question that was withdrawn. Pings.Text is the name of the stream, with which the ids of its events begin.
 type Server struct {
 	o          ServerOptions
 	mu         sync.Mutex // held for no longer than it takes to change something: what waits, waits without it
@@ -208,7 +208,8 @@ func (s *Server) Do(step script.Step) {
 					id = json.RawMessage(strconv.Itoa(900_000 + n))
 				}
 				sess.pings[string(id)] = n
-				sess.send(sess.away(), trace.Event{Kind: trace.Pings, Method: "ping", ID: string(id), N: n}, writeRequest(id, "ping", nil))
+				st := sess.away()
+				sess.send(st, trace.Event{Kind: trace.Pings, Method: "ping", ID: string(id), N: n, Text: st.name}, writeRequest(id, "ping", nil))
 			}
 		}
 	case "log":

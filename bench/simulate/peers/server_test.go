@@ -437,7 +437,7 @@ func TestServerTellsChanges(t *testing.T) {
 		w.want("ping", st.next(), `asks "ping-1"`+" ")
 		w.post(`{"jsonrpc":"2.0","id":"ping-1","result":{}}`)
 		w.want("events", w.seen(trace.Updates, trace.Changes, trace.Pings, trace.Ponged),
-			"updates 1 note://3 no stream\nupdates 2 note://3\nchanges notifications/tools/list_changed\npings 1\nponged 1")
+			"updates 1 note://3 no stream\nupdates 2 note://3\nchanges notifications/tools/list_changed\npings 1 session-1.2\nponged 1")
 		w.want("level", w.post(`{"jsonrpc":"2.0","id":4,"method":"logging/setLevel","params":{"level":"error"}}`), "body 4")
 		w.want("no logs", w.post(trialCall("5", "c1.5", "logs=1")), "body 5 c1.5 done 1")
 		w.nothingStrange()
