@@ -172,6 +172,12 @@ func (d *directory) find(id sealed.ID) (address, error) {
 	return at.address, nil
 }
 
+// Finds reports whether a process is at a known address, as far as is known. It asks like find.
+func (d *directory) Finds(id sealed.ID) bool {
+	_, err := d.find(id)
+	return err == nil
+}
+
 func (d *directory) look(id sealed.ID) place {
 	if d.Store != nil {
 		if at, ok := d.registeredAt(id); ok || len(d.Settings().Addresses) == 0 {

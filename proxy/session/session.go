@@ -76,6 +76,7 @@ type Session struct {
 	Used    atomic.Int64
 	Busy    atomic.Int32                     // exchanges and streams under way
 	pinger  *time.Timer                      // pings the server when it is idle; nil if nothing does
+	Taken   atomic.Bool                      // this process is the heir of the session, as the store has said; see [Table.Heir]
 	over    atomic.Bool                      // this process does not hold the session any more
 	closing atomic.Bool                      // end, Release or ReleaseEnded was called
 	closed  chan struct{}                    // closed when the first of these calls returns

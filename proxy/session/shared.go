@@ -19,7 +19,7 @@ func (table *Table) Share() {
 	if s == nil {
 		return
 	}
-	table.Legacy.Share(s)
+	table.Legacy.Share(s, table.doubtHeirs)
 	marks := ended.NewShared(table.over, s, func() time.Duration { return table.Host.Config().Session.MaxAge }, table.Host.Log)
 	changed := make(chan struct{}, 1)
 	marks.OnChange(func() {

@@ -190,18 +190,18 @@ func (t *Table) Use(s *Session) bool {
 	return true
 }
 
-// OwnerReplica returns the owner replica of a session that this process does not hold: the process with
-// the state that an id cannot hold. ok is false if this process holds the session, if the session has no
-// owner replica, or if it belongs to another owner.
-func (t *Table) OwnerReplica(id string, owner sealed.Owner) (home sealed.ID, ok bool) {
+// OwnerReplica returns the owner replica of a session: the process in which it began, with the state that an id cannot hold. ok is
+// false if the session has no owner replica, or if it belongs to another owner. held is the session as this process holds it, nil if
+// it does not.
+func (t *Table) OwnerReplica(id string, owner sealed.Owner) (home sealed.ID, held *Session, ok bool) {
 	t.mu.Lock()
-	held, by := t.byID[id] != nil, t.sealer
+	held, by := t.byID[id], t.sealer
 	t.mu.Unlock()
-	if held {
-		return home, false
+	if held != nil {
+		return held.Home, held, held.Owner.Is(owner) && held.Home != sealed.ID{}
 	}
 	what, ok := by.OpenSession(id, time.Now())
-	return what.Home, ok && what.Owner.Is(owner) && what.Home != sealed.ID{}
+	return what.Home, nil, ok && what.Owner.Is(owner) && what.Home != sealed.ID{}
 }
 
 // Drop forgets s and reports whether it was known.

@@ -144,12 +144,16 @@ func (s *sharing) missed() {
 	}
 }
 
-// Share makes the sessions keep their state in s as well. It must be called before the first use.
-func (b *Bridge) Share(s *store.Store) {
+// Share makes the sessions keep their state in s as well, and calls missed when what others have written there may have been missed,
+// or lost with the store. missed must not wait. Share must be called before the first use.
+func (b *Bridge) Share(s *store.Store, missed func()) {
 	b.sharing.store = s
 	b.sharing.self = []byte(rand.Text())
 	b.sharing.conns = make(map[ended.Serial]sharer)
-	b.sharing.stop = s.Subscribe(stateChannel, b.sharing.changed, b.sharing.missed)
+	b.sharing.stop = s.Subscribe(stateChannel, b.sharing.changed, func() {
+		missed()
+		b.sharing.missed()
+	})
 }
 
 // Close ends what Share has begun.

@@ -64,7 +64,7 @@ func (c *Conn) Pass(ctx context.Context, m *upstream.Outgoing) (st upstream.Stre
 		c.receiveAnswer(msg, m.Header)
 		return nil, nil, nil
 	case msg.Kind == wire.Notification && msg.Method == wire.Cancelled:
-		c.cancel(wire.AppendIDKey(nil, []byte(gjson.Get(wire.View(msg.Params()), "requestId").Raw)))
+		c.cancel(cancelledKey(msg))
 		return nil, nil, nil
 	case msg.Kind == wire.Notification:
 		return nil, nil, nil // modern revisions have none of these notifications
@@ -79,6 +79,25 @@ func (c *Conn) Pass(ctx context.Context, m *upstream.Outgoing) (st upstream.Stre
 		}
 	}
 	return c.begin(ctx, m, both)
+}
+
+// Awaits reports whether msg is about something that is open in this process: an answer to a question that was asked here, or the
+// cancellation of a request that runs here.
+func (c *Conn) Awaits(msg *wire.Message) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case msg.Kind.Response():
+		return c.asked[string(wire.AppendIDKey(nil, msg.ID()))] != nil
+	case msg.Kind == wire.Notification && msg.Method == wire.Cancelled:
+		return c.running[string(cancelledKey(msg))] != nil
+	}
+	return false
+}
+
+// cancelledKey returns the key of the request that a cancellation names.
+func cancelledKey(msg *wire.Message) []byte {
+	return wire.AppendIDKey(nil, []byte(gjson.Get(wire.View(msg.Params()), "requestId").Raw))
 }
 
 // keep makes msg, which was scanned in the caller's memory, own its text.

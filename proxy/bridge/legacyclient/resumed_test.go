@@ -21,7 +21,7 @@ func replica(t *testing.T, shared *store.Store) *Bridge {
 	t.Helper()
 	b := newBridge(t)
 	b = New(b.host, nil, nil, b.lists)
-	b.Share(shared)
+	b.Share(shared, func() {})
 	t.Cleanup(b.Close)
 	return b
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/session/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -19,12 +21,15 @@ import (
 // whether the request was answered. If the process cannot be reached, a session with a modern
 // server goes on in another process, with what the store has of that state: its heir, or this one if
 // there is no store. All other such sessions have ended.
+//
+// That this process holds a session does not say that it may go on with it: the process in which the session began may be there again,
+// or another one may be its heir, as the store knows by now. Then only what is open here is served here.
 func (f *Face) forwardToOwner(method string, req *downstream.Request, resp *downstream.Response) bool {
 	if req.Session == "" || req.Forwarded || req.Twice != "" || !f.Replicas.Configured() { // a header twice is refused here
 		return false
 	}
-	home, ok := f.Table.OwnerReplica(req.Session, f.OwnerOf(req))
-	if !ok || home == f.Instance {
+	home, held, ok := f.Table.OwnerReplica(req.Session, f.OwnerOf(req))
+	if !ok || home == f.Instance || held != nil && f.goesOn(held, home, req) {
 		return false
 	}
 	if method == "POST" {
@@ -38,11 +43,32 @@ func (f *Face) forwardToOwner(method string, req *downstream.Request, resp *down
 			}
 			return true
 		}
-		if home = f.Table.Heir(req.Ctx, req.Session, home, f.Instance); home == f.Instance {
+		agreed := false
+		if home, agreed = f.Table.Heir(req.Ctx, req.Session, home, f.Instance); home == f.Instance {
+			if held != nil {
+				held.Taken.Store(agreed)
+			}
 			break
 		}
 	}
 	return false
+}
+
+// goesOn reports whether a request of a session that began in the process home, but is held here, is served here: because this process
+// is its heir, or because the request is about something that is open here.
+func (f *Face) goesOn(held *session.Session, home sealed.ID, req *downstream.Request) bool {
+	if held.Taken.Load() && !f.Replicas.Finds(home) {
+		return true
+	}
+	if held.Bridge == nil || wire.IsArray(req.Body) {
+		return false
+	}
+	m := messages.Get().(*wire.Message)
+	defer func() {
+		m.Trim()
+		messages.Put(m)
+	}()
+	return m.Scan(req.Body, nil) == nil && held.Bridge.Awaits(m)
 }
 
 // messages has memory for messages that are read before an exchange has them.
