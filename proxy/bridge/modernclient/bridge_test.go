@@ -84,6 +84,7 @@ func (f *fakeServer) IsDirect(context.Context, []upstream.Header, *stateless.Req
 	return false, nil
 }
 func (f *fakeServer) IsOurs(*stateless.Request) bool                            { return false }
+func (f *fakeServer) HasReplicas() bool                                         { return false }
 func (f *fakeServer) Reopen(string, *stateless.Request, string) (Session, bool) { return nil, false }
 func (f *fakeServer) Sealer() *sealed.Sealer                                    { return f.sealer }
 func (f *fakeServer) Silence(wire.Method) config.TimeLimit                      { return f.silent }

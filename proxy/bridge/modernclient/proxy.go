@@ -31,6 +31,8 @@ type Proxy interface {
 	IsDirect(ctx context.Context, header []upstream.Header, q *stateless.Request) (bool, error)
 	// IsOurs reports whether a request calls one of dragoman's own tools.
 	IsOurs(q *stateless.Request) bool
+	// HasReplicas reports whether other replicas can be found.
+	HasReplicas() bool
 	// Forward lets another replica answer a request, and reports whether it did. The error is for the client.
 	Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (done bool, err error)
 

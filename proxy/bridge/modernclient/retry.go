@@ -21,6 +21,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+// Continues reports whether q goes on with what the client has begun through a session with a server with a handshake: it has answers
+// for a call that waits, here or in another replica, or is about a task of such a session. Only the bridge knows these, whatever the
+// server serves by now.
+func (br *Bridge) Continues(q *stateless.Request, who string) bool {
+	switch {
+	case isTaskRequest(q.Method):
+		return br.tasks.find(who, gjson.ParseBytes(q.Target).String()) != nil
+	case q.State == nil:
+		return false
+	}
+	_, instance, ok := br.proxy.Sealer().OpenState(gjson.ParseBytes(q.State).String())
+	return ok && (instance == br.parked.Instance || br.proxy.HasReplicas()) // else it may be the server that is a dragoman with our key
+}
+
 // heldBy returns the other process that holds the call which q continues. ok is false if this process
 // holds it, or if q is not allowed to continue it.
 func (s *parkedCalls) heldBy(q *stateless.Request) (instance sealed.ID, ok bool) {

@@ -28,14 +28,9 @@ func (p *Proxy) IsOurs(q *stateless.Request) bool {
 	return own != nil && q.Method == wire.ToolsCall && own.Named([]byte(gjson.GetBytes(q.Raw, "params").Raw)) != ""
 }
 
-// Parked reports whether q continues a call that waits for its client here or at another replica. It was made in a session, also where this
-// process has found that the server needs none.
-func (p *Proxy) Parked(q *stateless.Request) bool {
-	if q.State == nil {
-		return false
-	}
-	_, at, ok := p.Now().Sealer.OpenState(gjson.ParseBytes(q.State).String())
-	return ok && (at == p.Instance || p.Replicas.Configured())
+// NeedsSession reports whether q needs a session, or what is kept of one, with any server.
+func (p *Proxy) NeedsSession(q *stateless.Request, who string) bool {
+	return p.IsOurs(q) || p.Modern.Continues(q, who)
 }
 
 // CheckCall compares the headers of a tool call that repeat arguments with the arguments, by the

@@ -37,6 +37,9 @@ func (v *View) IsDirect(ctx context.Context, header []upstream.Header, q *statel
 	return v.Proxy.NeedsNoSession(ctx, header, q)
 }
 
+// HasReplicas implements [modernclient.Proxy].
+func (v *View) HasReplicas() bool { return v.Proxy.Replicas.Configured() }
+
 func (v *View) Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (bool, error) {
 	proxy := v.Proxy
 	if !proxy.Replicas.Configured() {

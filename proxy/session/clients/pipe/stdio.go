@@ -190,7 +190,7 @@ func (p *stdioPipe) serve(m *wire.Message) {
 	counts := q.Count(p.proxy.Metrics)
 	defer counts.Release()
 	direct := false
-	if !p.proxy.IsOurs(q) && !p.proxy.Parked(q) {
+	if !p.proxy.NeedsSession(q, "") {
 		if direct = p.straight != nil; !direct {
 			direct, err = p.proxy.NeedsNoSession(p.ctx, p.from, q)
 		}

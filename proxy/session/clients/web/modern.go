@@ -110,8 +110,8 @@ func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *dow
 	q.Address = req.Peer
 	q.Sender = downstream.SenderOf(req.Guest, req.Header, face.Adapters.CallerHeaders())
 	q.Unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // a header that bridge.principal names is set by a trusted proxy
-	direct, bound := false, face.IsOurs(q) || face.Parked(q)
-	if !bound {
+	direct, bridged := false, face.NeedsSession(q, who)
+	if !bridged {
 		if direct, err = face.NeedsNoSession(req.Ctx, from, q); err != nil {
 			return clienterror.Of(err).About(q.ID)
 		}
@@ -126,7 +126,7 @@ func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *dow
 				q.Scanned = nil
 			}
 		}
-		if err == nil || again || bound || !face.Eras.Changed(req.Ctx, from, direct, err) {
+		if err == nil || again || bridged || !face.Eras.Changed(req.Ctx, from, direct, err) {
 			return err
 		}
 		if direct = !direct; resp.Done != nil {
