@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
@@ -55,7 +56,17 @@ func connections(w *world, wrong func(time.Duration, string, ...any)) {
 		idlers []int         // those that lay idle when it was opened; nil once it was used
 	}
 	conns, wakes := map[int]*conn{}, time.Duration(0)
-	for _, e := range w.all {
+	used := func(n int, at time.Duration, i int) bool { // in this instant, in which several requests may set out
+		for ; i > 0 && w.all[i-1].At == at; i-- {
+		}
+		for ; i < len(w.all) && w.all[i].At == at; i++ {
+			if w.all[i].Kind == trace.Received && w.all[i].Conn == n {
+				return true
+			}
+		}
+		return false
+	}
+	for i, e := range w.all {
 		at := conns[e.Conn]
 		switch e.Kind {
 		case trace.Cancels, trace.Unheard, trace.Leaves, trace.Ends, trace.Withdraws, trace.Stopped: // what ends connections, too
@@ -69,6 +80,9 @@ func connections(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			conns[e.Conn] = fresh
 		case trace.Received:
+			if at != nil {
+				at.idlers = slices.DeleteFunc(at.idlers, func(n int) bool { return used(n, e.At, i) })
+			}
 			if at != nil && len(at.idlers) > 0 { // streams have connections of their own
 				wrong(e.At, "%s opens connection %d for %s while %d lies idle", at.via, e.Conn, e.Method, at.idlers[0])
 				return
