@@ -96,9 +96,11 @@ func holdersIn(t *testing.T, root string) (names []string) {
 	return names
 }
 
-// growing returns the fields of a type that may grow: maps and lists, and slices of a type that has a lock.
+// growing returns the fields of a type that may grow: maps and lists, and slices of a type that has a lock or a turn.
 func growing(is *ast.StructType) (names []string) {
-	locked := slices.ContainsFunc(is.Fields.List, func(f *ast.Field) bool { return isOf(f.Type, "sync", "Mutex", "RWMutex") })
+	locked := slices.ContainsFunc(is.Fields.List, func(f *ast.Field) bool {
+		return isOf(f.Type, "sync", "Mutex", "RWMutex") || len(f.Names) == 1 && f.Names[0].Name == "turn"
+	})
 	for _, f := range is.Fields.List {
 		kind := f.Type
 		if p, ok := kind.(*ast.StarExpr); ok {
