@@ -54,9 +54,10 @@ type input struct {
 	overdue atomic.Bool   // a line was not written within timeout
 
 	mu          sync.Mutex
-	first, last *line // those that wait, in the order in which they are written
-	current     *line // the one that is being written
-	posted      int   // bytes of those that no sender waits for
+	first, last *line         // those that wait, in the order in which they are written
+	current     *line         // the one that is being written
+	posted      int           // bytes of those that no sender waits for
+	none        chan struct{} // closed when posted becomes 0; nil if nothing waits for it
 
 	spare sync.Pool // of *line: its own pool, since channels and timers are not to be used in another bubble of synctest
 }
@@ -447,7 +448,10 @@ func (in *input) next() *line {
 func (in *input) finish(l *line, err error) {
 	in.mu.Lock()
 	in.current = nil
-	in.posted -= l.posted
+	if in.posted -= l.posted; in.posted == 0 && in.none != nil {
+		close(in.none)
+		in.none = nil
+	}
 	alone, handed := l.alone, l.handed != nil && !l.handing
 	in.mu.Unlock()
 	if handed {
@@ -457,6 +461,19 @@ func (in *input) finish(l *line, err error) {
 	} else if l.posted > 0 {
 		in.reuse(l)
 	}
+}
+
+// written returns a channel that is closed when all is written that no sender waits for. Only one goroutine may call it.
+func (in *input) written() <-chan struct{} {
+	none := make(chan struct{})
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.posted == 0 {
+		close(none)
+	} else {
+		in.none = none
+	}
+	return none
 }
 
 // takeBack takes l back. The error is errWithdrawn if it waited, and errBegun if it is being written: then an interrupted write

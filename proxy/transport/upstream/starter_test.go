@@ -97,3 +97,30 @@ func TestAStarterFails(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestWhatWasSentComesBeforeTheEnd of the input: a notification may wait for the writer when the child is told to end.
+func TestWhatWasSentComesBeforeTheEnd(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			var read string
+			s := Stdio{Command: []string{"reads"}, Starter: goroutine(func(in *bufio.Reader, _, _ io.Writer, _ <-chan struct{}) error {
+				all, err := io.ReadAll(in)
+				read = string(all)
+				return err
+			})}
+			c, err := s.Start(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Send(t.Context(), &Outgoing{Body: []byte(`{"method":"notifications/cancelled"}`)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if read != "{\"method\":\"notifications/cancelled\"}\n" {
+				t.Errorf("it read %q", read)
+			}
+		})
+	}
+}

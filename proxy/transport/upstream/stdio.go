@@ -221,9 +221,17 @@ func (c *Child) supervise() {
 		return
 	case <-c.stopping:
 	}
+	told, most := time.Now(), time.NewTimer(c.closeGrace/2)
+	select {
+	case <-c.input.written(): // a cancellation that was sent just now is of no use behind the end
+	case <-most.C:
+	case <-c.hurrying:
+	case <-c.exited:
+	}
+	most.Stop()
 	// https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#shutdown
 	c.process.In.Close()
-	if c.gone(c.closeGrace) {
+	if c.gone(c.closeGrace - time.Since(told)) {
 		return
 	}
 	c.mu.Lock()
