@@ -43,6 +43,22 @@ func requests(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
+// accepted: over HTTP+SSE, a request that dragoman has accepted is answered before it closes the stream.
+func accepted(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, c := range w.calls {
+		if w.client(c.owner).Transport != "sse" || c.how != "" || len(c.ends) == 0 {
+			continue
+		}
+		e := c.ends[0]
+		if e.Kind != trace.Refused || e.Failed != "ended: the stream was closed" || e.At < c.begins+moment { // its POST may still have been under way
+			continue
+		}
+		if !w.troubledLike(c, e.At, "link-", "client-", "operator-kill", "operator-down") {
+			wrong(e.At, "%s, accepted at %.3fs, has no answer when its stream is closed", c.mark, c.begins.Seconds())
+		}
+	}
+}
+
 // connections: dragoman opens no connection to the server while one of the same process, over which an answer has come as it should, lies idle.
 func connections(w *world, wrong func(time.Duration, string, ...any)) {
 	if w.script.Server.Transport != "http" || w.script.Portable { // there they are not kept for long

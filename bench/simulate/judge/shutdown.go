@@ -79,21 +79,70 @@ func (w *world) finished(process string, by time.Duration) bool {
 	return false
 }
 
-// endsBehind: before the input of a process ends, what is open there is cancelled.
+// endsBehind: before a session ends at the server, what is open there of clients of 2026-07-28 is cancelled: they have no session there that
+// they could have ended.
 func endsBehind(w *world, wrong func(time.Duration, string, ...any)) {
 	for _, e := range w.all {
-		if e.Kind != trace.Gone || w.script.Server.Transport != "stdio" {
+		if e.Kind != trace.Gone {
 			continue
 		}
 		for _, c := range w.calls {
-			if len(c.received) == 0 || len(c.answers) > 0 || len(c.stopped) > 0 || c.plan.How == script.Never {
+			if !w.isModern(c.owner) || len(c.received) == 0 || len(c.answers) > 0 || c.plan.How == script.Never || len(c.stopped) > 0 && c.stopped[0].At <= e.At {
 				continue
 			}
-			if r := c.received[len(c.received)-1]; r.Session == e.Session && r.At < e.At && !w.troubledBy(c, e.At, "operator-stop") {
+			if r := c.received[len(c.received)-1]; r.Session == e.Session && r.At < e.At && !w.troubledBy(c, e.At, "operator-stop", "operator-down") {
 				wrong(e.At, "session %s ends at the server before %s is cancelled", e.Session, c.mark)
 			}
 		}
 	}
+}
+
+// listens: a process that is told to stop ends the subscriptions of clients of 2026-07-28 at servers with a handshake with their results, also
+// where the client reads late, as long as it reads before the end.
+func listens(w *world, wrong func(time.Duration, string, ...any)) {
+	if w.modernServer() {
+		return
+	}
+	for i, e := range w.all {
+		step, err := script.ParseStep(e.Text)
+		if e.Kind != trace.Step || err != nil || step.Who != "operator" || step.Verb != "stop" {
+			continue
+		}
+		open := map[string]trace.Event{}
+		for _, o := range w.all[:i] {
+			switch key := o.Who + " " + o.ID; {
+			case o.Method != "subscriptions/listen" || !isClient(o.Who):
+			case o.Kind == trace.Opened && o.Via == step.Word(0):
+				open[key] = o
+			case o.Kind == trace.Closed, o.Kind == trace.Unsubscribe:
+				delete(open, key)
+			}
+		}
+		for _, c := range w.all[i:] {
+			o, is := open[c.Who+" "+c.ID]
+			if !is || c.Kind != trace.Closed && c.Kind != trace.Unsubscribe {
+				continue
+			}
+			delete(open, c.Who+" "+c.ID)
+			if c.Kind == trace.Closed && c.Text != "result" && !w.troubledBy(&call{owner: c.Who, begins: max(o.At, e.At-30*time.Second)}, c.At, "operator-stop", "operator-down", "client-deaf") &&
+				!w.deaf(c.Who, e.At+w.drain()-3*moment) {
+				wrong(c.At, "subscription %s of %s, open at the stop of %.3fs, ends with %q", c.ID, c.Who, e.At.Seconds(), c.Text)
+			}
+		}
+	}
+}
+
+// deaf reports whether a client reads nothing at a time.
+func (w *world) deaf(client string, at time.Duration) bool {
+	for _, e := range w.all {
+		if step, err := script.ParseStep(e.Text); e.Kind == trace.Step && err == nil && step.Who == client && step.Verb == "deaf" {
+			d, _ := time.ParseDuration(step.Word(0))
+			if e.At <= at && at <= e.At+d {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // inFlight reports whether a request was open, or may have been, at some time.
@@ -138,6 +187,17 @@ func (w *world) drain() time.Duration {
 func (w *world) troubledBy(c *call, until time.Duration, but ...string) bool {
 	for _, t := range w.troubles {
 		if (t.client == "" || t.client == c.owner) && !slices.Contains(but, t.what) && t.from <= until && t.to >= c.begins {
+			return true
+		}
+	}
+	return false
+}
+
+// troubledLike reports whether there was trouble for c, of names that begin so, until a time.
+func (w *world) troubledLike(c *call, until time.Duration, kinds ...string) bool {
+	for _, t := range w.troubles {
+		like := slices.ContainsFunc(kinds, func(kind string) bool { return strings.HasPrefix(t.what, kind) })
+		if like && (t.client == "" || t.client == c.owner) && t.from < until && t.to >= c.begins {
 			return true
 		}
 	}

@@ -327,6 +327,8 @@ func (s *clientSession) told(m *message, x *exchange) {
 		Data          json.RawMessage
 		URI           string
 		RequestID     json.RawMessage
+		N             int
+		Text          string
 		Notifications map[string]json.RawMessage
 		Meta          struct {
 			Version      int
@@ -372,6 +374,10 @@ func (s *clientSession) told(m *message, x *exchange) {
 		e.Kind, e.Text, e.N = trace.Updated, p.URI, p.Meta.Version
 	case "notifications/tools/list_changed", "notifications/resources/list_changed", "notifications/prompts/list_changed":
 		e.Kind, e.Text = trace.Changed, m.Method
+	case announced:
+		if e.Kind, e.Text, e.N = trace.Changed, m.Method, p.N; p.Text != announcement(p.N) {
+			s.strange(x, "an announcement that the server has not made", m.raw)
+		}
 	case "notifications/cancelled":
 		if of := s.open[string(p.RequestID)]; s.c.modern && len(of) > 0 && of[0].listen != nil {
 			of[0].end()
@@ -402,7 +408,7 @@ func (s *clientSession) told(m *message, x *exchange) {
 		s.strange(x, "a notification that a client does not know", m.raw)
 		return
 	}
-	if s.c.modern && of == nil && (e.Kind == trace.Updated || e.Kind == trace.Changed) {
+	if s.c.modern && of == nil && (e.Kind == trace.Updated || e.Kind == trace.Changed && m.Method != announced) {
 		s.strange(x, "a notification outside its subscription", m.raw)
 	}
 	s.note(x, e)

@@ -219,6 +219,11 @@ func (s *Server) Do(step script.Step) {
 				sess.send(sess.away(), trace.Event{Kind: trace.Logs, N: n}, logMessage(numbered("server", "log", n)))
 			}
 		}
+	case "announce": // what no revision knows, and no message is like another
+		n, _ := strconv.Atoi(word)
+		for range n {
+			s.announce(s.next("announcement"))
+		}
 	case "changed":
 		s.extra[word] = !s.extra[word]
 		method := "notifications/" + word + "/list_changed"
@@ -227,10 +232,11 @@ func (s *Server) Do(step script.Step) {
 				return word == "tools" && f.Tools || word == "prompts" && f.Prompts || word == "resources" && f.Resources
 			})
 	case "update":
-		s.versions[word]++
-		s.notify(trace.Event{Kind: trace.Updates, Text: word, N: s.versions[word]}, "notifications/resources/updated", object{"uri": word},
-			func(sess *serverSession) bool { return sess.uris[word] },
-			func(f *serverFilter) bool { return slices.Contains(f.URIs, word) })
+		times, _ := strconv.Atoi(step.Word(1))
+		size, _ := strconv.Atoi(step.Word(2))
+		for range max(times, 1) {
+			s.update(word, size)
+		}
 	case "withdraw":
 		for _, sess := range s.sessions {
 			for _, c := range slices.Clone(sess.calls) {
@@ -308,6 +314,39 @@ func (s *Server) notify(e trace.Event, method string, params object, session fun
 			e.ID = l.call.m.id()
 			l.call.sess.send(l.call.out, e, writeRequest(nil, method, params))
 		}
+	}
+}
+
+// update sends an update of a resource, which says more of it if size is not 0.
+func (s *Server) update(uri string, size int) {
+	s.versions[uri]++
+	params := object{"uri": uri}
+	if size > 0 {
+		params["text"] = filling(uri, size)
+	}
+	s.notify(trace.Event{Kind: trace.Updates, Text: uri, N: s.versions[uri]}, "notifications/resources/updated", params,
+		func(sess *serverSession) bool { return sess.uris[uri] },
+		func(f *serverFilter) bool { return slices.Contains(f.URIs, uri) })
+}
+
+// announced is a notification of no revision: it has nothing that dragoman changes.
+const announced = "notifications/announced"
+
+// announcement returns the text of the n-th one. No two that follow each other are as long.
+func announcement(n int) string {
+	return numbered("server", "announcement", n) + filling(" ", n*67%300)
+}
+
+func (s *Server) announce(n int) {
+	e := trace.Event{Kind: trace.Changes, Method: announced, Text: announced, N: n}
+	params := object{"n": n, "text": announcement(n)}
+	for _, sess := range slices.Clone(s.sessions) {
+		if sess.revision != "" {
+			sess.send(sess.away(), e, writeRequest(nil, announced, params))
+		}
+	}
+	for _, l := range slices.Clone(s.listens) {
+		l.call.sess.send(l.call.out, e, writeRequest(nil, announced, params))
 	}
 }
 
