@@ -117,6 +117,9 @@ func (m *maker) settings() {
 	if m.s.Server.Transport == "stdio" && m.oneIn(6) {
 		m.set("upstream.share_child:")
 	}
+	if m.profile.name == "restarts" && m.s.Server.Transport == "stdio" && m.oneIn(2) {
+		m.set("upstream.restart.max: 1") // a process is soon lost for good
+	}
 	if m.profile.name == "limits" && m.oneIn(2) {
 		m.set("upstream.silence_timeout:")
 	}
@@ -235,13 +238,15 @@ func (m *maker) add(lines string) {
 // may says whether r can happen, and counts it. Most calls must end as they should, or the judge learns little; and a process that dies
 // five times in a row is not started again.
 func (m *maker) may(r row) bool {
-	if !m.has(r.only) || r.cost > 0 && (m.touched+r.cost)*4 > m.asked {
+	deaths := 0
+	if m.s.Server.Transport == "stdio" && strings.Contains(r.only, "death") {
+		deaths = max(1, strings.Count(r.text, "server restart"))
+	}
+	if !m.has(r.only) || r.cost > 0 && (m.touched+r.cost)*4 > m.asked || m.deaths+deaths > 4 {
 		return false
 	}
 	m.touched += r.cost
-	if m.s.Server.Transport == "stdio" && r.only == "death" {
-		m.deaths++
-	}
+	m.deaths += deaths
 	return true
 }
 
@@ -296,6 +301,8 @@ func (m *maker) has(only string) bool {
 			ok = m.web || remote
 		case "web": // this client
 			ok = m.client.Transport != "stdio"
+		case "new":
+			ok = m.client.Revision == revisions[modern]
 		case "old":
 			ok = m.client.Revision != revisions[modern]
 		case "calls":

@@ -93,7 +93,7 @@ func TestScriptsCoverTheWorld(t *testing.T) {
 			t.Errorf("no client does %s", verb)
 		}
 	}
-	for _, verb := range strings.Split("server ping,server log,server changed,server update,server restart,server die,server up,server lose,server deaf,server status,server closestreams,server slow,"+
+	for _, verb := range strings.Split("server ping,server log,server announce,server changed,server update,server restart,server die,server up,server lose,server deaf,server status,server closestreams,server slow,"+
 		"link cut,link half,link stall,link trickle,link vanish,link refuse,link hang,link heal,operator reload,operator stop,operator start,operator kill,operator store, wait", ",") {
 		if steps[verb] == 0 {
 			t.Errorf("no %s", verb)

@@ -60,16 +60,20 @@ var steps = []row{
 	{"withdraw", "C call N ask=ASK,ASK together=yes late=2s..9s ; wait 1ms..1s ; server withdraw CALL", "", 1, ""},
 	{"changed", "server changed tools|resources|prompts", "", 0, ""},
 	{"log", "server log 1..3", "", 0, ""},
+	{"announce", "server announce 1..4", "", 0, ""},
 	{"serverping", "server ping", "", 0, ""},
 	{"hesitate", "server hesitate 0s..900ms", "http", 0, ""},
 	{"closestreams", "server closestreams", "", 0, ""},
 	{"keeps", "server closestreams ; server ping ; wait 1s..20s", "http", 0, ""},
+	{"losekeeps", "server lose ; wait 3s..9s ; server ping ; wait 1ms..900ms ; server closestreams ; wait 2s..20s", "http", 2, ""},
 	{"restart", "server restart", "death", 2, ""},
 	{"die", "server die", "death", 2, "server up"},
+	{"slowagain", "server slow 3s..12s ; server restart ; wait 1s..2s ; C call N PLAN ; C call N PLAN ; C call N PLAN ; wait 1s..4s ; server restart ; wait 1s..9s", "death", 3, "server slow 0s"},
+	{"slowstop", "server slow 15s ; server restart ; wait 1s..2s ; C call N PLAN ; C call N PLAN ; operator stop R ; wait 10s..12s ; server slow 0s", "replica death", 3, "operator start R"},
 	{"lose", "server lose", "remote", 2, ""},
 	{"loselater", "server lose quietly ; wait 1ms..9s ; C call N PLAN", "remote", 2, ""},
 	{"losetwice", "server lose quietly ; C call N wait=2s..5s ; wait 1s ; server lose", "remote", 3, ""},
-	{"stopasked", "C call N ask=ASK late=2s..6s ; wait 1ms..900ms ; operator stop R", "replica", 3, "operator start R"},
+	{"stopasked", "C call N ask=ASK late=500ms..6s|2s..40s ; wait 1ms..900ms ; operator stop R ; wait 1ms..400ms ; C call N PLAN", "replica", 3, "operator start R"},
 	{"silentasked", "C call N ask=ASK late=25s..40s ; wait 1s ; C call N wait=22s..24s ; wait 50s", "silence", 2, ""},
 	{"pingaway", "C leave ; wait 2s..4s ; server ping ; wait 12s ; C back", "web old pipe", 2, ""},
 	{"unreached", "C call N gap=1s progress=1 ask=ASK wait=30s ; wait 1ms..900ms ; C leave ; wait 20s ; C back", "web old pipe", 2, ""},
@@ -90,13 +94,14 @@ var steps = []row{
 	{"reload", "operator reload", "", 0, ""},
 	{"stop", "operator stop R", "replica", 2, "operator start R"},
 	{"kill", "operator kill R", "replica", 2, "operator start R"},
-	{"stopasked", "C call N ask=ASK late=500ms..6s ; wait 1ms..400ms ; operator stop R ; wait 1ms..400ms ; C call N PLAN", "replica", 2, "operator start R"},
+	{"stopunread", "C subscribe note://1 ; wait 1s..2s ; C deaf 3s..6s ; server update note://1 12 40000 ; wait 1ms..900ms ; operator stop R ; server update note://1 40 40000 ; wait 10s..12s", "replica new", 3, "operator start R"},
 	{"stopbusy", "C call N wait=500ms..9s progress=0..3 ; C call N ask=ASK,ASK ; wait 1ms..300ms ; operator stop R", "replica", 2, "operator start R"},
 	{"rolling", "operator stop r1 ; wait 1ms..900ms ; operator start r1 ; wait 1ms..900ms ; operator stop r2 ; wait 1ms..900ms ; operator start r2", "replica several", 3, ""},
 	{"killsoon", "operator kill R ; wait 1ms..900ms ; operator start R ; wait 1ms..900ms ; C call N PLAN ; operator kill R", "replica", 3, "operator start R"},
 	{"killasked", "C call N ask=ASK late=500ms..6s ; wait 1ms..400ms ; operator kill R", "replica", 3, "operator start R"},
 	{"losekill", "server lose ; C call N PLAN ; operator kill R", "replica remote", 4, "operator start R"},
 	{"awaykill", "operator store away 1s..8s ; wait 1ms..500ms ; operator kill R ; wait 1ms..900ms ; C call N PLAN", "store replica", 3, "operator start R"},
+	{"awaysubscribed", "C subscribe note://1 ; wait 1s..2s ; operator store away 5s..8s ; wait 1ms..500ms ; operator kill R ; wait 58s..65s ; server update note://1 ; wait 1s..2s", "store replica several web old", 2, "operator start R"},
 	{"emptystop", "operator store empty ; operator stop R ; wait 1ms..900ms ; C call N PLAN", "store replica", 2, "operator start R"},
 	{"storeaway", "operator store away 1s..10s", "store", 1, ""},
 	{"storeempty", "operator store empty", "store", 1, ""},
@@ -188,7 +193,7 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "stopasked=1 silentasked=6 pingaway=1 hangcancel=1 losenow=1 loselater=1 losetwice=1 unreached=1 hesitate=1 ghost=2 gate=4 look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	everyday = "announce=1 stopasked=1 silentasked=6 pingaway=1 hangcancel=1 losenow=1 loselater=1 losetwice=1 losekeeps=2 unreached=1 hesitate=1 ghost=2 gate=4 look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
 	ordinary = "broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 asgated=10 gatedtwice=4 more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
@@ -198,12 +203,12 @@ var profiles = []profile{
 	kind("calm", everyday+"batch=3 changed=2 update=2 subscribe=2 log=2", ordinary, brisk),
 	kind("calls", everyday+"call=30 cancel=4 cancelopen=9 same=6 again=6 batch=8 hang=4 raw=2", ordinary+"progress=10 slow=10 slower=10 odd=8 bad=4 cancelled=6", "none=60 short=38 second=2"),
 	kind("questions", everyday+"withdraw=5 garbage=2 cancelopen=5 hang=3 leave=2 back=3 backnone=1 delete=1 closestreams=2", "ask=40 asks=20 together=15 asklate=12 askodd=12 withdrawn=6 quick=15", "none=40 short=40 second=15 ten=4 minute=1"),
-	kind("subscriptions", everyday+"subscribe=14 unsubscribe=5 update=22 changed=14 log=5 closestreams=3 keeps=2 restored=3 leave=3 back=4 backnone=1 restart=2 cut=1 cutnow=2 stop=1", ordinary, "none=35 short=50 second=11 ten=3 minute=1"),
-	kind("leaving", everyday+"leave=6 back=6 backnone=3 forget=4 delete=5 resume=5 hang=6 begin=3 deaf=1 garbage=4 cancelopen=3 update=3 subscribe=2", ordinary+"slow=10 slower=10 progress=15 sse=15", "none=45 short=40 second=10 ten=4 minute=1"),
+	kind("subscriptions", everyday+"announce=3 subscribe=14 unsubscribe=5 update=22 changed=14 log=5 closestreams=3 keeps=2 restored=3 awaysubscribed=2 leave=3 back=4 backnone=1 restart=2 cut=1 cutnow=2 stop=1", ordinary, "none=35 short=50 second=11 ten=3 minute=1"),
+	kind("leaving", everyday+"announce=2 leave=6 back=6 backnone=3 forget=4 delete=5 resume=5 hang=6 begin=3 deaf=1 garbage=4 cancelopen=3 update=3 subscribe=2", ordinary+"slow=10 slower=10 progress=15 sse=15", "none=45 short=40 second=10 ten=4 minute=1"),
 	kind("links", everyday+"cut=4 cutnow=4 half=4 stall=5 trickle=4 vanish=2 refuse=2 dialhang=2 heal=2 back=4 backnone=1 cancelopen=3", ordinary+"progress=10 sse=10 big=8 slow=10 slower=10", "none=45 short=40 second=10 ten=4 minute=1"),
-	kind("restarts", everyday+"restart=5 die=4 lose=4 closestreams=3 keeps=2 restored=2 status=2 slow=2 subscribe=3 update=3 back=2 backnone=1 cancelopen=3", ordinary+"slow=15 slower=10 progress=10 bad=4 cut=1", "none=40 short=40 second=12 ten=5 minute=3"),
-	kind("replicas", everyday+"call=30 stop=4 kill=3 stopasked=2 stopbusy=2 rolling=1 killsoon=1 killasked=1 losekill=1 awaykill=1 emptystop=1 storeaway=2 storeempty=1 storeslow=1 reload=2 cut=1 cutnow=2 back=4 backnone=1 leave=3 subscribe=3 update=4 delete=2 lose=1", ordinary+"ask=15 slow=15 slower=10", brisk),
-	kind("shutdown", everyday+"stop=6 stopasked=4 stopbusy=4 rolling=2 reload=6 kill=1 back=3 backnone=1 restart=1 begin=2 subscribe=2", ordinary+"slow=10 slower=15 asks=15", "none=50 short=35 second=8 ten=6 minute=1"),
+	kind("restarts", everyday+"slowagain=4 restart=5 die=4 lose=4 closestreams=3 keeps=2 restored=2 status=2 slow=2 subscribe=3 update=3 back=2 backnone=1 cancelopen=3", ordinary+"slow=15 slower=10 progress=10 bad=4 cut=1", "none=40 short=40 second=12 ten=5 minute=3"),
+	kind("replicas", everyday+"call=30 stop=4 kill=3 stopasked=2 stopbusy=2 rolling=1 killsoon=1 killasked=1 losekill=1 awaykill=1 awaysubscribed=2 emptystop=1 storeaway=2 storeempty=1 storeslow=1 reload=2 cut=1 cutnow=2 back=4 backnone=1 leave=3 subscribe=3 update=4 delete=2 lose=1", ordinary+"ask=15 slow=15 slower=10", brisk),
+	kind("shutdown", everyday+"slowstop=1 stopunread=3 stop=6 stopasked=4 stopbusy=4 rolling=2 reload=6 kill=1 back=3 backnone=1 restart=1 begin=2 subscribe=2", ordinary+"slow=10 slower=15 asks=15", "none=50 short=35 second=8 ten=6 minute=1"),
 	kind("limits", everyday+"deaf=1 serverdeaf=1 slow=3 stall=2 vanish=1 hang=2 cancelopen=4 back=1 backnone=1", ordinary+"slower=10 asklate=10 never=4", "none=30 short=40 second=12 ten=10 minute=7 long=1"),
 	kind("shaped", everyday+"storeaway=1 storeempty=1 stop=1 cut=1 cancelopen=2", ordinary+"more=60", "none=40 short=48 second=8 ten=3 long=1"),
 	kind("soup", everyday+"cancel=2 cancelopen=4 resume=2 same=2 again=2 batch=3 hang=3 leave=2 back=3 backnone=1 forget=2 delete=2 deaf=1 garbage=2 begin=2 subscribe=4 unsubscribe=2 update=5 changed=4 log=2 "+
@@ -219,6 +224,7 @@ func kind(name, step, plan, wait string) profile {
 var settings = []struct{ line, only string }{
 	{"upstream.share_child: true", "stdio"},
 	{"upstream.restart.max: 0", "stdio"},
+	{"upstream.restart.max: 1", "stdio"},
 	{"upstream.restart.max: 50", "stdio"},
 	{"upstream.unread_timeout: 30s", "stdio"},
 	{"session.max_processes: 4", "stdio"},
