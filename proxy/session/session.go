@@ -244,9 +244,7 @@ func (s *Session) Restarted() (open []string) {
 
 // DropRequests implements [restart.Session].
 func (s *Session) DropRequests() (open []string) {
-	if s.Table.Host.Shared() == nil { // no other process can have asked anything in the server's new session
-		s.Again.Store(true)
-	}
+	s.Again.Store(true)
 	for _, c := range s.Asked.Drain() {
 		if c.As != nil {
 			open = append(open, string(c.As))

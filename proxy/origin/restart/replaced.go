@@ -108,6 +108,24 @@ func (c *HTTP) use(ctx context.Context, there replacement, header []upstream.Hea
 	return true
 }
 
+// Follow continues in the server's session with this id, if another replica has begun it in the place of the one that c is in. It reports
+// whether c is in it then.
+func (c *HTTP) Follow(ctx context.Context, session string, header []upstream.Header) bool {
+	number := c.Number()
+	if c.SessionID() == session {
+		return true
+	}
+	if c.host.Shared() == nil {
+		return false
+	}
+	var there replacement
+	value, err := c.host.Store.Get(ctx, c.key("server_session"))
+	if err != nil || json.Unmarshal(value, &there) != nil || there.Session != session {
+		return false
+	}
+	return c.Renew(ctx, number, header) == nil && c.SessionID() == session
+}
+
 // Delete ends the current session at the server. If the server does not know it, and another replica has replaced it,
 // the other one is ended. told is as in [upstream.Outgoing].
 func (c *HTTP) Delete(ctx context.Context, header []upstream.Header, told *[]upstream.Header) error {

@@ -354,8 +354,8 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	if question != nil {
 		out, _ = question.More.Span.Sent(out, nil)
 	}
-	if kind == wire.Request && (m.Note != nil || x.ownSession() != "") {
-		out = x.sealNote(out, id, m.Note)
+	if kind == wire.Request && (m.Note != nil || x.laterSession() != "") {
+		out = x.sealNote(out, id, m.Note, method)
 		x.mayRepeat(out, id, m.Note)
 	}
 	out = renamed(out, asked)

@@ -20,13 +20,13 @@ import (
 
 // sealNote makes note available when the question out, which has the given id, is answered. It
 // returns the question to send to the client.
-func (x *Exchange) sealNote(out, id, note []byte) []byte {
+func (x *Exchange) sealNote(out, id, note []byte, method wire.Method) []byte {
 	if x.Session.Local { // the answer will come to this process
 		x.keepAsked(id, note)
 		return out
 	}
-	if s := x.ownSession(); s != "" {
-		note = slices.Concat([]byte{ofSession}, []byte(s), []byte{ofSession}, note)
+	if s := x.laterSession(); s != "" {
+		note = slices.Concat([]byte{ofSession}, []byte(s), []byte{ofSession}, []byte(method.String()), []byte{ofSession}, note)
 	}
 	as := x.Common.Now().Sealer.SealQuestion(id, note)
 	x.key = wire.AppendIDKey(x.key[:0], id)
@@ -39,18 +39,28 @@ func (x *Exchange) sealNote(out, id, note []byte) []byte {
 	return asked
 }
 
-// ofSession is around the session of the server that begins the note of a question, if only this process knows that session.
+// ofSession is behind the session of the server and behind the method of the question, which the note of a question begins with, and before
+// them, if that session has replaced one that the server had lost.
 const ofSession = 0xff
 
-// ownSession returns the id of the server's session if it is one that this process alone has begun, in the place of one that the server
-// had lost: without a store, each replica begins its own. The server counts its questions anew in each, so the id of a question must
-// say which session it belongs to, or its answer would be taken for that to another question elsewhere.
-func (x *Exchange) ownSession() string {
+// laterSession returns the id of the server's session if it has replaced one that the server had lost. The server counts its questions anew in
+// each, so the id of a question must say which session it belongs to: its answer would be taken for that to another question, of an earlier
+// session that another process still believes in, or of the own one of another process without a store.
+func (x *Exchange) laterSession() string {
 	s := x.Session
 	if s.Local || s.Renewing == nil || !s.Again.Load() {
 		return ""
 	}
 	return s.Renewing.SessionID()
+}
+
+// isIn reports whether a question of this session of the server is one of the session that x is in, or that has replaced it by now.
+func (x *Exchange) isIn(session string) bool {
+	if session == x.laterSession() {
+		return true
+	}
+	c := x.Session.Renewing
+	return c != nil && !x.Session.Local && c.Follow(x.Ctx, session, x.From)
 }
 
 // openSealed prepares the answer to a question with a sealed id for translation: it puts the server's id
@@ -65,11 +75,13 @@ func (x *Exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	if !ok {
 		return raw, false, nil
 	}
-	of := ""
-	if len(note) > 0 && note[0] == ofSession {
+	method := wire.ElicitationCreate
+	later := len(note) > 0 && note[0] == ofSession
+	if later {
 		session, rest, _ := bytes.Cut(note[1:], []byte{ofSession})
-		if of, note = string(session), rest; of != x.ownSession() {
-			return nil, false, nil // another process has asked
+		name, rest, _ := bytes.Cut(rest, []byte{ofSession})
+		if method, note = wire.MethodOf(name), rest; !x.isIn(string(session)) {
+			return nil, false, nil // the server has lost that session, or another process has one of its own
 		}
 	}
 	if answer, err = sjson.SetRawBytes(raw, "id", id); err != nil {
@@ -80,13 +92,10 @@ func (x *Exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
 	x.Met = x.Session.Asked.Take(x.key)
-	if x.Met == nil && (x.Session.Local || of != "" || x.Session.Asked.Ended(x.key)) {
+	if x.Met == nil && (x.Session.Local || later && x.Common.Host.Shared() == nil || x.Session.Asked.Ended(x.key)) {
 		return nil, false, nil // it was answered already, perhaps when it was repeated
 	}
-	m.Facts, m.Method, m.Note = x.Session.Facts, wire.ElicitationCreate, note
-	if of != "" {
-		m.Method = x.Met.Method
-	}
+	m.Facts, m.Method, m.Note = x.Session.Facts, method, note
 	return answer, true, nil
 }
 
