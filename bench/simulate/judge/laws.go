@@ -47,8 +47,10 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 		if c.plan.As == script.GatedTwice && w.gates() && len(c.received) > 0 && c.received[0].Method == "tools/call" {
 			wrong(c.received[0].At, "%s reaches the server with two values of an argument, of which the gate was asked about one", c.mark)
 		}
-		if len(c.received) > 0 && c.received[0].Method == "GET" && w.troubledWithin(c.owner, c.begins, c.received[0].At) {
-			most++ // of an API: it may be repeated on another connection
+		// What is asked of an API, and a read, may be repeated on another connection or in another session.
+		repeats := len(c.received) > 0 && w.troubledWithin(c.owner, c.begins, c.received[0].At) && (c.received[0].Method == "GET" || c.received[0].Method == "resources/read")
+		if repeats {
+			most++
 		}
 		if len(c.received) > most {
 			wrong(c.received[most].At, "%s reaches the server %d times", c.mark, len(c.received))
@@ -64,7 +66,7 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 				wrong(e.At, "%s is answered with %.60q", c.mark, e.Text)
 				continue
 			}
-			if n, _, _ := strings.Cut(strings.TrimPrefix(e.Text, c.mark+" done "), " "); n != "1" && (len(c.received) == 0 || c.received[0].Method != "GET") {
+			if n, _, _ := strings.Cut(strings.TrimPrefix(e.Text, c.mark+" done "), " "); n != "1" && !repeats {
 				wrong(e.At, "%s was carried out %s times", c.mark, n)
 			}
 			if len(c.received) == 0 {
