@@ -194,6 +194,7 @@ func (h *process) close() {
 func (h *process) read() {
 	defer close(h.ended)
 	defer h.st.Close()
+	defer pipes.End(h.conn, h.host.Log) // no session does it, and it takes a place until then
 	defer func() {
 		if p := recover(); p != nil {
 			h.host.Report.Panicked(p)
