@@ -60,6 +60,7 @@ var laws = []law{
 	{"shutdown", prompt},
 	{"ending", endsBehind},
 	{"listens", listens},
+	{"refused", refused},
 	{"requests", requests},
 	{"accepted", accepted},
 	{"connections", connections},

@@ -97,6 +97,25 @@ func endsBehind(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
+// refused: a client on stdio whose process is told to stop gets an answer to each call that it has open then, or an error.
+func refused(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, e := range w.all {
+		step, err := script.ParseStep(e.Text)
+		if e.Kind != trace.Step || err != nil || step.Who != "operator" || step.Verb != "stop" {
+			continue
+		}
+		for _, c := range w.calls {
+			if "p"+c.owner[1:] != step.Word(0) || c.begins > e.At || c.how != "" || c.shared || c.finished > 0 || len(c.ends) == 0 {
+				continue
+			}
+			if end := c.ends[0]; end.Kind == trace.Refused && end.At >= e.At && !c.waitsForClient(end.At) &&
+				!w.troubledBy(&call{owner: c.owner, begins: e.At - 30*time.Second}, end.At-1, "operator-stop") {
+				wrong(end.At, "%s, open at the stop of %.3fs, gets no answer: %s", c.mark, e.At.Seconds(), end.Failed)
+			}
+		}
+	}
+}
+
 // listens: a process that is told to stop ends the subscriptions of clients of 2026-07-28 at servers with a handshake with their results, also
 // where the client reads late, as long as it reads before the end.
 func listens(w *world, wrong func(time.Duration, string, ...any)) {

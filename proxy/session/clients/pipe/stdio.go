@@ -280,7 +280,12 @@ func (p *stdioPipe) run(ctx context.Context, q *stateless.Request, free func()) 
 	}
 	defer r.End()
 	answer, err := r.Answer(until{ctx, p.pipe})
-	if err != nil || ctx.Err() != nil {
+	switch {
+	case context.Cause(ctx) == clienterror.ErrShutdown && q.Method != wire.SubscriptionsListen:
+		free()
+		p.refuse(p.failed(q, clienterror.ErrShutdown, nil), nil)
+		return
+	case err != nil || ctx.Err() != nil:
 		return // cancelled: no response is owed
 	}
 	free()
