@@ -54,24 +54,28 @@ func (c *HTTP) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 	return st, err
 }
 
+// mostLost is how many sessions may be lost while one standing stream is opened. A server may be slow to open it, and lose the next
+// session meanwhile.
+const mostLost = 2
+
 // listen is Listen. number is that of the session in which it has opened the stream.
 func (c *HTTP) listen(ctx context.Context, o upstream.ListenOptions) (_ upstream.Stream, number uint64, err error) {
-	number = c.Number()
-	st, err := c.HTTPSession.Listen(ctx, o)
-	if err != nil && (IsLost(err) || c.saysLost(ctx, err, o.Header)) {
+	for lost := 0; ; lost++ {
+		number = c.Number()
+		st, err := c.HTTPSession.Listen(ctx, o)
+		switch {
+		case err == nil:
+			return st, number, nil
+		case lost == mostLost, !IsLost(err) && !c.saysLost(ctx, err, o.Header):
+			return nil, 0, err
+		}
 		if renewed := c.Renew(ctx, number, o.Header); renewed != nil {
 			return nil, 0, renewed
 		}
 		if o.LastEventID != "" {
 			return nil, 0, &replacedError{}
 		}
-		number = c.Number()
-		st, err = c.HTTPSession.Listen(ctx, o)
 	}
-	if err != nil {
-		return nil, 0, err
-	}
-	return st, number, nil
 }
 
 // saysLost reports whether the server answers a GET with JSON instead of a stream, and a ping with an error that says that it has
