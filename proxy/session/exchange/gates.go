@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/features/gate"
+	"github.com/dragoman-proxy/dragoman/proxy/origin/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -33,6 +34,9 @@ func (x *Exchange) gate(m *wire.Message) (refusal []byte, err error) {
 		verdict, refusal, err := g.Check(x.Ctx, arguments, ask)
 		if verdict == gate.None {
 			continue
+		}
+		if restart.IsLost(err) { // the whole call can be made in another session
+			return nil, err
 		}
 		x.Common.Metrics.Gates.WithLabelValues(g.Tool, string(verdict)).Inc()
 		if err != nil {
