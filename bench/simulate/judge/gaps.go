@@ -76,7 +76,7 @@ func gaps(w *world, wrong func(time.Duration, string, ...any)) {
 				if open < 0 {
 					continue // it is lost before: the gap goes on
 				}
-				if v.wanted && !v.shared && v.gap >= 0 && !w.hindered(v.client, v.gap, w.all[open].At+moment) && !w.toldOf(v.client, uri, v.gap, open) {
+				if v.wanted && !v.shared && v.gap >= 0 && (w.client(v.client).Transport != "http" || w.hears(v.client, w.all[open].At)) && !w.hindered(v.client, v.gap, w.all[open].At+moment) && !w.toldOf(v.client, uri, v.gap, open) {
 					wrong(e.At, "%s is not told of %s, of which it may have missed an update since %.3fs", v.client, uri, v.gap.Seconds())
 				}
 				v.gap = -1

@@ -26,6 +26,9 @@ func drains(w *world, wrong func(time.Duration, string, ...any)) {
 				continue
 			}
 			for _, r := range c.replies {
+				if w.script.Replicas > 1 && w.client(c.owner).Transport == "sse" {
+					break // the balancer sends it to another replica, which does not know the stream: see docs/replicas.md, "affinity"
+				}
 				if a := find(c.asks, r.N); a != nil && isKey(a.ID) {
 					continue // the server has answered with it: nothing was in flight
 				}
