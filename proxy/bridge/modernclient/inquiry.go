@@ -114,14 +114,11 @@ func (b *pooledSession) limit(stop context.CancelCauseFunc) (free func()) {
 	var timer *time.Timer
 	mu.Lock()
 	defer mu.Unlock()
-	before := b.asking.Load()
 	timer = time.AfterFunc(cfg.Upstream.HandshakeTimeout, func() {
 		mu.Lock()
 		defer mu.Unlock()
-		changes := b.asking.Load()
-		if (b.questions.Load() > 0 || changes != before) && time.Now().Before(until) {
-			before = changes
-			timer.Reset(cfg.Upstream.HandshakeTimeout)
+		if left := b.mayWait(cfg.Upstream.HandshakeTimeout); left > 0 && time.Now().Before(until) {
+			timer.Reset(left)
 			return
 		}
 		stop(context.DeadlineExceeded)

@@ -415,7 +415,7 @@ func (d *parkedCall) awaitServer(limit time.Duration) {
 		return
 	}
 	d.halt()
-	d.limit, d.changes = limit, d.b.asking.Load()
+	d.limit = limit
 	if d.silence == nil || d.late {
 		d.silence = time.AfterFunc(limit, d.silent)
 	} else {
@@ -428,11 +428,12 @@ func (d *parkedCall) awaitServer(limit time.Duration) {
 func (d *parkedCall) silent() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	waited := d.b.questions.Load() > 0 || d.b.asking.Load() != d.changes
+	limit, left := d.limit, d.b.mayWait(d.limit)
 	switch {
 	case d.over || d.box == nil || len(d.asked.open) > 0 || d.cut == nil:
-	case waited && time.Since(d.began) < d.of.Host.Config().Bridge.ParkTimeout:
-		d.awaitServer(d.limit) // the server waits, or waited until now, for the answer to another call's question
+	case left > 0 && time.Since(d.began) < d.of.Host.Config().Bridge.ParkTimeout:
+		d.awaitServer(left)
+		d.limit = limit
 	default:
 		d.cut(pipes.SilentFor(d.limit, false))
 	}

@@ -93,7 +93,6 @@ type parkedCall struct {
 	timer   *time.Timer        // fires when the client is to be asked, or has not answered in time; nil while none runs
 	silence *time.Timer        // is timer while the server is awaited, and calls silent; nil before
 	limit   time.Duration      // how long the server may be silent until then
-	changes int64              // the session's count of questions when that time began
 	late    bool               // a timer had fired before it was stopped, so that its function may still come
 	answer  *outbox.Message    // the server's response, if it came while no request waited
 	missing []byte             // the capability that the client must declare to be asked; nil for none

@@ -54,7 +54,7 @@ type pooledSession struct {
 
 	lastID    atomic.Int64
 	questions atomic.Int64 // questions of the server that wait for the client's answer
-	asking    atomic.Int64 // how often the number of questions has changed
+	asked     atomic.Int64 // when their number changed last, in nanoseconds of Unix; 0 for never
 
 	calls     openCalls
 	urls      pendingURLs
@@ -122,8 +122,17 @@ func (b *pooledSession) appendID(dst []byte) []byte {
 func (b *pooledSession) asks(n int) {
 	if n != 0 {
 		b.questions.Add(int64(n))
-		b.asking.Add(1)
+		b.asked.Store(time.Now().UnixNano())
 	}
+}
+
+// mayWait returns how much longer the server may be silent that was so for limit, which counts from when it had the last answer of a client:
+// it may have needed that for a response to another request. It is limit while a client is asked.
+func (b *pooledSession) mayWait(limit time.Duration) time.Duration {
+	if b.questions.Load() > 0 {
+		return limit
+	}
+	return limit - time.Since(time.Unix(0, b.asked.Load()))
 }
 
 // wantsLogs reports whether the server may send q log messages.
