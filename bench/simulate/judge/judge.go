@@ -432,6 +432,7 @@ func (w *world) limit(c *call, e trace.Event) bool {
 			}
 		}
 	}
+	signs = append(signs, w.toldBeside(c)...)
 	limits, late := w.limits(), func(d time.Duration) time.Duration { return d + d/8 + moment }
 	if w.script.Server.Transport != "http" {
 		late = func(d time.Duration) time.Duration { return 2*d + moment } // a message about another call begins the whole time again
@@ -463,6 +464,22 @@ func (w *world) limit(c *call, e trace.Event) bool {
 		c.excuse = "limit"
 	}
 	return true
+}
+
+// toldBeside returns when the server had the answers to the questions of other calls in the session of c, which is of a client of 2026-07-28: until
+// then it may have waited for them, so that its silence counts from there.
+func (w *world) toldBeside(c *call) (all []time.Duration) {
+	if w.modernServer() || !w.isModern(c.owner) || len(c.received) == 0 {
+		return nil
+	}
+	for _, other := range w.calls {
+		for _, t := range other.told {
+			if other != c && other.owner == c.owner && t.Session == c.received[0].Session {
+				all = append(all, t.At)
+			}
+		}
+	}
+	return all
 }
 
 // waitedForClient reports whether c, of a client of 2026-07-28 at a server with a session, ends with silence although the server waited for the
