@@ -10,8 +10,8 @@ import (
 )
 
 // gaps: a client that has subscribed to a resource is told of it when dragoman subscribes again for it, since it may have missed an update
-// between the two. Looked at are resources that one client alone subscribes to, one before 2026-07-28, in front of one
-// replica.
+// between the two. Looked at are resources that one client alone subscribes to, one before 2026-07-28 that has a standing stream, in front of
+// one replica.
 func gaps(w *world, wrong func(time.Duration, string, ...any)) {
 	type watch struct {
 		client string
@@ -24,9 +24,9 @@ func gaps(w *world, wrong func(time.Duration, string, ...any)) {
 		return
 	}
 	all := map[string]*watch{}
-	old, away := map[string]bool{}, map[string]bool{} // away: it has no stream on which it could be told
+	hears, away := map[string]bool{}, map[string]bool{} // clients with a standing stream; those that have none on which they could be told
 	for _, c := range w.script.Clients {
-		old[c.Name] = c.Revision < modern
+		hears[c.Name] = c.Revision < modern && !c.Without("stream")
 	}
 	for i, e := range w.all {
 		if e.Kind == trace.Leaves || e.Kind == trace.Opened {
@@ -36,7 +36,7 @@ func gaps(w *world, wrong func(time.Duration, string, ...any)) {
 		case e.Kind == trace.Subscribes:
 			v := all[e.Text]
 			if v == nil {
-				v = &watch{client: e.Who, shared: !old[e.Who], open: map[string]bool{}}
+				v = &watch{client: e.Who, shared: !hears[e.Who], open: map[string]bool{}}
 				all[e.Text] = v
 			}
 			v.shared = v.shared || v.client != e.Who
@@ -270,18 +270,23 @@ func (w *world) hindered(client string, from, to time.Duration) bool {
 	return false
 }
 
-// toldOf reports whether a client was told of a resource from a time on until a moment after event i, or left.
+// toldOf reports whether a client was told of a resource from a time on until a moment after event i, or left. It is told when the server has
+// granted a standing stream.
 func (w *world) toldOf(client, uri string, from time.Duration, i int) bool {
+	until := w.all[i].At + moment
+	if slow := w.hesitation; slow > 0 {
+		until += slow + moment
+	}
 	for j, e := range w.all {
 		if e.At < from || e.Who != client {
 			continue
 		}
-		if e.At > w.all[i].At+moment {
+		if e.At > until {
 			return false
 		}
 		if e.Kind == trace.Updated && e.Text == uri || j > i && (e.Kind == trace.Leaves || e.Kind == trace.Ends || e.Kind == trace.Closed || e.Kind == trace.Unsubscribe) {
 			return true
 		}
 	}
-	return w.over <= w.all[i].At+moment
+	return w.over <= until
 }

@@ -70,6 +70,7 @@ var laws = []law{
 	{"users", users},
 	{"written", written},
 	{"gates", gates},
+	{"capability", lacking},
 }
 
 var lawsOfMessages = []func(*script.Script, []trace.Event) []Violation{validity, bytesPass}
@@ -241,6 +242,9 @@ func strange(w *world, wrong func(time.Duration, string, ...any)) {
 		if strings.HasPrefix(e.Text, "an answer to a question that was not asked") && w.renewsApart() && w.excuse(&call{}, e.At, "server-") {
 			continue // it was asked in the session of another replica
 		}
+		if strings.HasPrefix(e.Text, "the end of a question that was not asked") && (w.excuse(&call{owner: e.Who}, e.At, "link-") || w.excuse(&call{owner: e.Who}, e.At, "client-")) {
+			continue // the question was lost on its way
+		}
 		if strings.HasPrefix(e.Text, "a session that was ended") && slices.ContainsFunc(w.troubles, func(t trouble) bool {
 			return !strings.HasPrefix(t.what, "client-") && t.from <= e.At && t.to >= e.At-10*time.Second
 		}) {
@@ -369,6 +373,12 @@ func (c *call) foreseen(e trace.Event) bool {
 			return true
 		}
 	}
+	if at, ok := c.answered(); ok && c.plan.How == script.Nameless && soon(at) && !strings.Contains(e.Failed, "without answering") {
+		return true
+	}
+	if c.plan.Needs && slices.ContainsFunc(c.told, func(t trace.Event) bool { return strings.HasPrefix(t.Text, "error ") && soon(t.At) }) {
+		return true
+	}
 	if c.plan.Reply != "" && c.plan.Reply != script.Accept && c.plan.Reply != script.ReplyTwice { // it may be an error, which ends the call
 		for _, list := range [][]trace.Event{c.told, c.replies} {
 			for _, t := range list {
@@ -444,12 +454,15 @@ func (w *world) limit(c *call, e trace.Event) bool {
 	}
 	if w.script.Server.Transport != "http" && len(c.received) > 0 && len(c.answers) == 0 {
 		last := c.received[len(c.received)-1]
-		quietly := false
+		has, quietly := false, false // the server has the call; it has lost its session without a sign
 		for _, s := range w.all {
-			if s.At < last.At || s.At+3*moment >= e.At {
+			if s.Kind == trace.Received && s.Mark == c.mark {
+				has, quietly = true, false
+			}
+			if !has || s.At < last.At || s.At+3*moment >= e.At {
 				continue
 			}
-			if quietly = quietly || s.Kind == trace.Loses && s.Text != ""; s.Kind == trace.Loses && !quietly || s.Kind == trace.Died && s.Who == last.Who || quietly && s.Failed == "404" && strings.HasPrefix(s.Mark, c.owner+".") {
+			if quietly = quietly || s.Kind == trace.Loses && s.Text != ""; s.Kind == trace.Loses && s.Text == "" && !quietly || s.Kind == trace.Died && s.Who == last.Who || quietly && s.Failed == "404" && strings.HasPrefix(s.Mark, c.owner+".") {
 				return false // what it waited for was lost before, as dragoman knew
 			}
 		}

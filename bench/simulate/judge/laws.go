@@ -166,7 +166,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		for _, a := range c.asks {
 			if c.plan.Away && (a.Failed == "no stream" || a.Failed == "kept" && !w.hears(c.owner, a.At)) {
-				if w.onPipe(c.owner) && !w.closesStreams() && !w.troubledWithin(c.owner, 0, a.At) {
+				if w.onPipe(c.owner) && !w.closesStreams() && !w.ungranted(a.At) && !w.troubledWithin(c.owner, 0, a.At) {
 					wrong(a.At, "question %d of %s finds no stream", a.N, c.mark)
 				}
 				continue
@@ -244,7 +244,11 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 
 // unreached reports whether a question has come to nothing by a time, though the server waits for its answer still.
 func (w *world) unreached(c *call, a trace.Event, by time.Duration) bool {
-	if find(c.asked, a.N) != nil || find(c.told, a.N) != nil || find(c.withdrawn, a.N) != nil || len(c.stopped) > 0 {
+	asked := find(c.asked, a.N)
+	if asked != nil && asked.At > by && w.script.Has("limits.replay: 0") {
+		asked = nil // it waited, though no client could come back for it
+	}
+	if asked != nil || find(c.told, a.N) != nil || find(c.withdrawn, a.N) != nil || len(c.stopped) > 0 {
 		return false
 	}
 	for _, e := range w.all {
@@ -263,6 +267,28 @@ func (w *world) unreached(c *call, a trace.Event, by time.Duration) bool {
 // closesStreams reports whether the server closes standing streams.
 func (w *world) closesStreams() bool {
 	return slices.ContainsFunc(w.script.Steps, func(s script.Step) bool { return s.Verb == "closestreams" })
+}
+
+// streamTime is how long what a client on a pipe sends behind notifications/initialized waits for the server's standing stream.
+const streamTime = 2 * time.Second
+
+// ungranted reports whether the server may not have granted a standing stream yet at a time, since it takes at least streamTime for it.
+func (w *world) ungranted(at time.Duration) bool {
+	hesitation := time.Duration(0)
+	for _, e := range w.all {
+		step, err := script.ParseStep(e.Text)
+		if e.Kind != trace.Step || err != nil || step.Who != "server" || step.Verb != "hesitate" {
+			continue
+		}
+		if e.At > at {
+			break
+		}
+		if hesitation >= streamTime && at <= e.At+hesitation {
+			return true // it was asked for before
+		}
+		hesitation, _ = time.ParseDuration(step.Word(0))
+	}
+	return hesitation >= streamTime
 }
 
 // onPipe reports whether a client is on stdio or HTTP+SSE, so that dragoman itself opens its standing stream.
@@ -407,11 +433,11 @@ func (c *call) waitsForClient(at time.Duration) bool {
 func pings(w *world, wrong func(time.Duration, string, ...any)) {
 	const within = 10 * time.Second
 	type ping struct{ who, session, id string }
-	ponged, ended := map[ping]bool{}, map[string]time.Duration{}
+	ponged, ended := map[ping]trace.Event{}, map[string]time.Duration{}
 	for _, e := range w.all {
 		switch e.Kind {
 		case trace.Ponged:
-			ponged[ping{e.Who, e.Session, e.ID}] = true
+			ponged[ping{e.Who, e.Session, e.ID}] = e
 		case trace.Gone, trace.Died:
 			ended[e.Who+" "+e.Session] = e.At
 		}
@@ -430,7 +456,13 @@ func pings(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			e.At, e.Failed = again.At, ""
 		}
-		if e.Kind != trace.Pings || e.Failed != "" && e.Failed != "kept" || ponged[ping{e.Who, e.Session, e.ID}] || w.troubledWithin("", e.At, e.At+within) || e.At+within > w.over {
+		if e.Kind != trace.Pings || e.Failed != "" && e.Failed != "kept" || w.troubledWithin("", e.At, e.At+within) || e.At+within > w.over {
+			continue
+		}
+		if pong, is := ponged[ping{e.Who, e.Session, e.ID}]; is && pong.At < e.At+within {
+			if pong.Failed != "" {
+				wrong(pong.At, "ping %s in session %s is answered with %q", e.ID, e.Session, pong.Failed)
+			}
 			continue
 		}
 		if at, is := ended[e.Who+" "+e.Session]; is && at < e.At+within {
@@ -438,6 +470,9 @@ func pings(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		if at, is := ended[e.Who+" "]; is && at > e.At && at < e.At+within {
 			continue
+		}
+		if w.renewsApart() && !w.script.Store && slices.ContainsFunc(w.all[:i], func(e trace.Event) bool { return e.Kind == trace.Loses || e.Kind == trace.Died }) {
+			continue // the answer may come to a replica that has begun a session of its own
 		}
 		wrong(e.At, "ping %s in session %s is not answered in %v", e.ID, e.Session, within)
 	}

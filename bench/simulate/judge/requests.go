@@ -25,7 +25,11 @@ func requests(w *world, wrong func(time.Duration, string, ...any)) {
 		case trace.Answered, trace.Refused:
 			asked, is := open[of]
 			delete(open, of)
-			if is && e.Method == "ping" && e.At > asked.At+slowest+moment && !w.troubledBy(&call{owner: e.Who, begins: asked.At}, e.At, "server-slow") {
+			most := asked.At + slowest + moment
+			if is && w.onPipe(e.Who) && w.ungranted(asked.At) {
+				most += streamTime
+			}
+			if is && e.Method == "ping" && e.At > most && !w.troubledBy(&call{owner: e.Who, begins: asked.At}, e.At, "server-slow") {
 				wrong(e.At, "%s waits %.3fs for the answer to its ping", e.Who, (e.At - asked.At).Seconds())
 			}
 		case trace.Leaves, trace.Ends, trace.Begins, trace.Closed:

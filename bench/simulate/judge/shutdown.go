@@ -22,7 +22,7 @@ func drains(w *world, wrong func(time.Duration, string, ...any)) {
 				continue
 			}
 			switch c.plan.How {
-			case script.Closes, script.Cut, script.Garbage, script.Status, script.Busy, script.Null:
+			case script.Closes, script.Cut, script.Garbage, script.Status, script.Busy, script.Null, script.Nameless:
 				continue
 			}
 			for _, r := range c.replies {
@@ -52,7 +52,7 @@ func drains(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-// prompt: a process that is told to stop ends soon if nothing is in flight. A stream that is open is nothing.
+// prompt: a process that is told to stop ends soon after the last that was in flight. A stream that is open is nothing.
 func prompt(w *world, wrong func(time.Duration, string, ...any)) {
 	const soon = 3 * time.Second
 	for i, e := range w.all {
@@ -62,8 +62,12 @@ func prompt(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		for _, d := range w.all[i:] {
 			if d.Kind == trace.Died && d.Who == step.Word(0) {
-				if d.At > e.At+soon && (!w.inFlight(e.At, d.At) || w.finished(d.Who, e.At)) && !w.troubledBy(&call{begins: e.At - 30*time.Second}, d.At, "operator-stop", "operator-down") {
-					wrong(d.At, "%s ends %.3fs after SIGTERM, though nothing is in flight, or is waited for", d.Who, (d.At - e.At).Seconds())
+				idle := w.idle(e.At, d.At)
+				if w.finished(d.Who, e.At) {
+					idle = e.At
+				}
+				if d.At > idle+soon && !w.troubledBy(&call{begins: e.At - 30*time.Second}, d.At, "operator-stop", "operator-down") {
+					wrong(d.At, "%s ends %.3fs after SIGTERM, though nothing is in flight, or is waited for, since %.3fs", d.Who, (d.At - e.At).Seconds(), idle.Seconds())
 				}
 				break
 			}
@@ -167,31 +171,44 @@ func (w *world) deaf(client string, at time.Duration) bool {
 	return false
 }
 
-// inFlight reports whether a request was open, or may have been, at some time.
-func (w *world) inFlight(from, to time.Duration) bool {
+// idle returns since when no request was open, or may have been, between two times; the second one if some were to the end.
+func (w *world) idle(from, to time.Duration) time.Duration {
+	last := from
+	busy := func(begin, end time.Duration) {
+		if begin <= to && end >= from {
+			last = max(last, min(end, to))
+		}
+	}
 	for _, c := range w.calls {
 		switch at, done := c.answered(); {
-		case c.begins > to:
-		case len(c.ends) > 0 && c.ends[0].At < from:
-		case c.how != "" && c.given < from && done && at < from:
+		case len(c.ends) > 0:
+			busy(c.begins, c.ends[0].At)
+		case c.how != "" && done:
+			busy(c.begins, max(at, c.given))
 		default:
-			return true
+			busy(c.begins, to)
 		}
 	}
 	open := map[string]time.Duration{}
 	for _, e := range w.all {
 		of := e.Who + " " + e.Session + " " + e.ID
-		switch {
-		case e.At > to:
-		case e.Kind == trace.Requests, e.Kind == trace.Begins, e.Kind == trace.Subscribes, e.Kind == trace.Unsubscribe:
+		if e.Kind == trace.Began {
+			of = e.Who + "  " + e.ID
+		}
+		switch e.Kind {
+		case trace.Requests, trace.Begins, trace.Subscribes, trace.Unsubscribe:
 			open[of] = e.At
-		case e.Kind == trace.Began:
-			delete(open, e.Who+"  "+e.ID)
-		case e.Kind == trace.Answered && e.At < from, e.Kind == trace.Refused && e.At < from:
-			delete(open, of)
+		case trace.Began, trace.Answered, trace.Refused:
+			if begin, is := open[of]; is {
+				busy(begin, e.At)
+				delete(open, of)
+			}
 		}
 	}
-	return len(open) > 0
+	for _, begin := range open {
+		busy(begin, to)
+	}
+	return last
 }
 
 // drain is shutdown.drain.

@@ -45,3 +45,22 @@ func users(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 	}
 }
+
+// lacking: a call that fails since its client, of 2026-07-28, cannot be asked what a server with a session asks, says what the client lacks.
+// A process that is shared can ask no client.
+func lacking(w *world, wrong func(time.Duration, string, ...any)) {
+	if w.script.Has("upstream.share_child: true") {
+		return
+	}
+	for _, c := range w.calls {
+		if len(c.ends) == 0 || c.ends[0].Failed == "" || !c.plan.Needs || c.how != "" || c.shared || len(c.plan.Ask) != 1 || w.troubledWithin(c.owner, c.begins, c.ends[0].At) {
+			continue
+		}
+		for _, t := range c.told {
+			if capability, _, _ := strings.Cut(t.Method, "/"); !isKey(t.ID) && w.isModern(c.owner) && w.client(c.owner).Without(capability) &&
+				!strings.Contains(string(c.ends[0].Raw), `"requiredCapabilities":{"`+capability+`"`) {
+				wrong(c.ends[0].At, "%s, whose client lacks %s, ends with %q, which does not say so", c.mark, capability, c.ends[0].Failed)
+			}
+		}
+	}
+}

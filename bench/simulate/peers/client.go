@@ -22,6 +22,7 @@ type ClientOptions struct {
 	Name      string // c1
 	Transport string // http, sse, stdio
 	Revision  string
+	Lacks     func(what string) bool // stream, roots, sampling, elicitation; nil for nothing
 	Trace     *trace.Trace
 	Turn      func(what string) // returns when it is the client's turn; nil: it always is
 
@@ -110,6 +111,9 @@ type call struct {
 // NewClient returns a client that has done nothing yet.
 func NewClient(o ClientOptions) *Client {
 	c := &Client{o: o, modern: o.Revision >= "2026", done: make(chan struct{}), calls: map[string]*call{}, wanted: map[*call]bool{}, active: map[*exchange]bool{}}
+	if o.Lacks == nil {
+		c.o.Lacks = func(string) bool { return false }
+	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if o.Transport == "stdio" {
 		c.box = newOutbox(o.Out, func(error) { o.Out.Close() })
@@ -459,8 +463,14 @@ func (s *clientSession) withMeta(k *call) any {
 
 const metaPrefix = "io.modelcontextprotocol/"
 
-// capabilities are all that the client's revision has, but for tasks.
+// capabilities are all that the client's revision has, but for tasks and for what the client lacks.
 func (c *Client) capabilities() object {
+	all := c.ofRevision()
+	maps.DeleteFunc(all, func(name string, _ any) bool { return c.o.Lacks(name) })
+	return all
+}
+
+func (c *Client) ofRevision() object {
 	switch {
 	case c.modern:
 		return object{"roots": object{}, "sampling": object{}, "elicitation": object{"form": object{}}}
@@ -559,6 +569,7 @@ func (s *clientSession) hello(k *call, x *exchange, m *message) {
 		s.note(x, trace.Event{Kind: trace.Began, Method: k.method, ID: k.id, N: s.n, Text: s.revision, Raw: m.raw})
 		close(s.began)
 		switch {
+		case s.c.o.Transport == "http" && s.c.o.Lacks("stream"):
 		case s.c.modern:
 			s.listenTo("", "")
 		case s.c.o.Transport == "http":

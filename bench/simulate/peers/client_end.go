@@ -228,7 +228,7 @@ func (s *clientSession) back(resume bool) {
 	s.away = false
 	broken := s.broken
 	s.broken = nil
-	if s.standing == nil {
+	if s.standing == nil && !s.c.o.Lacks("stream") {
 		last := s.last
 		if !resume {
 			last = ""

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
@@ -116,6 +117,13 @@ func (s *clientSession) answer(m *message, x *exchange) {
 			s.strange(x, "a result of another era", m.raw)
 		}
 	}
+	for _, q := range r.Requests {
+		if q.Method == "" && k.plan.How == script.Nameless { // passed on as the server has it
+			k.end()
+			s.note(x, trace.Event{Kind: trace.Answered, Mark: k.mark, Method: k.method, ID: k.id, Raw: m.raw, Failed: "a question without a method"})
+			return
+		}
+	}
 	if r.ResultType == "input_required" {
 		k.unregister()
 		k.x = nil
@@ -185,6 +193,10 @@ func (s *clientSession) ask(m *message, x *exchange) *question {
 		m.Method == "sampling/createMessage" && (len(p.Messages) == 0 || p.MaxTokens == 0),
 		m.Method == "elicitation/create" && (p.Message == "" || p.RequestedSchema == nil):
 		s.strange(x, "a question without what it should have", m.raw)
+	case s.c.modern && slices.ContainsFunc([]string{"elicitation", "sampling", "roots"}, func(what string) bool {
+		return s.c.o.Lacks(what) && strings.HasPrefix(m.Method, what+"/")
+	}):
+		s.strange(x, "a question that the client has not declared", m.raw)
 	case m.Method == "elicitation/create" && s.revision < "2025-06-18":
 		s.strange(x, "a question that the revision has not", m.raw)
 	}
@@ -201,6 +213,10 @@ func (s *clientSession) plan(q *question) script.Plan {
 
 // reply returns the result or the error that answers q.
 func (s *clientSession) reply(q *question) (result any, failed *rpcError) {
+	capability, _, _ := strings.Cut(q.method, "/")
+	if s.c.o.Lacks(capability) && !s.c.modern {
+		return nil, &rpcError{Code: -32601, Message: "Method not found"}
+	}
 	how, text, elicits := s.plan(q).Reply, numbered(q.mark, "answer", q.n), q.method == "elicitation/create"
 	switch declines := how == script.ReplyError || how == script.Decline; {
 	case declines && how == script.Decline && elicits:

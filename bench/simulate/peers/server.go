@@ -448,6 +448,9 @@ func (sess *serverSession) answered(m *message, c *serverConn) {
 		e.Failed = "again"
 	}
 	sess.s.tell(e)
+	if !q.over {
+		q.refused = m.Error != nil
+	}
 	q.end()
 }
 

@@ -242,7 +242,7 @@ func (c *serverCall) carryOut() bool {
 	var ask []string
 	for _, what := range c.plan.Ask {
 		method, capability := methodOf(what)
-		if _, can := c.can[capability]; can && (capability != "elicitation" || since(c.revision, "2025-06-18")) {
+		if _, can := c.can[capability]; (can || c.plan.Needs && !c.modern) && (capability != "elicitation" || since(c.revision, "2025-06-18")) {
 			ask = append(ask, method)
 		}
 	}
@@ -258,10 +258,16 @@ func (c *serverCall) carryOut() bool {
 			return false
 		}
 	}
+	refused := false
 	for _, q := range open {
 		if !c.await(q) {
 			return false
 		}
+		refused = refused || q.refused
+	}
+	if refused && c.plan.Needs {
+		c.locked(func() { c.fail(-32050, numbered(c.mark, "failed", c.sess.s.carried[c.mark]), nil) })
+		return false
 	}
 	return true
 }
@@ -283,6 +289,7 @@ type serverQuestion struct {
 	done      chan struct{}
 	over      bool // answered, withdrawn, or its call has ended
 	withdrawn bool
+	refused   bool // answered with an error; read behind done
 }
 
 func (q *serverQuestion) end() {
@@ -461,6 +468,14 @@ func (c *serverCall) reply() {
 		c.out.send(writeRequest(nil, "notifications/progress", object{"progressToken": true, "progress": 1}))
 		c.done(e)
 		c.out.answer(raw, 200, false)
+	case script.Nameless:
+		if !c.modern {
+			c.fail(-32050, numbered(c.mark, "failed", c.sess.s.carried[c.mark]), nil)
+			break
+		}
+		raw = writeResult(c.m.ID, object{"resultType": "input_required", "inputRequests": object{questionKey(1): object{"params": object{}}}})
+		c.done(trace.Event{Failed: "nameless", Raw: raw})
+		c.out.answer(raw, 200, !c.streams())
 	case script.Never:
 	case script.Closes:
 		if c.sess.pipe == nil {

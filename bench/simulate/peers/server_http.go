@@ -237,7 +237,7 @@ func (s *Server) serve(x *serverExchange, q *http.Request, body []byte) {
 		sess := s.session(x, q)
 		switch {
 		case sess == nil:
-		case q.Method == "GET" && s.hesitation > 0:
+		case q.Method == "GET" && s.hesitation > 0 && q.Header.Get("Last-Event-Id") == "":
 			wait := s.hesitation
 			s.running.Add(1)
 			go func() {
@@ -245,11 +245,10 @@ func (s *Server) serve(x *serverExchange, q *http.Request, body []byte) {
 				time.Sleep(wait)
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				switch {
-				case x.over:
-				case sess.over:
-					s.unknown(x, q, sess.id)
-				default:
+				if x.over {
+					return
+				}
+				if sess := s.session(x, q); sess != nil { // it may be over by now
 					s.get(sess, x, q)
 				}
 			}()

@@ -68,6 +68,7 @@ func (m *maker) world() {
 	for i := range 1 + m.IntN(4) {
 		c := Client{Name: fmt.Sprint("c", i+1), Transport: m.of("http|http|http|http|stdio|stdio|sse")}
 		c.Revision = m.revision(c.Transport)
+		c.Lacks = m.lacks(c.Transport)
 		m.s.Clients = append(m.s.Clients, c)
 		m.web = m.web || c.Transport != "stdio"
 	}
@@ -107,6 +108,18 @@ func (m *maker) revision(transport string) string {
 	return revisions[m.IntN(len(revisions))]
 }
 
+// lacks draws what a client cannot.
+func (m *maker) lacks(transport string) string {
+	var all []string
+	if transport == "http" && m.oneIn(6) {
+		all = append(all, "stream")
+	}
+	if m.oneIn(6) {
+		all = append(all, m.of("elicitation|elicitation|sampling|roots"))
+	}
+	return strings.Join(all, ",")
+}
+
 func (m *maker) settings() {
 	if m.profile.name == "shaped" {
 		m.set(m.of("transform:|transform:|adapters.|gates:"))
@@ -125,6 +138,12 @@ func (m *maker) settings() {
 	}
 	if m.oneIn(12) {
 		m.set("gates:")
+	}
+	if m.oneIn(8) {
+		m.set("upstream.silence_timeout:")
+	}
+	if m.web && m.s.Server.Transport != "http" && m.oneIn(5) {
+		m.set("limits.replay: 0")
 	}
 	if !m.oneIn(3) {
 		return
@@ -160,7 +179,7 @@ func (m *maker) schedule() {
 		m.add("server pages")
 	}
 	if m.has("http") && m.oneIn(4) {
-		m.add(m.expand("server hesitate 1ms..900ms"))
+		m.add(m.expand("server hesitate 1ms..900ms|1ms..900ms|4s..30s"))
 	}
 	for _, c := range m.s.Clients {
 		if !m.oneIn(4) {

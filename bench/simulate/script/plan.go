@@ -13,6 +13,7 @@ type Plan struct {
 	Ask      []string      // questions before the answer: elicit, sample, roots
 	Together bool          // they are asked at once, not in turn
 	Away     bool          // they are asked on the standing stream, not on that of the call
+	Needs    bool          // a server with sessions asks them also a client that has not declared that it can answer, and fails the call if one is refused
 	Gap      time.Duration // between what comes before the answer
 	Wait     time.Duration // before the answer
 	How      string        // see below; "" is text
@@ -44,6 +45,8 @@ const (
 	Behind  = "behind"  // over Streamable HTTP: one JSON body, and bytes behind its end
 	Lines   = "lines"   // over Streamable HTTP: one JSON body, over several lines
 	Stray   = "stray"   // progress with a token that is none, then the answer
+
+	Nameless = "nameless" // from 2026-07-28 on: a question that has no method; before: error
 )
 
 // How the client writes a call: Plan.As.
@@ -65,7 +68,7 @@ const (
 // PlanOf returns the plan that a step has.
 func PlanOf(s Step) Plan {
 	p := Plan{
-		Progress: s.Number("progress"), Logs: s.Number("logs"), Together: s.Get("together") != "", Away: s.Get("away") != "",
+		Progress: s.Number("progress"), Logs: s.Number("logs"), Together: s.Get("together") != "", Away: s.Get("away") != "", Needs: s.Get("needs") != "",
 		Gap: s.Time("gap"), Wait: s.Time("wait"), How: s.Get("how"), Size: s.Number("size"),
 		Reply: s.Get("reply"), Late: s.Time("late"), Cancel: s.Time("cancel"), More: s.Get("more"), Kind: s.Get("kind"), As: s.Get("as"),
 	}

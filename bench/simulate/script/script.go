@@ -35,6 +35,24 @@ type Client struct {
 	Transport string // http, sse, stdio
 	Revision  string
 	User      string // whose token it sends, over HTTP; "" for none
+	Lacks     string // what other clients have, with commas between: stream, roots, sampling, elicitation
+}
+
+// Without says whether the client lacks something.
+func (c Client) Without(what string) bool {
+	return slices.Contains(strings.Split(c.Lacks, ","), what)
+}
+
+// String is the line.
+func (c Client) String() string {
+	line := strings.Join([]string{"client", c.Name, c.Transport, c.Revision}, " ")
+	if c.User != "" {
+		line += " " + c.User
+	}
+	if c.Lacks != "" {
+		line += " lacks=" + c.Lacks
+	}
+	return line
 }
 
 // Token is the bearer token of a user; "" for none.
@@ -136,7 +154,7 @@ func (s *Script) String() string {
 	fmt.Fprintf(&b, "world seed=%d replicas=%d store=%t portable=%t\n", s.Seed, s.Replicas, s.Store, s.Portable)
 	fmt.Fprintf(&b, "server %s %s\n", s.Server.Transport, s.Server.Revision)
 	for _, c := range s.Clients {
-		fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprintf("client %s %s %s %s", c.Name, c.Transport, c.Revision, c.User)))
+		fmt.Fprintln(&b, c)
 	}
 	for _, line := range s.Settings {
 		fmt.Fprintf(&b, "set %s\n", line)
@@ -185,8 +203,12 @@ func Parse(text string) (*Script, error) {
 			s.Replicas, s.Store, s.Portable = max(of.Number("replicas"), 1), of.Get("store") == "true", of.Get("portable") == "true"
 		case words[0] == "server" && len(words) == 3:
 			s.Server = Server{words[1], words[2]}
-		case words[0] == "client" && (len(words) == 4 || len(words) == 5):
-			s.Clients = append(s.Clients, Client{words[1], words[2], words[3], strings.Join(words[4:], "")})
+		case words[0] == "client":
+			of, err := ParseStep("the " + line)
+			if err != nil || len(of.Words) < 3 || len(of.Words) > 4 {
+				return nil, wrong("client NAME TRANSPORT REVISION [USER] [lacks=WHAT]")
+			}
+			s.Clients = append(s.Clients, Client{of.Word(0), of.Word(1), of.Word(2), of.Word(3), of.Get("lacks")})
 		case words[0] == "set" && len(words) > 1:
 			s.Settings = append(s.Settings, strings.TrimSpace(strings.TrimPrefix(line, "set")))
 		default:

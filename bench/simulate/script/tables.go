@@ -76,7 +76,7 @@ var steps = []row{
 	{"stopasked", "C call N ask=ASK late=500ms..6s|2s..40s ; wait 1ms..900ms ; operator stop R ; wait 1ms..400ms ; C call N PLAN", "replica", 3, "operator start R"},
 	{"silentasked", "C call N ask=ASK late=25s..40s ; wait 1s ; C call N wait=22s..24s ; wait 50s", "silence", 2, ""},
 	{"pingaway", "C leave ; wait 2s..4s ; server ping ; wait 12s ; C back", "web old pipe", 2, ""},
-	{"unreached", "C call N gap=1s progress=1 ask=ASK wait=30s ; wait 1ms..900ms ; C leave ; wait 20s ; C back", "web old pipe", 2, ""},
+	{"unreached", "C call N gap=1s progress=1 ask=sample|roots|elicit wait=30s ; wait 1ms..900ms ; C leave ; wait 20s ; C back", "web old pipe", 2, ""},
 	{"slow", "server slow 1s..4s", "", 1, "server slow 0s"},
 	{"serverdeaf", "server deaf 5s..1m", "", 3, ""},
 	{"status", "server status 503|500|429|502 1s..10s", "http", 2, ""},
@@ -126,13 +126,14 @@ var plans = []row{
 	{"askodd", "ask=ASK reply=decline|twice|error|decline|never", "", 1, ""},
 	{"withdrawn", "ask=ASK late=1s..4s cancel=5ms..400ms", "", 1, ""},
 	{"cancelled", "wait=1s..9s cancel=5ms..400ms", "", 1, ""},
-	{"odd", "how=twice|error|null|other", "", 0, ""},
+	{"odd", "how=twice|error|null|other|nameless", "", 0, ""},
 	{"bad", "how=closes|status|busy|garbage", "", 1, ""},
 	{"broken", "how=broken", "pipe", 1, ""},
 	{"behind", "how=behind", "http", 0, ""},
 	{"lines", "how=lines", "http", 0, ""},
 	{"stray", "how=stray progress=0..2", "", 0, ""},
 	{"away", "ask=ASK away=yes", "", 0, ""},
+	{"needs", "ask=ASK needs=yes", "", 0, ""},
 	{"escaped", "as=escaped", "", 0, ""},
 	{"asgated", "as=gated wait=0s|40ms", "gated", 0, ""},
 	{"gatedtwice", "as=gatedtwice", "gated", 1, ""},
@@ -193,8 +194,8 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "announce=1 stopasked=1 silentasked=6 pingaway=1 hangcancel=1 losenow=1 loselater=1 losetwice=1 losekeeps=2 unreached=1 hesitate=1 ghost=2 gate=4 look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
-	ordinary = "broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 asgated=10 gatedtwice=4 more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
+	everyday = "announce=1 stopasked=1 silentasked=6 pingaway=2 hangcancel=1 losenow=1 loselater=1 losetwice=2 losekeeps=2 unreached=3 hesitate=1 ghost=2 gate=4 look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	ordinary = "needs=4 broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 asgated=10 gatedtwice=4 more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
 
