@@ -424,6 +424,8 @@ func (l *Streams) sort(m *wire.Message) {
 	switch {
 	case m.Kind == wire.Request:
 		l.ask(m, raw)
+	case m.Method == wire.Cancelled && !l.alone: // of a question: it goes where that went
+		l.withdraw(raw)
 	case l.standing != nil:
 		l.drops(l.standing.Put(raw, false))
 	case l.alone: // the request in flight is of any of its clients

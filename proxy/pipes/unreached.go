@@ -88,6 +88,16 @@ func (l *Streams) keepsWaiting(raw []byte) bool {
 	return ok
 }
 
+// withdraw gives the client the cancellation of a request of the server, on a stream on which ask would give it the request. Called with l.mu
+// held.
+func (l *Streams) withdraw(raw []byte) {
+	if to, _ := l.reached(); to != nil {
+		l.drops(to.Put(raw, false))
+		return
+	}
+	l.drops(l.waiting.Put(raw, false))
+}
+
 // drops notes that this many notifications were dropped for others.
 func (l *Streams) drops(n int) {
 	for range n {

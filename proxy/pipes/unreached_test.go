@@ -224,6 +224,24 @@ func TestQuestionOfAServerIsHandedOn(t *testing.T) {
 	}
 }
 
+// TestWithdrawalOfAQuestion: a client without a standing stream is told of it where it is asked, however many calls are open.
+func TestWithdrawalOfAQuestion(t *testing.T) {
+	a, l := asking(t, time.Minute, 10)
+	call(t, a, l)
+	second := call(t, a, l)
+	a.asks(1, "roots/list")
+	a.says <- `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
+	a.settle()
+	for _, want := range []string{"roots/list", "notifications/cancelled"} {
+		if got := methodOf(t, second); got != want {
+			t.Errorf("the call got %s, not %s", got, want)
+		}
+	}
+	if n := l.Waiting(); n > 0 {
+		t.Errorf("%d messages wait for a standing stream", n)
+	}
+}
+
 // TestServerThatAsksTooMuch: a full queue neither grows nor blocks the pipe, whether the client reads it or not.
 func TestServerThatAsksTooMuch(t *testing.T) {
 	const most, all = 4, 20
