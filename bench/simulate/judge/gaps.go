@@ -275,7 +275,7 @@ func (w *world) hindered(client string, from, to time.Duration) bool {
 func (w *world) toldOf(client, uri string, from time.Duration, i int) bool {
 	until := w.all[i].At + moment
 	if slow := w.hesitation; slow > 0 {
-		until += slow + moment
+		until += 2 * (slow + moment) // it may have been asked for the stream in the session before
 	}
 	for j, e := range w.all {
 		if e.At < from || e.Who != client {

@@ -364,7 +364,7 @@ func (c *call) foreseen(e trace.Event) bool {
 	if c.how != "" || c.shared { // an answer is not owed, or may be that of another
 		return true
 	}
-	if n := len(c.asks); n > 0 && c.finished > 0 && soon(max(c.asks[n-1].At, c.finished)) && find(c.replies, c.asks[n-1].N) == nil { // it cannot answer any more
+	if c.finished > 0 && slices.ContainsFunc(c.asks, func(a trace.Event) bool { return find(c.replies, a.N) == nil && soon(max(a.At, c.finished)) }) { // it cannot answer any more
 		return true
 	}
 	switch c.plan.How {
