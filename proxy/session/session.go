@@ -238,6 +238,7 @@ func (s *Session) Restarted() (open []string) {
 	s.Again.Store(true)
 	for _, c := range s.Asked.List() {
 		open = append(open, c.ID)
+		c.Cancelled.Store(true) // whether or not the client learns of it
 	}
 	return open
 }

@@ -113,6 +113,7 @@ func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		raw = answer
 		other := !known && x.asksByOther(m)
 		known = known || !other && x.reunite(x.Session.Asked)
+		known = known && (x.Met == nil || !x.Met.Cancelled.Load())
 		x.observeAnswer(m)
 		x.endQuestion(m)
 		switch {
