@@ -185,7 +185,7 @@ func announcements(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		judged = e.N
 		for client := range l.since {
-			if l.surely(client, e.At) && !w.announced(client, i) {
+			if l.surely(client, e.At) && !w.ungranted(e.At) && !w.announced(client, i) {
 				wrong(e.At, "announcement %d of the server does not reach %s", e.N, client)
 			}
 		}

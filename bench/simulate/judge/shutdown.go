@@ -106,13 +106,13 @@ func endsBehind(w *world, wrong func(time.Duration, string, ...any)) {
 
 // refused: a client on stdio whose process is told to stop gets an answer to each call that it has open then, or an error.
 func refused(w *world, wrong func(time.Duration, string, ...any)) {
-	for _, e := range w.all {
+	for i, e := range w.all {
 		step, err := script.ParseStep(e.Text)
 		if e.Kind != trace.Step || err != nil || step.Who != "operator" || step.Verb != "stop" {
 			continue
 		}
 		for _, c := range w.calls {
-			if "p"+c.owner[1:] != step.Word(0) || c.begins > e.At || c.how != "" || c.shared || c.finished > 0 || len(c.ends) == 0 {
+			if "p"+c.owner[1:] != step.Word(0) || !slices.ContainsFunc(w.all[:i], func(b trace.Event) bool { return b.Kind == trace.Calls && b.Mark == c.mark }) || c.how != "" || c.shared || c.finished > 0 || len(c.ends) == 0 {
 				continue
 			}
 			if end := c.ends[0]; end.Kind == trace.Refused && end.At >= e.At && !c.waitsForClient(end.At) &&
@@ -259,6 +259,14 @@ func (w *world) takenOver(c *call, at time.Duration) bool {
 		}
 	}
 	return false
+}
+
+// replacedApart reports whether the server has lost sessions before a time that replicas without a store replace each by itself, so that a call and its
+// cancellation may come in two.
+func (w *world) replacedApart(at time.Duration) bool {
+	return w.script.Replicas > 1 && !w.script.Store && slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.At <= at && (e.Kind == trace.Loses || e.Kind == trace.Died && strings.HasPrefix(e.Who, "server"))
+	})
 }
 
 // atReplica reports whether e cancels a call of an adapter's tool that another replica has than the one which got the cancellation: there
