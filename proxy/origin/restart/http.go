@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -60,22 +61,58 @@ const mostLost = 2
 
 // listen is Listen. number is that of the session in which it has opened the stream.
 func (c *HTTP) listen(ctx context.Context, o upstream.ListenOptions) (_ upstream.Stream, number uint64, err error) {
-	for lost := 0; ; lost++ {
-		number = c.Number()
-		st, err := c.HTTPSession.Listen(ctx, o)
-		switch {
+	for lost := 0; ; {
+		st, number, err := c.listenOnce(ctx, o)
+		switch replaced := c.Number() != number && context.Cause(ctx) == nil; {
 		case err == nil:
 			return st, number, nil
+		case replaced:
 		case lost == mostLost, !IsLost(err) && !c.saysLost(ctx, err, o.Header):
 			return nil, 0, err
-		}
-		if renewed := c.Renew(ctx, number, o.Header); renewed != nil {
-			return nil, 0, renewed
+		default:
+			lost++
+			if renewed := c.Renew(ctx, number, o.Header); renewed != nil {
+				return nil, 0, renewed
+			}
 		}
 		if o.LastEventID != "" {
 			return nil, 0, &replacedError{}
 		}
 	}
+}
+
+// listenOnce opens the standing stream in the current session. If another session replaces that one before the server has answered,
+// listenOnce ends with an error: a server that has forgotten the session may never answer.
+func (c *HTTP) listenOnce(ctx context.Context, o upstream.ListenOptions) (_ upstream.Stream, number uint64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &pendingListen{cancel}
+	c.mu.Lock()
+	number = c.Number()
+	c.listening = append(c.listening, p)
+	c.mu.Unlock()
+	st, err := c.HTTPSession.Listen(ctx, o)
+	c.mu.Lock()
+	if i := slices.Index(c.listening, p); i >= 0 {
+		c.listening = slices.Delete(c.listening, i, i+1)
+	}
+	c.mu.Unlock()
+	if err != nil {
+		cancel()
+		return nil, number, err
+	}
+	return &listened{st, cancel}, number, nil
+}
+
+// listened is a standing stream with a context of its own.
+type listened struct {
+	upstream.Stream
+	end context.CancelFunc
+}
+
+// Close implements upstream.Stream.
+func (l *listened) Close() error {
+	defer l.end()
+	return l.Stream.Close()
 }
 
 // saysLost reports whether the server answers a GET with JSON instead of a stream, and a ping with an error that says that it has
@@ -106,7 +143,7 @@ func (c *HTTP) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.St
 		return nil, err
 	}
 	out := &stream{
-		c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, parks: o.Parks, number: number, st: st, changed: make(chan struct{}, 1),
+		c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, parks: o.Parks, number: number, st: st, changed: make(chan struct{}, 1), replaced: make(chan struct{}, 1),
 	}
 	out.again.Opened()
 	c.mu.Lock()
@@ -153,8 +190,8 @@ func (s *stream) Events(yield func(sse.Event, error) bool) {
 			yield(sse.Event{}, upstream.ErrClosed)
 			return
 		}
-		var why error
-		for e, err := range st.Events {
+		why := error(upstream.ErrClosed)
+		for e, err := range s.events(st) {
 			if why = err; err != nil && !passes(err) {
 				break
 			}
@@ -168,15 +205,25 @@ func (s *stream) Events(yield func(sse.Event, error) bool) {
 				return
 			}
 		}
-		err := why
+		err, wanted := why, true
 		if s.ctx.Err() == nil && err != sse.ErrInterrupted {
-			err = s.reopen(why)
+			if err, wanted = s.reopen(why, yield); !wanted {
+				return
+			}
 		}
 		if err != nil {
 			yield(sse.Event{}, err)
 			return
 		}
 	}
+}
+
+// events returns those of st, or none while the stream that replaces st is being opened.
+func (s *stream) events(st upstream.Stream) iter.Seq2[sse.Event, error] {
+	if s.opening != nil {
+		return func(func(sse.Event, error) bool) {}
+	}
+	return st.Events
 }
 
 // passes reports whether err is about one message that is known to be too large, behind which the stream goes on. Opened again, it
@@ -187,41 +234,90 @@ func passes(err error) bool {
 }
 
 // reopen opens the stream again; in the same server session, after the last event received. why is
-// the error to return if the stream is not wanted any more.
-func (s *stream) reopen(why error) error {
+// the error to return if the stream is not wanted any more. yield gets what waits for the client if the server hesitates; wanted is
+// false once it has returned false.
+func (s *stream) reopen(why error, yield func(sse.Event, error) bool) (err error, wanted bool) {
 	for {
-		select {
-		case <-s.changed: // a new session: do not wait
-			s.lastID = ""
-		default:
-			if wait := min(max(s.again.Next(), s.retry), pipes.LastReopen); !s.pause(wait) {
-				return why
+		if s.opening == nil {
+			select {
+			case <-s.changed: // a new session: do not wait
+				s.lastID = ""
+			default:
+				if wait := min(max(s.again.Next(), s.retry), pipes.LastReopen); !s.pause(wait) {
+					return why, true
+				}
 			}
+			if s.isClosed() || s.c.session.Over() {
+				return upstream.ErrClosed, true
+			}
+			s.opening = s.open()
 		}
-		if s.isClosed() || s.c.session.Over() {
-			return upstream.ErrClosed
+		if !s.tellMeanwhile(yield) {
+			return nil, false
 		}
-		st, number, err := s.c.listen(s.ctx, upstream.ListenOptions{LastEventID: s.lastID, Header: s.header, Parks: s.parks})
-		_, replaced := errors.AsType[*replacedError](err)
+		o := s.opening
+		s.opening = nil
+		_, replaced := errors.AsType[*replacedError](o.err)
 		switch {
-		case err == nil:
-			s.mu.Lock()
-			s.st.Close()
-			s.st = st
-			s.mu.Unlock()
+		case o.err == nil:
 			s.again.Opened()
-			switch same := number == s.number; {
-			case s.isClosed(), s.isOutdated(number):
-				st.Close()
-			case same && s.lastID == "": // the server cannot send again what the client has missed
+			switch same := o.number == s.number; {
+			case s.isClosed(), s.isOutdated(o.number):
+				o.st.Close()
+			case same && s.lastID == "", o.told: // the server cannot send again what the client has missed
 				s.c.MayHaveMissed()
 			}
-			s.number = number
-			return nil
+			s.number = o.number
+			return nil, true
 		case replaced:
 			s.lastID = ""
-		case s.ctx.Err() != nil, errors.Is(err, upstream.ErrClosed), errors.Is(err, upstream.ErrNoStream), isFinal(err) && !upstream.IsConflict(err):
-			return err
+		case s.ctx.Err() != nil, errors.Is(o.err, upstream.ErrClosed), errors.Is(o.err, upstream.ErrNoStream), isFinal(o.err) && !upstream.IsConflict(o.err):
+			return o.err, true
+		}
+	}
+}
+
+// hesitation is how long what waits for the client is kept for the standing stream of the server: some servers begin their response
+// with the first event, which may come late or never.
+const hesitation = 500 * time.Millisecond
+
+// open begins to open the stream again. When the server has answered, the new stream replaces the old one.
+func (s *stream) open() *opening {
+	o := &opening{done: make(chan struct{}), err: mcp.Fail(mcp.Panicked, "")}
+	with := upstream.ListenOptions{LastEventID: s.lastID, Header: s.header, Parks: s.parks}
+	s.c.host.Spawn(func() {
+		defer close(o.done)
+		if o.st, o.number, o.err = s.c.listen(s.ctx, with); o.err != nil {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.st.Close()
+		if s.st = o.st; s.closed {
+			s.st.Close()
+		}
+	})
+	return o
+}
+
+// tellMeanwhile waits until the stream is open, or cannot be opened. If that takes long, yield gets what waits for the client; false
+// is what yield has returned.
+func (s *stream) tellMeanwhile(yield func(sse.Event, error) bool) bool {
+	late := time.NewTimer(hesitation)
+	defer late.Stop()
+	for {
+		select {
+		case <-s.opening.done:
+			return true
+		case <-s.replaced:
+			late.Reset(hesitation)
+			continue
+		case <-late.C:
+		}
+		for m := s.c.takeNews(); m != nil; m = s.c.takeNews() {
+			if s.opening.told = true; !yield(sse.Event{Data: m}, nil) {
+				return false
+			}
 		}
 	}
 }

@@ -46,6 +46,8 @@ type HTTP struct {
 	missed   bool         // the client may have missed updates of what it has subscribed to, and is to be told
 	updates  [][]byte     // the rest of what tells it
 	standing []*stream    // the open ones
+	// listening are the requests for standing streams in the current session that the server has not answered.
+	listening []*pendingListen
 }
 
 // A renewal is the beginning of another session. All callers of Renew wait for it.
@@ -139,7 +141,15 @@ func (c *HTTP) continueIn(named, version string, early, changes [][]byte) {
 	c.renewals.Add(1)
 	c.addNews(news)
 	c.missed = true
+	for _, p := range c.listening {
+		p.cancel()
+	}
+	c.listening = nil
 	for _, st := range c.standing {
+		select {
+		case st.replaced <- struct{}{}:
+		default:
+		}
 		st.interrupt()
 	}
 }
@@ -214,22 +224,37 @@ func (c *HTTP) resend(ctx context.Context, h *pipes.Opening, message []byte) err
 // session replaces a lost one.
 type stream struct {
 	upstream.Plain
-	c       *HTTP
-	ctx     context.Context
-	header  []upstream.Header
-	changed chan struct{} // receives a value when the server session was replaced, or the stream closed
+	c        *HTTP
+	ctx      context.Context
+	header   []upstream.Header
+	changed  chan struct{} // receives a value when the server session was replaced, or the stream closed
+	replaced chan struct{} // receives a value when the server session was replaced
 
 	mu     sync.Mutex
 	st     upstream.Stream
 	closed bool
 
 	// The rest is used only by Events and Park.
-	parks  bool // as in [upstream.ListenOptions]
-	lastID string
-	number uint64 // of the session in which the stream was opened last
-	retry  time.Duration
-	again  pipes.Reopening
+	parks   bool     // as in [upstream.ListenOptions]
+	opening *opening // the stream is being opened again; nil if it is not
+	lastID  string
+	number  uint64 // of the session in which the stream was opened last
+	retry   time.Duration
+	again   pipes.Reopening
 }
+
+// opening is a standing stream that is being opened.
+type opening struct {
+	done chan struct{} // closed when st and number, or err, are set
+	told bool          // the client has been told meanwhile what it may have missed
+
+	st     upstream.Stream
+	number uint64
+	err    error
+}
+
+// pendingListen is a request for the standing stream that the server has not answered.
+type pendingListen struct{ cancel context.CancelFunc }
 
 // interrupt makes Events open the stream again, in the current server session, or end if the stream was closed.
 func (s *stream) interrupt() {
