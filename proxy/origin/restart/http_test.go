@@ -344,8 +344,8 @@ func TestLargeMessageDoesNotEndTheStream(t *testing.T) {
 	}
 }
 
-// TestStreamOpensWhileItsSessionIsReplaced: a server may grant a stream in a session that it has lost for other requests, and send
-// nothing there. The stream goes on in the new session.
+// TestStreamOpensWhileItsSessionIsReplaced: a server may be about to grant a stream in a session that it has lost for other requests,
+// and send nothing there. The stream goes on in the new session.
 func TestStreamOpensWhileItsSessionIsReplaced(t *testing.T) {
 	f := newForgetful(t)
 	c := f.session(t, "", nil)
@@ -353,8 +353,10 @@ func TestStreamOpensWhileItsSessionIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	var gets atomic.Int64
+	sent := make(chan struct{})
 	replaced := func(u *peertest.Turn) bool {
 		if gets.Add(1) == 1 {
+			defer close(sent)
 			f.Forget()
 			if err := send(t, c, rootsChange); err != nil {
 				t.Error(err)
@@ -373,10 +375,10 @@ func TestStreamOpensWhileItsSessionIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text := string(e.Data); strings.HasPrefix(text, `{"stream":`) {
-			if m := f.Last(); m.Text != "GET" || m.Session != f.Opened()[1].ID {
-				continue
+			<-sent
+			if slices.ContainsFunc(f.Heard(), func(m peertest.Message) bool { return m.Text == "GET" && m.Session == f.Opened()[1].ID }) {
+				break
 			}
-			break
 		}
 	}
 }
