@@ -115,7 +115,8 @@ func refused(w *world, wrong func(time.Duration, string, ...any)) {
 			if "p"+c.owner[1:] != step.Word(0) || !slices.ContainsFunc(w.all[:i], func(b trace.Event) bool { return b.Kind == trace.Calls && b.Mark == c.mark }) || c.how != "" || c.shared || c.finished > 0 || len(c.ends) == 0 {
 				continue
 			}
-			if end := c.ends[0]; end.Kind == trace.Refused && end.At >= e.At && !c.waitsForClient(end.At) &&
+			again := slices.ContainsFunc(c.replies, func(r trace.Event) bool { return isKey(r.ID) || r.At >= e.At }) // a request of its own, which is not read any more
+			if end := c.ends[0]; end.Kind == trace.Refused && end.At >= e.At && !again && !c.waitsForClient(end.At) &&
 				!w.troubledBy(&call{owner: c.owner, begins: e.At - 30*time.Second}, end.At-1, "operator-stop") {
 				wrong(end.At, "%s, open at the stop of %.3fs, gets no answer: %s", c.mark, e.At.Seconds(), end.Failed)
 			}

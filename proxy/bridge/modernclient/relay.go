@@ -202,10 +202,15 @@ func (r *relay) send() error {
 	x.ctx = callctx.New()
 	if lasts {
 		x.ctx.BeginApart(r.ctx)
+		x.ctx.Join() // but it does not wait for the server without its client
 	} else {
 		x.ctx.Begin(r.ctx)
 	}
-	if err := r.sendOn(x, e); err != nil {
+	err = r.sendOn(x, e)
+	if lasts {
+		x.ctx.Part()
+	}
+	if err != nil {
 		return err
 	}
 	begun = true

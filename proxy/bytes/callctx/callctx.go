@@ -101,6 +101,17 @@ func (c *Context) Begin(parent context.Context) {
 // end with parent, as with [context.WithoutCancel].
 func (c *Context) BeginApart(parent context.Context) { c.parent, c.apart = parent, true }
 
+// Join makes c, which BeginApart has begun and which nothing else uses yet, end with its parent, until Part is called.
+func (c *Context) Join() {
+	c.above = Notify(c.parent, c)
+	if c.parent.Err() != nil {
+		c.ContextEnded()
+	}
+}
+
+// Part ends what Join began. The end of the parent may be noted still while Part runs.
+func (c *Context) Part() { c.above.Stop() }
+
 // ContextEnded implements [Waiter], for the parent.
 func (c *Context) ContextEnded() { c.endWith(context.Cause(c.parent)) }
 

@@ -204,3 +204,21 @@ func TestApart(t *testing.T) {
 		t.Errorf("ended with %v and %v", context.Cause(below), context.Cause(c))
 	}
 }
+
+// TestAJoinedContextEndsWithItsParent until it parts from it.
+func TestAJoinedContextEndsWithItsParent(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(parent, c *Context)
+		ends bool
+	}{
+		"joined":            {func(parent, c *Context) { c.Join(); parent.End(errWhy) }, true},
+		"joined afterwards": {func(parent, c *Context) { parent.End(errWhy); c.Join() }, true},
+		"parted":            {func(parent, c *Context) { c.Join(); c.Part(); parent.End(errWhy) }, false},
+	} {
+		parent, of := New(), New()
+		of.BeginApart(parent)
+		if c.do(parent, of); (of.Err() != nil) != c.ends || c.ends && context.Cause(of) != errWhy {
+			t.Errorf("%s: %v, %v", name, of.Err(), context.Cause(of))
+		}
+	}
+}
