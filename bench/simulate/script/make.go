@@ -207,6 +207,7 @@ func (m *maker) schedule() {
 		m.follow(false)
 	}
 	m.follow(true)
+	m.ending()
 	for _, c := range m.s.Clients { // one on stdio says no more, but waits for its answers, or not for long
 		if m.client = c; c.Transport == "stdio" && m.has("old") && m.oneIn(5) {
 			m.add(m.expand("C call N PLAN ; C call N progress=1 gap=1s..3s ask=ASK wait=0s|4s|20s ; wait 1ms..900ms ; C finish"))
@@ -224,6 +225,18 @@ func (m *maker) schedule() {
 			}
 			m.add("operator stop p" + c.Name[1:])
 			m.add("wait " + m.between("1ms", "12s"))
+		}
+	}
+}
+
+// ending adds, in some worlds, what one client sees last.
+func (m *maker) ending() {
+	for _, c := range m.s.Clients {
+		m.client, m.replica = c, fmt.Sprint("r", 1+m.IntN(m.s.Replicas))
+		if r := m.draw(endings); m.has("web "+r.only) && m.deaths+m.deathsOf(r) <= 4 && m.oneIn(3) {
+			m.add(m.expand(r.text))
+			m.add(m.expand(r.then))
+			return
 		}
 	}
 }
@@ -257,16 +270,21 @@ func (m *maker) add(lines string) {
 // may says whether r can happen, and counts it. Most calls must end as they should, or the judge learns little; and a process that dies
 // five times in a row is not started again.
 func (m *maker) may(r row) bool {
-	deaths := 0
-	if m.s.Server.Transport == "stdio" && strings.Contains(r.only, "death") {
-		deaths = max(1, strings.Count(r.text, "server restart"))
-	}
+	deaths := m.deathsOf(r)
 	if !m.has(r.only) || r.cost > 0 && (m.touched+r.cost)*4 > m.asked || m.deaths+deaths > 4 {
 		return false
 	}
 	m.touched += r.cost
 	m.deaths += deaths
 	return true
+}
+
+// deathsOf returns how many processes on stdio die in a row because of r.
+func (m *maker) deathsOf(r row) int {
+	if m.s.Server.Transport == "stdio" && strings.Contains(r.only, "death") {
+		return max(1, strings.Count(r.text, "server restart"))
+	}
+	return 0
 }
 
 // has says whether the world has what is needed.
@@ -322,6 +340,8 @@ func (m *maker) has(only string) bool {
 			ok = m.client.Transport != "stdio"
 		case "new":
 			ok = m.client.Revision == revisions[modern]
+		case "unbeaten": // what writes to a client that reads nothing holds a mutex, and in a bubble time does not pass for a heartbeat that waits for it
+			ok = !m.s.Has("heartbeat: 1s")
 		case "old":
 			ok = m.client.Revision != revisions[modern]
 		case "calls":
