@@ -70,6 +70,9 @@ const (
 // Sends reports whether the request may be sent, and notes that it is. It returns false after Recall.
 func (c *Request[T]) Sends() bool { return c.way.CompareAndSwap(waits, sent) || c.way.Load() == sent }
 
+// Waits reports whether the request was not sent yet, and may be.
+func (c *Request[T]) Waits() bool { return c.way.Load() == waits }
+
 // Recall notes that no answer is owed any more. It returns true if the request was not sent, and will not be.
 func (c *Request[T]) Recall() bool {
 	c.Cancelled.Store(true)

@@ -87,9 +87,13 @@ func (p *pipe) serverLost(err error) {
 	p.fail(f)
 }
 
-// failOpen answers every open call with f.
+// failOpen answers every open call with f, but for those that the server cannot have had if another takes its place.
 func (p *pipe) failOpen(f *mcp.Failure) {
+	restarts := pipes.Restarts(f)
 	for _, c := range p.s.Open.List() {
+		if restarts && c.Waits() && !c.More.Here {
+			continue // at a gate, say
+		}
 		key := c.Key // of the id by which the server knows c, or ""
 		if p.given != nil {
 			key = p.given.GivenKey(c.Key)
