@@ -11,7 +11,7 @@ import (
 // requests: each request without a mark is answered, and a ping soon, whatever else waits.
 func requests(w *world, wrong func(time.Duration, string, ...any)) {
 	type request struct{ who, session, id, method string }
-	open, slowest := map[request]trace.Event{}, time.Duration(0)
+	open, slowest, begins := map[request]trace.Event{}, time.Duration(0), time.Duration(-1) // begins: when a session began last
 	for _, e := range w.all {
 		of := request{e.Who, e.Session, e.ID, e.Method}
 		switch e.Kind {
@@ -20,16 +20,23 @@ func requests(w *world, wrong func(time.Duration, string, ...any)) {
 				d, _ := time.ParseDuration(step.Word(0))
 				slowest = max(slowest, d)
 			}
+		case trace.Received:
+			if e.Method == "initialize" {
+				begins = e.At
+			}
 		case trace.Requests:
 			open[of] = e
 		case trace.Answered, trace.Refused:
 			asked, is := open[of]
 			delete(open, of)
-			most := asked.At + slowest + moment
+			due := asked.At + slowest + moment
 			if is && w.onPipe(e.Who) && w.ungranted(asked.At) {
-				most += streamTime
+				due += streamTime
 			}
-			if is && e.Method == "ping" && e.At > most && !w.troubledBy(&call{owner: e.Who, begins: asked.At}, e.At, "server-slow") {
+			if begins >= asked.At { // in the place of one that was lost, and as slowly
+				due += slowest
+			}
+			if is && e.Method == "ping" && e.At > due && !w.troubledBy(&call{owner: e.Who, begins: asked.At}, e.At, "server-slow") {
 				wrong(e.At, "%s waits %.3fs for the answer to its ping", e.Who, (e.At - asked.At).Seconds())
 			}
 		case trace.Leaves, trace.Ends, trace.Begins, trace.Closed:
