@@ -17,6 +17,7 @@ func gaps(w *world, wrong func(time.Duration, string, ...any)) {
 		client string
 		shared bool            // others subscribe to it, too
 		wanted bool            // at present
+		had    bool            // the server has had a subscription since it is wanted
 		open   map[string]bool // the listens of 2026-07-28 at the server that have it
 		gap    time.Duration   // since when the server has no subscription; -1 if it has
 	}
@@ -43,18 +44,18 @@ func gaps(w *world, wrong func(time.Duration, string, ...any)) {
 			v.wanted, v.gap = !away[e.Who], -1
 		case e.Kind == trace.Unsubscribe:
 			if v := all[e.Text]; v != nil {
-				v.wanted = false
+				v.wanted, v.had = false, false
 			}
 		case isClient(e.Who) && (e.Kind == trace.Leaves || e.Kind == trace.Ends || e.Kind == trace.Begins || e.Kind == trace.Closed):
 			for _, v := range all {
-				v.wanted = v.wanted && v.client != e.Who
+				v.wanted, v.had = v.wanted && v.client != e.Who, v.had && v.client != e.Who
 			}
 		case e.Kind == trace.Loses, e.Kind == trace.Died && strings.HasPrefix(e.Who, "server"):
 			for _, v := range all {
 				if e.Kind == trace.Died {
 					clear(v.open) // a listen belongs to no session
 				}
-				if len(v.open) == 0 && v.gap < 0 {
+				if v.had && len(v.open) == 0 && v.gap < 0 {
 					v.gap = e.At
 				}
 			}
@@ -79,7 +80,7 @@ func gaps(w *world, wrong func(time.Duration, string, ...any)) {
 				if v.wanted && !v.shared && v.gap >= 0 && (w.client(v.client).Transport != "http" || w.hears(v.client, w.all[open].At)) && !w.hindered(v.client, v.gap, w.all[open].At+moment) && !w.toldOf(v.client, uri, v.gap, open) {
 					wrong(e.At, "%s is not told of %s, of which it may have missed an update since %.3fs", v.client, uri, v.gap.Seconds())
 				}
-				v.gap = -1
+				v.gap, v.had = -1, v.wanted
 			}
 		}
 	}

@@ -354,7 +354,7 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 		if e.Kind == trace.Loses {
 			break // a cancellation may come in the session that was begun in the place of that of its call
 		}
-		if e.Kind == trace.Stopped && e.Failed == "unknown" && !w.troubledWithin("", e.At-30*moment, e.At) && !w.comes(e, i) && !w.atReplica(e) {
+		if e.Kind == trace.Stopped && e.Failed == "unknown" && !w.disordered(e.At-30*moment, e.At) && !w.comes(e, i) && !w.atReplica(e) {
 			wrong(e.At, "the request %s of session %s is cancelled at the server, which it has not reached", e.ID, e.Session)
 		}
 	}

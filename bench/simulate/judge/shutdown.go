@@ -270,6 +270,11 @@ func (w *world) replacedApart(at time.Duration) bool {
 	})
 }
 
+// disordered reports whether there was any trouble between two times but that the server is slow, which changes no order.
+func (w *world) disordered(from, to time.Duration) bool {
+	return slices.ContainsFunc(w.troubles, func(t trouble) bool { return t.what != "server-slow" && t.from <= to && t.to >= from })
+}
+
 // atReplica reports whether e cancels a call of an adapter's tool that another replica has than the one which got the cancellation: there
 // it is a call of the server's like any other.
 func (w *world) atReplica(e trace.Event) bool {
