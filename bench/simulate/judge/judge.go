@@ -71,6 +71,8 @@ var laws = []law{
 	{"written", written},
 	{"gates", gates},
 	{"capability", lacking},
+	{"counted", counted},
+	{"waited", waited},
 }
 
 var lawsOfMessages = []func(*script.Script, []trace.Event) []Violation{validity, bytesPass}
@@ -112,6 +114,7 @@ type world struct {
 	over       time.Duration
 	up         map[string]bool // the replicas that run
 	hesitation time.Duration   // how long the server waits at most before a standing stream begins
+	gone       map[string]bool // the processes of the server whose input dragoman has closed
 }
 
 // call is a request with a mark, from both ends.
@@ -149,7 +152,7 @@ type trouble struct {
 }
 
 func newWorld(s *script.Script, all []trace.Event) *world {
-	w := &world{script: s, all: all, byMark: map[string]*call{}, up: map[string]bool{}, calm: -1, over: -1}
+	w := &world{script: s, all: all, byMark: map[string]*call{}, up: map[string]bool{}, gone: map[string]bool{}, calm: -1, over: -1}
 	for _, e := range all {
 		switch e.Kind {
 		case trace.Calm:

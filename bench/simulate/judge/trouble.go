@@ -31,6 +31,9 @@ func (w *world) troubled(e trace.Event) {
 		}
 	case e.Kind == trace.Died && e.Who != "" && e.Who[0] == 'p': // the process of a client on stdio, which has no other
 		add("c"+e.Who[1:], "own-died", time.Hour)
+	case e.Kind == trace.Gone:
+		w.gone[e.Who] = true
+	case e.Kind == trace.Died && w.gone[e.Who] && e.Failed == "": // dragoman has ended it: see waited
 	case e.Kind == trace.Died && w.renewsApart():
 		add("", "server-died", 10*time.Minute)
 	case e.Kind == trace.Died:

@@ -71,6 +71,8 @@ const (
 	Calm Kind = "calm" // from here on no fault is done, and those that were have ended
 	Over Kind = "over" // all peers have left
 	Note Kind = "note" // for readers only
+
+	Counted Kind = "counted" // a process has counted, by its end, N requests of Method that had the outcome Text
 )
 
 // Event is something that happened.

@@ -136,3 +136,29 @@ func counts(held any) string {
 	}
 	return text
 }
+
+// counted writes down what a process has counted in its metrics, which ends.
+func (w *world) counted(p *process) {
+	families, err := p.srv.Metrics.Registry.Gather()
+	if err != nil {
+		w.trace.Add(trace.Event{Who: p.name, Kind: trace.Strange, Text: "its metrics cannot be read", Failed: err.Error()})
+		return
+	}
+	for _, f := range families {
+		if f.GetName() != "dragoman_requests_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			e := trace.Event{Who: p.name, Kind: trace.Counted, N: int(m.GetCounter().GetValue())}
+			for _, l := range m.GetLabel() {
+				switch l.GetName() {
+				case "method":
+					e.Method = l.GetValue()
+				case "outcome":
+					e.Text = l.GetValue()
+				}
+			}
+			w.trace.Add(e)
+		}
+	}
+}

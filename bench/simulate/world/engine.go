@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -16,10 +17,22 @@ type engine struct {
 	away   time.Time     // until when it is away
 	slow   time.Duration // how long each operation takes
 	killed map[string]int
+
+	wrong func(text string) // is told of a key that never ends
 }
 
-func newEngine() *engine {
-	return &engine{memory: store.NewMemory(store.Bounds{}), killed: map[string]int{}}
+// ends checks that what a process writes has an end, or the store would keep it for ever.
+func (s *seen) ends(what, key string, ttl time.Duration) {
+	if ttl <= 0 || ttl > longest {
+		s.e.wrong(fmt.Sprintf("%s: %s writes a key %.20q into the store that ends in %v", s.name, what, key, ttl))
+	}
+}
+
+// longest is more than anything that dragoman keeps in a store.
+const longest = 60 * 24 * time.Hour
+
+func newEngine(wrong func(text string)) *engine {
+	return &engine{memory: store.NewMemory(store.Bounds{}), killed: map[string]int{}, wrong: wrong}
 }
 
 var errAway = errors.New("dial tcp 127.0.0.1:1: connect: connection refused")
@@ -113,18 +126,24 @@ func (s *seen) Get(ctx context.Context, key string) ([]byte, error) {
 }
 
 func (s *seen) Set(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	s.ends("Set", key, ttl)
 	return s.on(ctx, func(m *store.Memory) error { return m.Set(ctx, key, value, ttl) })
 }
 
 func (s *seen) Add(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
+	s.ends("Add", key, ttl)
 	return with(ctx, s, func(m *store.Memory) (bool, error) { return m.Add(ctx, key, value, ttl) })
 }
 
 func (s *seen) Swap(ctx context.Context, key string, tags [][]byte, value []byte, ttl time.Duration) (bool, error) {
+	if value != nil {
+		s.ends("Swap", key, ttl)
+	}
 	return with(ctx, s, func(m *store.Memory) (bool, error) { return m.Swap(ctx, key, tags, value, ttl) })
 }
 
 func (s *seen) Extend(ctx context.Context, key string, tag []byte, ttl time.Duration) (bool, error) {
+	s.ends("Extend", key, ttl)
 	return with(ctx, s, func(m *store.Memory) (bool, error) { return m.Extend(ctx, key, tag, ttl) })
 }
 
@@ -137,6 +156,7 @@ func (s *seen) Delete(ctx context.Context, key string) error {
 }
 
 func (s *seen) Count(ctx context.Context, key string, n int64, window time.Duration) (int64, error) {
+	s.ends("Count", key, window)
 	return with(ctx, s, func(m *store.Memory) (int64, error) { return m.Count(ctx, key, n, window) })
 }
 
@@ -149,6 +169,7 @@ func (s *seen) Correct(ctx context.Context, key string, limits []store.Limit, to
 }
 
 func (s *seen) Join(ctx context.Context, set string, member []byte, ttl time.Duration, most int) error {
+	s.ends("Join", set, ttl)
 	return s.on(ctx, func(m *store.Memory) error { return m.Join(ctx, set, member, ttl, most) })
 }
 

@@ -108,7 +108,7 @@ func (w *world) open(dir string) error {
 		return err
 	}
 	if w.script.Store {
-		w.store = newEngine()
+		w.store = newEngine(func(text string) { w.trace.Add(trace.Event{Who: "store", Kind: trace.Strange, Text: text}) })
 	}
 	w.server = peers.NewServer(peers.ServerOptions{
 		Transport: w.script.Server.Transport, Revision: w.script.Server.Revision, Trace: w.trace,
@@ -293,6 +293,7 @@ func (w *world) ended(p *process, err error) {
 		e.Failed = err.Error()
 	}
 	w.trace.Add(e)
+	w.counted(p)
 	w.running.Go(func() { w.holds(p, "after its end") })
 	if n := w.network.Open(p.name); n > 0 {
 		w.trace.Add(trace.Event{Who: p.name, Kind: trace.Strange, Text: fmt.Sprint("has ", n, " connections after its end")})

@@ -1,0 +1,49 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
+	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
+)
+
+// counted: the metrics of the processes have each request that a client got a result for, and no more requests than clients have sent.
+func counted(w *world, wrong func(time.Duration, string, ...any)) {
+	if slices.ContainsFunc(w.script.Steps, func(s script.Step) bool { return s.Who == "operator" && s.Verb == "kill" }) {
+		return // what it had counted is lost
+	}
+	sent, got, good, all := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
+	for _, e := range w.all {
+		switch {
+		case e.Kind == trace.Counted:
+			all[e.Method] += e.N
+			switch e.Text {
+			case "ok", "tool_error", "local", "left": // a client that has left may come back for its result
+				good[e.Method] += e.N
+			}
+		case !isClient(e.Who):
+		case e.Kind == trace.Calls || e.Kind == trace.Requests || e.Kind == trace.Subscribes || e.Kind == trace.Unsubscribe || e.Kind == trace.Begins:
+			sent[e.Method]++
+		case e.Kind == trace.Answered && (e.Failed == "" || strings.HasPrefix(e.Failed, "tool ")):
+			got[e.Method]++
+		}
+	}
+	for method := range got {
+		if method == "initialize" || method == "server/discover" || method == "ping" || method == "subscriptions/listen" {
+			continue
+		}
+		if good[method] < got[method] {
+			wrong(w.over, "clients got %d results of %s, and %d were counted", got[method], method, good[method])
+		}
+	}
+	if w.script.Replicas > 1 {
+		return // one that another replica answers is counted there as well
+	}
+	for method, n := range all {
+		if method != "initialize" && method != "subscriptions/listen" && sent[method] > 0 && n > sent[method] {
+			wrong(w.over, "clients sent %d requests of %s, and %d were counted", sent[method], method, n)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
+)
+
+// waited: a process of the server is not ended while a call is open there of a client that would wait for it.
+func waited(w *world, wrong func(time.Duration, string, ...any)) {
+	for _, e := range w.all {
+		if e.Kind != trace.Gone || !strings.HasPrefix(e.Who, "server.") {
+			continue
+		}
+		if w.stops(e.At) {
+			continue // calls that outlast the drain end with it
+		}
+		for _, c := range w.calls {
+			n := len(c.received)
+			if n == 0 || c.received[n-1].Who != e.Who || c.received[n-1].At > e.At || c.how != "" || c.shared || len(c.stopped) > 0 {
+				continue
+			}
+			if at, done := c.answered(); done && at <= e.At || w.endedBefore(c, e.At) || c.finished > 0 && e.At >= c.finished+w.drain() || w.troubledBefore(c, e.At) {
+				continue
+			}
+			wrong(e.At, "%s is ended while %s, sent at %.3fs, is open there", e.Who, c.mark, c.begins.Seconds())
+		}
+	}
+}
+
+// troubledBefore reports whether a trouble for the client of c, since it sent that, began before a time.
+func (w *world) troubledBefore(c *call, at time.Duration) bool {
+	return slices.ContainsFunc(w.troubles, func(t trouble) bool {
+		return (t.client == "" || t.client == c.owner) && t.from < at && t.to >= c.begins
+	})
+}
+
+// endedBefore reports whether a call had ended by a time, or ends then for another reason than that its process ends.
+func (w *world) endedBefore(c *call, at time.Duration) bool {
+	if len(c.ends) == 0 || c.ends[0].At > at {
+		return false
+	}
+	end := c.ends[0]
+	return end.At < at || end.Failed == "" || c.foreseen(end) || w.limit(c, end)
+}
+
+// stops reports whether a process of dragoman that was told to stop may be ending its sessions at a time.
+func (w *world) stops(at time.Duration) bool {
+	return slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		if e.Kind != trace.Step || !strings.HasPrefix(e.Text, "operator stop") {
+			return false
+		}
+		return e.At <= at && at <= e.At+2*w.drain()+6*time.Second
+	})
+}
