@@ -2,7 +2,7 @@ package judge
 
 import (
 	"bytes"
-	"regexp"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -10,8 +10,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
-
-var marks = regexp.MustCompile(`\bc[0-9]+\.[0-9]+\b`)
 
 // own: nothing that is one client's reaches another.
 func own(w *world, wrong func(time.Duration, string, ...any)) {
@@ -24,14 +22,45 @@ func own(w *world, wrong func(time.Duration, string, ...any)) {
 		default:
 			continue
 		}
-		for _, mark := range marks.FindAllString(string(e.Raw), -1) {
-			if owner, _, _ := strings.Cut(mark, "."); owner != e.Who {
+		for owner, mark := range marksIn(e.Raw) {
+			if string(owner) != e.Who {
 				wrong(e.At, "%s got what is about %s", e.Who, mark)
 				break
 			}
 		}
 	}
 }
+
+// marksIn are the owners and the marks that are words of text: c1 and c1.7.
+func marksIn(text []byte) iter.Seq2[[]byte, []byte] {
+	word := func(at int) bool {
+		return at >= 0 && at < len(text) && (text[at] == '_' || isDigit(text[at]) || 'a' <= text[at]|0x20 && text[at]|0x20 <= 'z')
+	}
+	digits := func(from int) int {
+		for from < len(text) && isDigit(text[from]) {
+			from++
+		}
+		return from
+	}
+	return func(yield func(owner, mark []byte) bool) {
+		for at := 0; ; at++ {
+			next := bytes.IndexByte(text[at:], 'c')
+			if next < 0 {
+				return
+			}
+			at += next
+			dot := digits(at + 1)
+			if word(at-1) || dot == at+1 || dot == len(text) || text[dot] != '.' {
+				continue
+			}
+			if end := digits(dot + 1); end > dot+1 && !word(end) && !yield(text[at:dot], text[at:end]) {
+				return
+			}
+		}
+	}
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func isClient(who string) bool {
 	return len(who) > 1 && who[0] == 'c' && who[1] >= '0' && who[1] <= '9'
