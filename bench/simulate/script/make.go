@@ -114,7 +114,7 @@ func (m *maker) lacks(transport string) string {
 	if transport == "http" && m.oneIn(6) {
 		all = append(all, "stream")
 	}
-	if m.oneIn(6) {
+	if m.oneIn(5) {
 		all = append(all, m.of("elicitation|elicitation|sampling|roots"))
 	}
 	return strings.Join(all, ",")
@@ -142,7 +142,7 @@ func (m *maker) settings() {
 	if m.oneIn(8) {
 		m.set("upstream.silence_timeout:")
 	}
-	if m.web && m.s.Server.Transport != "http" && m.oneIn(5) {
+	if m.web && m.s.Server.Transport != "http" && m.oneIn(4) {
 		m.set("limits.replay: 0")
 	}
 	if !m.oneIn(3) {

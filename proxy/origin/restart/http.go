@@ -416,6 +416,19 @@ func (c *HTTP) Renew(ctx context.Context, was uint64, header []upstream.Header) 
 	}
 }
 
+// Follow continues in the server's session with this id, if another replica has begun it in the place of the one that c is in. It reports
+// whether c is in it then.
+func (c *HTTP) Follow(ctx context.Context, session string, header []upstream.Header) bool {
+	number := c.Number()
+	if c.SessionID() == session {
+		return true
+	}
+	if c.host.Shared() == nil || c.there(ctx).Session != session {
+		return false
+	}
+	return c.Renew(ctx, number, header) == nil && c.SessionID() == session
+}
+
 // replace begins another session, or uses the one that another replica has begun.
 func (c *HTTP) replace(header []upstream.Header) error {
 	ctx, cancel := context.WithTimeout(c.host.Serving, c.host.Config().Upstream.HandshakeTimeout)

@@ -108,22 +108,12 @@ func (c *HTTP) use(ctx context.Context, there replacement, header []upstream.Hea
 	return true
 }
 
-// Follow continues in the server's session with this id, if another replica has begun it in the place of the one that c is in. It reports
-// whether c is in it then.
-func (c *HTTP) Follow(ctx context.Context, session string, header []upstream.Header) bool {
-	number := c.Number()
-	if c.SessionID() == session {
-		return true
+// there returns the session that a replica has begun in the place of the one that c had first, by the store; the zero value for none.
+func (c *HTTP) there(ctx context.Context) (there replacement) {
+	if value, err := c.host.Store.Get(ctx, c.key("server_session")); err != nil || json.Unmarshal(value, &there) != nil {
+		return replacement{}
 	}
-	if c.host.Shared() == nil {
-		return false
-	}
-	var there replacement
-	value, err := c.host.Store.Get(ctx, c.key("server_session"))
-	if err != nil || json.Unmarshal(value, &there) != nil || there.Session != session {
-		return false
-	}
-	return c.Renew(ctx, number, header) == nil && c.SessionID() == session
+	return there
 }
 
 // Delete ends the current session at the server. If the server does not know it, and another replica has replaced it,
@@ -133,9 +123,8 @@ func (c *HTTP) Delete(ctx context.Context, header []upstream.Header, told *[]ups
 	if err == nil || !IsLost(err) || c.host.Shared() == nil {
 		return err
 	}
-	var there replacement
-	value, failed := c.host.Store.Get(ctx, c.key("server_session"))
-	if failed != nil || json.Unmarshal(value, &there) != nil || there.Session == "" || there.Session == c.SessionID() {
+	there := c.there(ctx)
+	if there.Session == "" || there.Session == c.SessionID() {
 		return err
 	}
 	c.SetSession(there.Session, c.was.ServerRevision.HeaderName())
