@@ -69,6 +69,7 @@ func runTests(m *testing.M) int {
 		}
 	}
 	defer drivers.End()
+	defer servers2.end()
 	return m.Run()
 }
 

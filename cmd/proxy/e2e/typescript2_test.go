@@ -3,7 +3,9 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
+	"sync"
 )
 
 // typescript2 returns the client of the published packages of the 2.x line. mode is how it chooses the revision:
@@ -46,23 +48,57 @@ func (m modules) typescriptServer2OfBothEras() *server {
 
 // typescriptServer2Of returns the server for the eras that belong to a revision.
 func (m modules) typescriptServer2Of(revision string, eras func(asked string) string) *server {
-	config := func(revision string, over transport) string {
-		b, err := json.Marshal(map[string]any{"modules": string(m), "transport": over, "eras": eras(revision)})
-		if err != nil {
-			panic(err)
-		}
-		return string(b)
-	}
-	main := filepath.Join("peers", "server2.mjs")
 	return &server{
 		name: "TypeScript server 2.4.0", revision: revision, only: revision == newest, declares: true,
 		transports: []transport{stdio, streamable},
 		command: func(revision, mark string) []string {
-			return []string{"node", main, config(revision, stdio), mark}
+			return append(m.server2(stdio, eras(revision)), mark)
 		},
 		serve: func(revision string, over transport) (string, func(), error) {
-			url, stop, err := onLoopback("server2", main, config(revision, over))
-			return url + "/mcp", stop, err
+			url, err := servers2.open(m, eras(revision))
+			return url, func() {}, err
 		},
+	}
+}
+
+// server2 returns the command that starts the server on a transport. On HTTP it takes the eras from the path.
+func (m modules) server2(over transport, eras string) []string {
+	config, err := json.Marshal(map[string]any{"modules": string(m), "transport": over, "eras": eras})
+	if err != nil {
+		panic(err)
+	}
+	return []string{"node", filepath.Join("peers", "server2.mjs"), string(config)}
+}
+
+// servers2 is all these servers on HTTP, in one process, because its start takes longer than what a test does with a server.
+var servers2 = &oneProcess{}
+
+type oneProcess struct {
+	mu     sync.Mutex
+	base   string
+	stop   func() // nil before the first
+	opened int
+}
+
+// open returns the URL of a server that no other caller gets.
+func (p *oneProcess) open(m modules, eras string) (url string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stop == nil {
+		if p.base, p.stop, err = onLoopback("server2", m.server2(streamable, "")[1:]...); err != nil {
+			p.stop = nil
+			return "", err
+		}
+	}
+	p.opened++
+	return fmt.Sprintf("%s/%s/%d/mcp", p.base, eras, p.opened), nil
+}
+
+// end ends the process, if there is one.
+func (p *oneProcess) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stop != nil {
+		p.stop()
 	}
 }

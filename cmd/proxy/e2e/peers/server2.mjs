@@ -1,10 +1,11 @@
 // A server for the scenario, written with the published TypeScript packages of the 2.x line.
 //
 //   node server2.mjs '{"modules":"<node_modules>","transport":"stdio","eras":"modern"}' [mark]
-//   node server2.mjs '{"modules":"<node_modules>","transport":"http","eras":"both"}'
+//   node server2.mjs '{"modules":"<node_modules>","transport":"http"}'
 //
 // Both eras use the same handlers. With the eras "modern", the server refuses clients with a handshake, with "legacy" all
-// others; with "both" it serves both on one endpoint, which is the packages' default.
+// others; with "both" it serves both on one endpoint, which is the packages' default. On HTTP the process is many servers that know
+// nothing of each other: http://…/both/1/mcp, http://…/both/2/mcp, http://…/modern/1/mcp.
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import { join } from "node:path";
@@ -50,11 +51,14 @@ const ask = (message) => inputRequired.elicit({ message, requestedSchema: { type
 const sampling = (blocks) => inputRequired.createMessage({ maxTokens: 20, systemPrompt: "Be brief.", messages: [{ role: "user", content: blocks }] });
 const sayHi = sampling({ type: "text", text: "say hi" });
 
-let cancellations = 0;
-const instances = new Set(); // that have a session
-let tellSubscribers = async () => {}; // of clients without one
+// alone is what a server knows beside its clients.
+const alone = () => ({
+  cancellations: 0,
+  instances: new Set(), // that have a session
+  tellSubscribers: async () => {}, // of clients without one
+});
 
-function server() {
+function server(own) {
   const s = new mcp.McpServer(
     { name: "ts-2", title: "TypeScript 2", version: "2.4.0", websiteUrl: "https://example.com/", icons },
     { instructions: "Call anything.", capabilities: { logging: {}, completions: {}, resources: { subscribe: true } } },
@@ -76,7 +80,7 @@ function server() {
     for (let i = 1; i <= steps; i++) {
       await new Promise((resolve) => setTimeout(resolve, (1000 * duration) / steps));
       if (mcpReq.signal.aborted) {
-        cancellations++;
+        own.cancellations++;
         break;
       }
       const progressToken = mcpReq._meta?.progressToken;
@@ -88,8 +92,8 @@ function server() {
   });
   tool("get-cancellations", {}, async () => {
     // The notification and this call may overtake each other.
-    for (let i = 0; i < 60_000 && cancellations === 0; i++) await new Promise((resolve) => setTimeout(resolve, 10));
-    return text(String(cancellations));
+    for (let i = 0; i < 60_000 && own.cancellations === 0; i++) await new Promise((resolve) => setTimeout(resolve, 10));
+    return text(String(own.cancellations));
   });
   tool("get-tiny-image", {}, () => ({ content: [{ type: "image", data: "aW1hZ2U=", mimeType: "image/png", _meta: meta, annotations }] }));
   tool("get-audio", {}, () => ({ content: [{ type: "audio", data: "c29tZSBhdWRpbw==", mimeType: "audio/wav", _meta: meta }] }));
@@ -122,8 +126,8 @@ function server() {
   tool("ask", { who: { type: "string" } }, ({ who }, ctx) => asking(ctx, { e: ask(`Are you ${who}?`) }, ({ e }) => text(`${who}: ${e.content?.answer}`)));
 
   tool("toggle-subscriber-updates", {}, async () => {
-    await tellSubscribers(resource);
-    for (const i of instances) await i.server.sendResourceUpdated({ uri: resource });
+    await own.tellSubscribers(resource);
+    for (const i of own.instances) await i.server.sendResourceUpdated({ uri: resource });
     return text("updated");
   });
   tool("toggle-simulated-logging", {}, async (_, { mcpReq }) => {
@@ -156,44 +160,53 @@ function server() {
 const fail = (e) => console.error("server2:", e);
 if (config.transport === "stdio") {
   const stdio = await load("server/dist/stdio.mjs");
+  const own = alone();
   const one = () => {
-    const s = server();
-    instances.add(s);
+    const s = server(own);
+    own.instances.add(s);
     return s;
   };
   if (config.eras === "legacy") await one().connect(new stdio.StdioServerTransport());
   else stdio.serveStdio(one, { legacy: config.eras === "both" ? "serve" : "reject", onerror: fail });
 } else {
   const node = await load("node/dist/index.mjs");
-  const handler = mcp.createMcpHandler(server, { legacy: "reject", onerror: fail });
-  const modern = node.toNodeHandler(handler);
-  tellSubscribers = async (uri) => handler.notify.resourceUpdated(uri);
-  const sessions = new Map();
-  const legacy = async (req, res, body) => {
-    let transport = sessions.get(req.headers["mcp-session-id"]);
-    if (!transport) {
-      const one = server();
-      transport = new node.NodeStreamableHTTPServerTransport({
-        sessionIdGenerator: randomUUID,
-        onsessioninitialized: (id) => void (sessions.set(id, transport), instances.add(one)),
-        onsessionclosed: (id) => void (sessions.delete(id), instances.delete(one)),
-      });
-      await one.connect(transport);
-    }
-    await transport.handleRequest(req, res, body);
+  const open = (eras) => {
+    const own = alone();
+    const handler = mcp.createMcpHandler(() => server(own), { legacy: "reject", onerror: fail });
+    const modern = node.toNodeHandler(handler);
+    own.tellSubscribers = async (uri) => handler.notify.resourceUpdated(uri);
+    const sessions = new Map();
+    const legacy = async (req, res, body) => {
+      let transport = sessions.get(req.headers["mcp-session-id"]);
+      if (!transport) {
+        const one = server(own);
+        transport = new node.NodeStreamableHTTPServerTransport({
+          sessionIdGenerator: randomUUID,
+          onsessioninitialized: (id) => void (sessions.set(id, transport), own.instances.add(one)),
+          onsessionclosed: (id) => void (sessions.delete(id), own.instances.delete(one)),
+        });
+        await one.connect(transport);
+      }
+      await transport.handleRequest(req, res, body);
+    };
+    const isLegacy = async (req, body) => {
+      if (eras !== "both") return eras === "legacy";
+      return req.method !== "POST" || mcp.isLegacyRequest(await node.toWebRequest(req, body), body);
+    };
+    return async (req, res, body) => ((await isLegacy(req, body)) ? legacy : modern)(req, res, body);
   };
-  const isLegacy = async (req, body) => {
-    if (config.eras !== "both") return config.eras === "legacy";
-    return req.method !== "POST" || mcp.isLegacyRequest(await node.toWebRequest(req, body), body);
-  };
+  const servers = new Map(); // by path
   createServer(async (req, res) => {
     try {
+      const [path, eras] = /\/(both|legacy|modern)\/\d+\/mcp\b/.exec(req.url) ?? [];
+      if (!path) return res.writeHead(404).end();
+      if (!servers.has(path)) servers.set(path, open(eras));
       let body;
       if (req.method === "POST") {
         const pieces = await req.toArray();
         body = JSON.parse(Buffer.concat(pieces));
       }
-      await ((await isLegacy(req, body)) ? legacy : modern)(req, res, body);
+      await servers.get(path)(req, res, body);
     } catch (e) {
       fail(e);
       if (!res.headersSent) res.writeHead(500);
