@@ -3,12 +3,13 @@
 // authorization server, "apart" if that is another server on another port, or "lenient" if that one also gives
 // tokens for no URL, and the server has no copy of its metadata.
 import http from "node:http";
+import * as modules from "node:module";
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const [modules, port, known, mode] = process.argv.slice(2);
-const load = (file) => import(pathToFileURL(join(modules, file)));
+const [installed, port, known, mode] = process.argv.slice(2);
+const load = (file) => import(pathToFileURL(join(installed, file)));
 const sdk = (file) => load(join("sdk-1.32.2/dist/esm", file));
 const { default: express } = await load("express/index.js");
 const { McpServer } = await sdk("server/mcp.js");
@@ -48,3 +49,4 @@ app.all("/mcp", requireBearerAuth({ verifier: provider, resourceMetadataUrl: get
 });
 await listen(http.createServer(idle, app), Number(port));
 console.log("listening");
+modules.flushCompileCache?.(); // as in loopback.mjs
