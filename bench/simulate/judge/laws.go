@@ -273,11 +273,11 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 
 // unreached reports whether a question has come to nothing by a time, though the server waits for its answer still.
 func (w *world) unreached(c *call, a trace.Event, by time.Duration) bool {
-	asked := find(c.asked, a.N)
+	asked, told := find(c.asked, a.N), find(c.told, a.N)
 	if asked != nil && asked.At > by && w.script.Has("limits.replay: 0") {
-		asked = nil // it waited, though no client could come back for it
+		asked, told = nil, nil // it waited, though no client could come back for it
 	}
-	if asked != nil || find(c.told, a.N) != nil || find(c.withdrawn, a.N) != nil || len(c.stopped) > 0 {
+	if asked != nil || told != nil || find(c.withdrawn, a.N) != nil || len(c.stopped) > 0 {
 		return false
 	}
 	for _, e := range w.all {
