@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"runtime"
 	"runtime/debug"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -48,6 +49,10 @@ type Metrics struct {
 	adapterMetrics
 }
 
+// ofGo is the metrics of Go itself, which all registries of the process share: making them matches hundreds of names against patterns, and
+// was most of New with the race detector, under which tests make thousands of servers.
+var ofGo = sync.OnceValue(func() prometheus.Collector { return collectors.NewGoCollector() })
+
 // New registers all metrics. It calls openSessions and openStreams whenever the metrics are
 // read. version is the version of the build.
 func New(version string, openSessions, openStreams func() float64) *Metrics {
@@ -55,7 +60,7 @@ func New(version string, openSessions, openStreams func() float64) *Metrics {
 	f := on(r)
 	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_sessions", Help: "Open sessions of HTTP clients, and for requests without a session."}, openSessions)
 	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_streams", Help: "Open event streams of HTTP clients over Streamable HTTP."}, openStreams)
-	r.MustRegister(buildInfo(version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(buildInfo(version), ofGo(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return &Metrics{
 		Registry: r,
 		rewrite: f.histogram("dragoman_translate_seconds",
