@@ -275,11 +275,12 @@ func (w *world) disordered(from, to time.Duration) bool {
 	return slices.ContainsFunc(w.troubles, func(t trouble) bool { return t.what != "server-slow" && t.from <= to && t.to >= from })
 }
 
-// atReplica reports whether e cancels a call of an adapter's tool that another replica has than the one which got the cancellation: there
-// it is a call of the server's like any other.
+// atReplica reports whether e cancels a call that another replica has than the one which got the cancellation, and not the server: one of an
+// adapter's tool, or one that waits for its gate. Where the cancellation came, it is a call of the server's like any other.
 func (w *world) atReplica(e trace.Event) bool {
 	return w.script.Replicas > 1 && slices.ContainsFunc(w.calls, func(c *call) bool {
-		return len(c.received) > 0 && c.atAPI() && c.id == e.ID && c.cancelled > 0 && c.cancelled <= e.At && e.At <= c.cancelled+moment
+		away := len(c.received) == 0 || c.atAPI() || c.received[0].At >= e.At
+		return away && c.id == e.ID && c.cancelled > 0 && c.cancelled <= e.At && e.At <= c.cancelled+moment
 	})
 }
 
