@@ -103,6 +103,16 @@ func (c *Client) Session() (id, revision string) {
 	return "", ""
 }
 
+// Listens returns the replica to which the standing stream of the client is open; "" for none.
+func (c *Client) Listens() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.session; s != nil && s.standing != nil && s.standing.conn != nil {
+		return s.standing.conn.via
+	}
+	return ""
+}
+
 // steal uses the session of another client, with the token of this one.
 func (c *Client) steal(session, revision, how string) {
 	if session == "" || c.o.Transport != "http" {

@@ -181,6 +181,7 @@ func (m *maker) schedule() {
 	if m.has("http") && m.oneIn(4) {
 		m.add(m.expand("server hesitate 1ms..900ms|1ms..900ms|4s..30s"))
 	}
+	m.some(beginnings)
 	for _, c := range m.s.Clients {
 		if !m.oneIn(4) {
 			m.add(c.Name + " begin")
@@ -207,7 +208,7 @@ func (m *maker) schedule() {
 		m.follow(false)
 	}
 	m.follow(true)
-	m.ending()
+	m.some(endings)
 	for _, c := range m.s.Clients { // one on stdio says no more, but waits for its answers, or not for long
 		if m.client = c; c.Transport == "stdio" && m.has("old") && m.oneIn(5) {
 			m.add(m.expand("C call N PLAN ; C call N progress=1 gap=1s..3s ask=ASK wait=0s|4s|20s ; wait 1ms..900ms ; C finish"))
@@ -229,13 +230,16 @@ func (m *maker) schedule() {
 	}
 }
 
-// ending adds, in some worlds, what one client sees last.
-func (m *maker) ending() {
+// some adds, in some worlds, one of a lot for one client.
+func (m *maker) some(of lot) {
 	for _, c := range m.s.Clients {
 		m.client, m.replica = c, fmt.Sprint("r", 1+m.IntN(m.s.Replicas))
-		if r := m.draw(endings); m.has("web "+r.only) && m.deaths+m.deathsOf(r) <= 4 && m.oneIn(3) {
+		if r := m.draw(of); m.has("web "+r.only) && m.deaths+m.deathsOf(r) <= 4 && m.oneIn(3) {
+			m.settle(r)
 			m.add(m.expand(r.text))
-			m.add(m.expand(r.then))
+			if r.then != "" {
+				m.add(m.expand(r.then))
+			}
 			return
 		}
 	}
@@ -276,7 +280,15 @@ func (m *maker) may(r row) bool {
 	}
 	m.touched += r.cost
 	m.deaths += deaths
+	m.settle(r)
 	return true
+}
+
+// settle adds the setting that r needs.
+func (m *maker) settle(r row) {
+	if strings.Contains(r.only, "unbeaten") && !m.s.Has("heartbeat:") {
+		m.s.Settings = append(m.s.Settings, "heartbeat: 0s")
+	}
 }
 
 // deathsOf returns how many processes on stdio die in a row because of r.
@@ -341,7 +353,7 @@ func (m *maker) has(only string) bool {
 		case "new":
 			ok = m.client.Revision == revisions[modern]
 		case "unbeaten": // what writes to a client that reads nothing holds a mutex, and in a bubble time does not pass for a heartbeat that waits for it
-			ok = !m.s.Has("heartbeat: 1s")
+			ok = !m.s.Has("heartbeat:") || m.s.Has("heartbeat: 0s")
 		case "old":
 			ok = m.client.Revision != revisions[modern]
 		case "calls":

@@ -101,15 +101,19 @@ var steps = []row{
 	{"killasked", "C call N ask=ASK late=500ms..6s ; wait 1ms..400ms ; operator kill R", "replica", 3, "operator start R"},
 	{"losekill", "server lose ; C call N PLAN ; operator kill R", "replica remote", 4, "operator start R"},
 	{"awaykill", "operator store away 1s..8s ; wait 1ms..500ms ; operator kill R ; wait 1ms..900ms ; C call N PLAN", "store replica", 3, "operator start R"},
-	{"awaysubscribed", "C subscribe note://1 ; wait 1s..2s ; operator store away 5s..8s ; wait 1ms..500ms ; operator kill R ; wait 58s..65s ; server update note://1 ; wait 1s..2s", "store replica several web old", 2, "operator start R"},
+	{"awaysubscribed", "C subscribe note://1 ; wait 1s..2s ; operator store away 5s..8s ; wait 1ms..500ms ; operator kill C ; wait 58s..65s ; server update note://1 ; wait 1s..2s ; operator start r1 ; operator start r2 ; operator start r3", "store replica several web old", 2, ""},
 	{"emptystop", "operator store empty ; operator stop R ; wait 1ms..900ms ; C call N PLAN", "store replica", 2, "operator start R"},
 	{"storeaway", "operator store away 1s..10s", "store", 1, ""},
 	{"storeempty", "operator store empty", "store", 1, ""},
 	{"storeslow", "operator store slow 150ms", "store", 1, ""},
 }
 
-// endings are what a client may see last: what ends many calls is not drawn often before.
-var endings = weigh(steps, "slowstop=3 slowagain=2 stopunread=3 awaysubscribed=3 stopasked=2")
+// beginnings are what a client may see first, of replicas that have served none yet; endings are what it may see last: what ends many calls is
+// not drawn often before.
+var (
+	beginnings = weigh(steps, "awaysubscribed=1")
+	endings    = weigh(steps, "slowstop=3 slowagain=2 stopunread=3 awaysubscribed=1 stopasked=2")
+)
 
 // plans are what the server and the client do with calls.
 var plans = []row{

@@ -414,6 +414,9 @@ func (w *world) link(step script.Step) {
 // operate carries out what an operator does.
 func (w *world) operate(step script.Step) {
 	name := step.Word(0)
+	if c := w.clients[name]; c != nil { // the replica to which its stream is open
+		name = c.Listens()
+	}
 	p := w.replicas[name]
 	switch step.Verb {
 	case "reload":
