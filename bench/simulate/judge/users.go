@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -57,6 +58,11 @@ func lacking(w *world, wrong func(time.Duration, string, ...any)) {
 			continue
 		}
 		for _, t := range c.told {
+			if w.script.Server.Transport != "http" && slices.ContainsFunc(w.calls, func(o *call) bool {
+				return o != c && o.owner == c.owner && o.begins <= t.At && (len(o.ends) == 0 || o.ends[0].At >= t.At)
+			}) {
+				continue // on a pipe nothing says which of the calls the question belongs to
+			}
 			if capability, _, _ := strings.Cut(t.Method, "/"); !isKey(t.ID) && w.isModern(c.owner) && w.client(c.owner).Without(capability) &&
 				!strings.Contains(string(c.ends[0].Raw), `"requiredCapabilities":{"`+capability+`"`) {
 				wrong(c.ends[0].At, "%s, whose client lacks %s, ends with %q, which does not say so", c.mark, capability, c.ends[0].Failed)
