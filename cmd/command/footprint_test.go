@@ -20,7 +20,6 @@ func TestTokens(t *testing.T) {
 		{"", "tokens", "0\n", ""},
 		{strings.Repeat("hello world ", 50_000), "tokens --model gpt-4o", "100001\n", ""},
 		{"hello world", "tokens --model o200k_base", "2\n", ""},
-		{"hello world", "tokens --model text-davinci-003", "2\n", ""},
 		{"hello world", "tokens --model claude-x", "3\n", "claude-x has no public tokenizer: an estimate, o200k_base times 1.2\n"},
 	} {
 		out, told, err := run(t.Context(), c.in, strings.Fields(c.args)...)

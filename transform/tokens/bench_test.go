@@ -112,7 +112,7 @@ func ratio(before, f, g func()) (times float64, took time.Duration) {
 // BenchmarkCount compares counting 64 KiB with the Go library: warm, when the
 // cache has the words, and cold, when the cache is empty.
 func BenchmarkCount(b *testing.B) {
-	for _, name := range []string{CL100K, O200K, P50K} {
+	for _, name := range []string{CL100K, O200K} {
 		e, err := Named(name, 0)
 		if err != nil {
 			b.Fatal(err)
@@ -192,7 +192,7 @@ func BenchmarkHostile(b *testing.B) {
 // BenchmarkLoad measures Load. The first call in the process loads the tables;
 // later calls share them.
 func BenchmarkLoad(b *testing.B) {
-	for _, name := range []string{CL100K, O200K, P50K} {
+	for _, name := range []string{CL100K, O200K} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

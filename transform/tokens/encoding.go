@@ -10,31 +10,23 @@ import (
 
 // The names of the encodings and of the two plain measures.
 const (
-	CL100K  = "cl100k_base"
-	O200K   = "o200k_base"
-	P50K    = "p50k_base"
-	P50Edit = "p50k_edit"
-	R50K    = "r50k_base"
-	Bytes   = "bytes"  // a token is a byte: the count is never too low
-	Chars4  = "chars4" // a token is four code points, rounded up: far too low for CJK or base64
+	CL100K = "cl100k_base"
+	O200K  = "o200k_base"
+	Bytes  = "bytes"  // a token is a byte: the count is never too low
+	Chars4 = "chars4" // a token is four code points, rounded up: far too low for CJK or base64
 )
 
 // methods are the ways to count, by encoding. Each loads its tables at the first call,
 // once for the process: they never change, and take megabytes.
 var methods = map[string]func() (method, error){
-	CL100K:  tables(cl100kMerges, math.MaxInt, cl100kPattern),
-	O200K:   tables(o200kMerges, math.MaxInt, o200kPattern),
-	P50K:    older,
-	P50Edit: older, // which only has more special tokens
-	R50K:    tables(p50kMerges, r50kTokens, gpt2Pattern),
-	Bytes:   func() (method, error) { return byteMethod{}, nil },
-	Chars4:  func() (method, error) { return runeMethod{}, nil },
+	CL100K: tables(cl100kMerges, cl100kPattern),
+	O200K:  tables(o200kMerges, o200kPattern),
+	Bytes:  func() (method, error) { return byteMethod{}, nil },
+	Chars4: func() (method, error) { return runeMethod{}, nil },
 }
 
-var older = tables(p50kMerges, math.MaxInt, gpt2Pattern)
-
-func tables(deflated []byte, most int, p pattern) func() (method, error) {
-	return sync.OnceValues(func() (method, error) { return newVocabulary(deflated, most, p) })
+func tables(deflated []byte, p pattern) func() (method, error) {
+	return sync.OnceValues(func() (method, error) { return newVocabulary(deflated, p) })
 }
 
 // A method is one way to count. It is safe for concurrent use.
@@ -51,7 +43,7 @@ type UnknownError struct{ Name string }
 
 func (e *UnknownError) Error() string {
 	return fmt.Sprintf("unknown encoding %q: have %s", e.Name,
-		strings.Join([]string{CL100K, O200K, P50K, P50Edit, R50K, Bytes, Chars4}, ", "))
+		strings.Join([]string{CL100K, O200K, Bytes, Chars4}, ", "))
 }
 
 // A FactorError says that a safety factor is out of its range.

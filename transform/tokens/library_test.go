@@ -27,15 +27,6 @@ func libraryCount(t testing.TB, c tokenizer.Codec, text string) int {
 	return n
 }
 
-// tokenID returns the number that a token has in the library. p50k_base has a special token among its tokens, which has
-// no rank.
-func tokenID(name string, rank int) uint {
-	if name == P50K && rank >= r50kTokens {
-		rank++
-	}
-	return uint(rank)
-}
-
 // TestMergesAreTheLibrarysVocabulary: the committed tables are the library's vocabulary, token by
 // token.
 func TestMergesAreTheLibrarysVocabulary(t *testing.T) {
@@ -45,7 +36,7 @@ func TestMergesAreTheLibrarysVocabulary(t *testing.T) {
 		var q queue
 		longest := 0
 		for rank := range m.size {
-			word, err := c.Decode([]uint{tokenID(name, rank)})
+			word, err := c.Decode([]uint{uint(rank)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +46,7 @@ func TestMergesAreTheLibrarysVocabulary(t *testing.T) {
 				t.Fatalf("%s: %q is merged into token %d and more, want %d alone", name, word, got.rank, rank)
 			}
 		}
-		if word, err := c.Decode([]uint{tokenID(name, m.size)}); err == nil {
+		if word, err := c.Decode([]uint{uint(m.size)}); err == nil {
 			t.Errorf("%s: token %d, %q, is missing", name, m.size, word)
 		}
 		if longest != m.longest || longest > longestToken {
@@ -75,13 +66,13 @@ func TestCountsFollowTheOriginalWhereTheLibraryDiffers(t *testing.T) {
 	}{
 		{
 			"DEL counts nothing there", "\x7f",
-			counts{CL100K: 1, O200K: 1, P50K: 1, R50K: 1},
-			counts{CL100K: 0, O200K: 0, P50K: 0, R50K: 0},
+			counts{CL100K: 1, O200K: 1},
+			counts{CL100K: 0, O200K: 0},
 		},
 		{
 			"white space is cut at its first newline there", " \n \n x",
-			counts{CL100K: 2, O200K: 2, P50K: 5, R50K: 5},
-			counts{CL100K: 3, O200K: 3, P50K: 5, R50K: 5},
+			counts{CL100K: 2, O200K: 2},
+			counts{CL100K: 3, O200K: 3},
 		},
 	} {
 		for name, e := range exact(t) {

@@ -21,13 +21,7 @@ var (
 	cl100kMerges []byte
 	//go:embed o200k_base.merges
 	o200kMerges []byte
-	//go:embed p50k_base.merges
-	p50kMerges []byte
 )
-
-// r50kTokens is the size of r50k_base. p50k_base is r50k_base and, after it, 24 runs of blanks; one rank between
-// them, which is a special token, is not counted.
-const r50kTokens = 50256
 
 // filterBits is the number of bits that the filter of pairs has for each slot
 // of the table of pairs.
@@ -54,7 +48,7 @@ type merges struct {
 	longest int       // in bytes
 }
 
-func readMerges(deflated []byte, most int) (*merges, error) {
+func readMerges(deflated []byte) (*merges, error) {
 	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(deflated)), 8<<20))
 	if err != nil {
 		return nil, fmt.Errorf("merge table: %w", err)
@@ -67,7 +61,6 @@ func readMerges(deflated []byte, most int) (*merges, error) {
 		return nil, fmt.Errorf("merge table: %d bytes are no table of %d tokens", len(plain), n)
 	}
 	lefts, rights := plain[256+w:][:3*n], plain[256+w+3*int(n):]
-	n = min(n, uint64(most)-256)
 	m := &merges{size: 256 + int(n), longest: 1}
 	// The table is less than half full, so that most look-ups end at the first
 	// slot.

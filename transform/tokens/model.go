@@ -48,28 +48,6 @@ func families() []family {
 		{"ft:o1", true, O200K},
 		{"ft:o3", true, O200K},
 		{"ft:o4", true, O200K},
-
-		{"text-davinci-003", false, P50K},
-		{"text-davinci-002", false, P50K},
-		{"code", false, P50K},
-		{"davinci-codex", false, P50K},
-		{"cushman-codex", false, P50K},
-		{"text-davinci-edit", false, P50Edit},
-		{"code-davinci-edit", false, P50Edit},
-
-		{"text-davinci-001", false, R50K},
-		{"text-curie", false, R50K},
-		{"text-babbage", false, R50K},
-		{"text-ada", false, R50K},
-		{"text-similarity", false, R50K},
-		{"text-search", false, R50K},
-		{"code-search", false, R50K},
-		{"davinci", false, R50K},
-		{"curie", false, R50K},
-		{"babbage", false, R50K},
-		{"ada", false, R50K},
-		{"gpt2", false, R50K},
-		{"gpt-2", false, R50K},
 	}
 }
 
@@ -89,7 +67,7 @@ func ForModel(model string, factor float64) (e *Encoding, exact bool, err error)
 
 func encodingOf(model string) (name string, exact bool) {
 	switch model {
-	case CL100K, O200K, P50K, P50Edit, R50K, Bytes, Chars4:
+	case CL100K, O200K, Bytes, Chars4:
 		return model, true
 	}
 	best := family{encoding: O200K}

@@ -1,7 +1,6 @@
 package tokens
 
 import (
-	"bytes"
 	"unicode/utf8"
 )
 
@@ -22,11 +21,6 @@ const (
 	//	|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?
 	//	|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 	o200kPattern
-
-	// gpt2Pattern is that of the older encodings:
-	//
-	//	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-	gpt2Pattern
 )
 
 // undecided is the length of a piece that more text could make longer.
@@ -45,9 +39,6 @@ type splitter struct {
 // with. It is undecided only while s is open.
 func (s *splitter) next(text []byte) int {
 	k, w := s.class(text, 0)
-	if s.pattern == gpt2Pattern {
-		return s.plain(text, k, w)
-	}
 	switch {
 	case k&letter != 0:
 		if s.pattern == cl100kPattern {
@@ -96,35 +87,6 @@ func (s *splitter) next(text []byte) int {
 	}
 	if text[0] == ' ' && k2&symbol != 0 {
 		return s.symbols(text, w+w2)
-	}
-	return s.spaces(text)
-}
-
-// plain does what next does for gpt2Pattern: a piece is a run of letters, of numbers, or of symbols, which one blank may
-// lead, or it is white space. k and w are the class and the width of the first character.
-func (s *splitter) plain(text []byte, k class, w int) int {
-	if text[0] == '\'' {
-		if n, ok := s.contraction(text, 0); !ok {
-			return undecided
-		} else if n > 0 && !bytes.ContainsAny(text[1:n], "STREVMLDſ") { // case counts here
-			return n
-		}
-	}
-	if text[0] == ' ' && w < len(text) {
-		next, wide := s.class(text, w)
-		if next&space == 0 {
-			k, w = next, w+wide
-		}
-	}
-	switch {
-	case k == 0:
-		return undecided
-	case k&letter != 0:
-		return s.run(text, w, letter)
-	case k == number:
-		return s.run(text, w, number)
-	case k&symbol != 0:
-		return s.run(text, w, symbol)
 	}
 	return s.spaces(text)
 }
@@ -209,7 +171,7 @@ func (s *splitter) symbols(text []byte, i int) int {
 }
 
 // spaces returns the end of the piece that begins with white space. If the white space has a newline, the piece ends
-// after the last newline (not with gpt2Pattern). Otherwise its last character belongs to the text that follows, unless none follows or it is
+// after the last newline. Otherwise its last character belongs to the text that follows, unless none follows or it is
 // the only one.
 func (s *splitter) spaces(text []byte) int {
 	i, last, lines := 0, 0, 0
@@ -223,7 +185,7 @@ func (s *splitter) spaces(text []byte) int {
 		}
 		last = i
 		i += w
-		if k == newline && s.pattern != gpt2Pattern {
+		if k == newline {
 			lines = i
 		}
 	}

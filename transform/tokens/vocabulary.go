@@ -11,9 +11,9 @@ type vocabulary struct {
 	scratch pool // of *scratch
 }
 
-// newVocabulary makes a vocabulary of a merge file. It leaves out the tokens of rank most and above.
-func newVocabulary(deflated []byte, most int, p pattern) (*vocabulary, error) {
-	m, err := readMerges(deflated, most)
+// newVocabulary makes a vocabulary of a merge file.
+func newVocabulary(deflated []byte, p pattern) (*vocabulary, error) {
+	m, err := readMerges(deflated)
 	if err != nil {
 		return nil, err
 	}

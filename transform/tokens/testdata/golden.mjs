@@ -9,7 +9,7 @@ import { readFileSync, writeFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 const { Tiktoken, get_encoding } = createRequire(import.meta.url)("tiktoken");
 
-const encodings = { cl100k: get_encoding("cl100k_base"), o200k: get_encoding("o200k_base"), p50k: get_encoding("p50k_base"), p50edit: get_encoding("p50k_edit"), r50k: get_encoding("r50k_base") };
+const encodings = { cl100k: get_encoding("cl100k_base"), o200k: get_encoding("o200k_base") };
 const count = (enc, text) => enc.encode(text, [], []).length; // "<|endoftext|>" in a text is text
 const counts = (text) => Object.fromEntries(Object.entries(encodings).map(([name, enc]) => [name, count(enc, text)]));
 

@@ -14,26 +14,23 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"slices"
 
 	"github.com/tiktoken-go/tokenizer"
 )
 
-// encodings are those that have a merge file, and how many tokens each has. r50k_base is the beginning of p50k_base.
+// encodings are those that have a merge file, and how many tokens each has.
 var encodings = []struct {
-	name    tokenizer.Encoding
-	tokens  int
-	special []uint // ids between the tokens that are no text
+	name   tokenizer.Encoding
+	tokens int
 }{
-	{tokenizer.Cl100kBase, 100256, nil},
-	{tokenizer.O200kBase, 199998, nil},
-	{tokenizer.P50kBase, 50280, []uint{50256}},
+	{tokenizer.Cl100kBase, 100256},
+	{tokenizer.O200kBase, 199998},
 }
 
 func main() {
 	log.SetFlags(0)
 	for _, e := range encodings {
-		table, err := table(e.name, e.tokens, e.special)
+		table, err := table(e.name, e.tokens)
 		if err != nil {
 			log.Fatalf("%s: %v", e.name, err)
 		}
@@ -55,36 +52,29 @@ func main() {
 }
 
 // table returns the merge file of an encoding before it is compressed.
-func table(name tokenizer.Encoding, tokens int, special []uint) ([]byte, error) {
-	words, err := vocabulary(name, tokens, special)
+func table(name tokenizer.Encoding, tokens int) ([]byte, error) {
+	words, err := vocabulary(name, tokens)
 	if err != nil {
 		return nil, err
 	}
 	return encode(words)
 }
 
-// vocabulary returns the bytes of that many tokens, by rank. Special tokens have no rank.
-func vocabulary(name tokenizer.Encoding, tokens int, special []uint) ([]string, error) {
+// vocabulary returns the bytes of that many tokens, by rank.
+func vocabulary(name tokenizer.Encoding, tokens int) ([]string, error) {
 	codec, err := tokenizer.Get(name)
 	if err != nil {
 		return nil, err
 	}
 	words := make([]string, 0, tokens)
-	var id uint
-	for ; len(words) < tokens; id++ {
-		word, err := codec.Decode([]uint{id})
-		if slices.Contains(special, id) {
-			if err == nil {
-				return nil, fmt.Errorf("the special token %d is %q", id, word)
-			}
-			continue
-		}
+	for id := range tokens {
+		word, err := codec.Decode([]uint{uint(id)})
 		if err != nil {
 			return nil, err
 		}
 		words = append(words, word)
 	}
-	if more, err := codec.Decode([]uint{id}); err == nil {
+	if more, err := codec.Decode([]uint{uint(tokens)}); err == nil {
 		return nil, fmt.Errorf("there are more than %d tokens: %q", tokens, more)
 	}
 	return words, nil
