@@ -16,6 +16,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/testdata/schema"
 )
 
+// schemaURL names the schema of a revision in its compiler. It is absolute: else it would be one in the folder that is current.
+const schemaURL = "schema:///schema.json"
+
 // modern is the revision without a handshake.
 const modern = "2026-07-28"
 
@@ -179,7 +182,7 @@ func schemaOf(revision string) (*revisionSchema, error) {
 		s.defs = "#/$defs/"
 	}
 	s.has = definitions(doc)
-	if err := s.compiler.AddResource("schema.json", doc); err != nil {
+	if err := s.compiler.AddResource(schemaURL, doc); err != nil {
 		return nil, err
 	}
 	if schemas.of == nil {
@@ -288,7 +291,7 @@ func (s *revisionSchema) as(name string, value any) error {
 	compiled := s.compiled[name]
 	if compiled == nil {
 		var err error
-		if compiled, err = s.compiler.Compile("schema.json" + s.defs + name); err != nil {
+		if compiled, err = s.compiler.Compile(schemaURL + s.defs + name); err != nil {
 			return fmt.Errorf("%s of %s: %w", name, s.name, err)
 		}
 		s.compiled[name] = compiled
