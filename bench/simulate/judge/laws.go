@@ -424,9 +424,11 @@ func (c *call) waitsForClient(at time.Duration) bool {
 			}
 		}
 	}
-	if last.Kind == trace.Asked && isKey(last.ID) {
-		return true
-	}
+	return last.Kind == trace.Asked && isKey(last.ID) || c.restsAtServer(at)
+}
+
+// restsAtServer reports whether the server has answered a call with questions, so that nothing of it is open there.
+func (c *call) restsAtServer(at time.Duration) bool {
 	asked := time.Duration(-1)
 	for _, a := range c.asks {
 		if isKey(a.ID) && a.At <= at {

@@ -10,8 +10,12 @@ import (
 
 // waited: a process of the server is not ended while a call is open there of a client that would wait for it.
 func waited(w *world, wrong func(time.Duration, string, ...any)) {
+	killed := time.Duration(-1) // when a process of dragoman was
 	for _, e := range w.all {
-		if e.Kind != trace.Gone || !strings.HasPrefix(e.Who, "server.") {
+		if e.Kind == trace.Died && e.Text == "killed" {
+			killed = e.At
+		}
+		if e.Kind != trace.Gone || e.At == killed || !strings.HasPrefix(e.Who, "server.") {
 			continue
 		}
 		if w.stops(e.At) {
@@ -19,7 +23,7 @@ func waited(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		for _, c := range w.calls {
 			n := len(c.received)
-			if n == 0 || c.received[n-1].Who != e.Who || c.received[n-1].At > e.At || c.how != "" || c.shared || len(c.stopped) > 0 {
+			if n == 0 || c.received[n-1].Who != e.Who || c.received[n-1].At > e.At || c.how != "" || c.shared || len(c.stopped) > 0 || c.restsAtServer(e.At) {
 				continue
 			}
 			if at, done := c.answered(); done && at <= e.At || w.endedBefore(c, e.At) || c.finished > 0 && e.At >= c.finished+w.drain() || w.troubledBefore(c, e.At) {
