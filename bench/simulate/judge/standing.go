@@ -31,3 +31,67 @@ func (w *world) ungranted(at time.Duration) bool {
 	}
 	return hesitation >= streamTime
 }
+
+// subscriptions: an update of a resource reaches the clients that have subscribed to it and listen, also in the session that has replaced a lost
+// one, when a stream has been opened again.
+func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
+	const reopens = 40 * time.Second               // after some trouble a stream is opened again within 30 s
+	wants := map[string]map[string]time.Duration{} // by client and URI: since when
+	hears := map[string]time.Duration{}            // since when a stream of the client is open
+	for i, e := range w.all {
+		switch e.Kind {
+		case trace.Subscribes:
+			if wants[e.Who] == nil {
+				wants[e.Who] = map[string]time.Duration{}
+			}
+			wants[e.Who][e.Text] = e.At
+		case trace.Unsubscribe:
+			delete(wants[e.Who], e.Text)
+		case trace.Opened:
+			hears[e.Who] = e.At
+		case trace.Leaves, trace.Ends, trace.Closed, trace.Begins:
+			if !isClient(e.Who) {
+				continue
+			}
+			delete(hears, e.Who)
+			if c := w.client(e.Who); e.Kind == trace.Ends || e.Kind == trace.Begins || c.Revision >= "2026" || c.Transport != "http" {
+				delete(wants, e.Who) // else the session has the subscriptions
+			}
+		case trace.Updates:
+			if e.Failed != "" { // no stream carries it, or it waits for one
+				continue
+			}
+			for client, uris := range wants {
+				since, does := uris[e.Text]
+				if open, is := hears[client]; is {
+					since = max(since, open)
+				} else if w.client(client).Transport == "http" {
+					continue
+				}
+				if !does || e.At < since+moment || w.troubledWithin(client, max(since, e.At-reopens), e.At+moment) {
+					continue
+				}
+				if !w.updated(client, e, i) {
+					wrong(e.At, "%s is not told of %s, to which it subscribed at %.3fs", client, e.Text, since.Seconds())
+				}
+			}
+		}
+	}
+}
+
+// updated reports whether the client is told of an update in a moment, or leaves. The server tells several streams of it, so that the client may have been
+// told on the one before.
+func (w *world) updated(client string, update trace.Event, i int) bool {
+	for i > 0 && w.all[i-1].At == update.At {
+		i--
+	}
+	for _, e := range w.all[i:] {
+		if e.At > update.At+moment {
+			return false
+		}
+		if e.Who == client && (e.Kind == trace.Updated && e.Text == update.Text && e.N >= update.N || e.Kind == trace.Closed || e.Kind == trace.Leaves || e.Kind == trace.Ends || e.Kind == trace.Unsubscribe) {
+			return true
+		}
+	}
+	return true // the world ends
+}

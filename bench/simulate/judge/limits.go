@@ -1,0 +1,135 @@
+package judge
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
+	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
+)
+
+// setting returns the duration that a setting has; 0 if it is not set.
+func (w *world) setting(path string) time.Duration {
+	for _, line := range w.script.Settings {
+		if value, is := strings.CutPrefix(line, path+": "); is {
+			d, _ := time.ParseDuration(value)
+			return d
+		}
+	}
+	return 0
+}
+
+// limits are the time limits of calls that a peer does not answer: upstream.silence_timeout, bridge.park_timeout and those of limits.time.
+func (w *world) limits() []time.Duration {
+	all := []time.Duration{5 * time.Minute, 10 * time.Minute}
+	if w.script.Has("adapters.") {
+		all = append(all, 10*time.Second) // target.timeout_ms of its file
+	}
+	for _, line := range w.script.Settings {
+		path, value, _ := strings.Cut(line, ":")
+		if path != "upstream.silence_timeout" && path != "bridge.park_timeout" && path != "limits.time" {
+			continue
+		}
+		for _, word := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(" {},:", r) }) {
+			if d, err := time.ParseDuration(word); err == nil {
+				all = append(all, d)
+			}
+		}
+	}
+	return all
+}
+
+// limit reports whether the call ends because of a limit of silence, in its time: between d and d + d/8 after a sign of life. On a pipe
+// each message of the server is one for all calls.
+func (w *world) limit(c *call, e trace.Event) bool {
+	if w.unawaited(c, e.At) {
+		c.excuse = cmp.Or(c.excuse, "limit")
+		return true
+	}
+	signs := []time.Duration{c.begins}
+	for _, list := range [][]trace.Event{c.received, c.progresses, c.asks, c.asked, c.told, c.answers} {
+		for _, s := range list {
+			signs = append(signs, s.At)
+		}
+	}
+	if w.script.Server.Transport != "http" {
+		for _, s := range w.all {
+			if !isClient(s.Who) && s.At > c.begins && s.At < e.At {
+				signs = append(signs, s.At)
+			}
+		}
+	}
+	signs = append(signs, w.toldBeside(c)...)
+	limits, late := w.limits(), func(d time.Duration) time.Duration { return d + d/8 + moment }
+	if w.script.Server.Transport != "http" {
+		late = func(d time.Duration) time.Duration { return 2*d + moment } // a message about another call begins the whole time again
+	}
+	if !slices.ContainsFunc(signs, func(at time.Duration) bool {
+		return slices.ContainsFunc(limits, func(d time.Duration) bool { return e.At-at >= d && e.At-at <= late(d) })
+	}) {
+		return false
+	}
+	if w.script.Server.Transport != "http" && len(c.received) > 0 && len(c.answers) == 0 {
+		last := c.received[len(c.received)-1]
+		has, quietly := false, false // the server has the call; it has lost its session without a sign
+		for _, s := range w.all {
+			if s.Kind == trace.Received && s.Mark == c.mark {
+				has, quietly = true, false
+			}
+			if !has || s.At < last.At || s.At+3*moment >= e.At {
+				continue
+			}
+			if quietly = quietly || s.Kind == trace.Loses && s.Text != ""; s.Kind == trace.Loses && s.Text == "" && !quietly || s.Kind == trace.Died && s.Who == last.Who || quietly && s.Failed == "404" && strings.HasPrefix(s.Mark, c.owner+".") {
+				return false // what it waited for was lost before, as dragoman knew
+			}
+		}
+	}
+	if w.waitedForClient(c, e.At) {
+		return false
+	}
+	if at, ok := c.answered(); ok && at+moment < e.At && c.plan.How != script.Closes && c.plan.How != script.Cut {
+		return false // its answer is lost
+	}
+	if c.excuse == "" {
+		c.excuse = "limit"
+	}
+	return true
+}
+
+// toldBeside returns when the server had the answers to the questions of other calls in the session of c, which is of a client of 2026-07-28: until
+// then it may have waited for them, so that its silence counts from there.
+func (w *world) toldBeside(c *call) (all []time.Duration) {
+	if w.modernServer() || !w.isModern(c.owner) || len(c.received) == 0 {
+		return nil
+	}
+	for _, other := range w.calls {
+		for _, t := range other.told {
+			if other != c && other.owner == c.owner && t.Session == c.received[0].Session {
+				all = append(all, t.At)
+			}
+		}
+	}
+	return all
+}
+
+// waitedForClient reports whether c, of a client of 2026-07-28 at a server with a session, ends with silence although the server waited for the
+// answer to the question of another call in the same session within that limit.
+func (w *world) waitedForClient(c *call, end time.Duration) bool {
+	limit := w.setting("upstream.silence_timeout")
+	if w.modernServer() || limit == 0 || !w.isModern(c.owner) || end-c.begins >= 10*time.Minute || w.script.Replicas > 1 || w.setting("bridge.park_timeout") > 0 {
+		return false
+	}
+	for _, other := range w.calls {
+		for _, a := range other.asks {
+			if other == c || other.owner != c.owner || len(c.received) == 0 || a.Session != c.received[0].Session || a.At > end {
+				continue
+			}
+			if told := find(other.told, a.N); told != nil && told.At > end-limit+moment || told == nil && len(other.ends) == 0 && other.how == "" {
+				return true
+			}
+		}
+	}
+	return false
+}
