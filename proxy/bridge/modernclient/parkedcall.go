@@ -356,7 +356,7 @@ func (d *parkedCall) running() bool { return d.cut != nil && !d.urls && d.answer
 
 // cancelAtServer cancels the call at the server, and stops reading its messages.
 func (d *parkedCall) cancelAtServer(why string, from []upstream.Header) {
-	if !d.x.isTask() && !d.x.Own() {
+	if !d.own && !d.x.isTask() {
 		d.b.s.Cancel(d.call, from, why)
 	}
 	d.cut(errAbandoned)

@@ -74,6 +74,7 @@ type parkedCall struct {
 	x      *asking       // only the goroutine that reads uses it
 	seen   *observe.Call // nil if the call is not observed; guarded by mu
 	call   string        // the call's id at the server
+	own    bool          // dragoman itself answers the call: the server has none
 	cut    context.CancelCauseFunc
 
 	began   time.Time

@@ -17,7 +17,7 @@ import (
 // request has to read them, with readFor.
 func (d *parkedCall) start(x *asking) (here bool) {
 	d.mu.Lock()
-	d.x, d.cut, d.seen = x, x.stop, x.Seen()
+	d.x, d.cut, d.seen, d.own = x, x.stop, x.Seen(), x.Own()
 	gone, from := d.over, d.from
 	d.awaitServer(d.patience().FirstByte)
 	d.mu.Unlock()
