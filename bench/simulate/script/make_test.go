@@ -137,3 +137,16 @@ func BenchmarkMake(b *testing.B) {
 		Make(seed)
 	}
 }
+
+// TestRowsHaveNamesOfTheirOwn: of two rows with one name, the second is never drawn.
+func TestRowsHaveNamesOfTheirOwn(t *testing.T) {
+	for _, table := range [][]row{steps, plans, apiPlans, waits} {
+		seen := map[string]bool{}
+		for _, r := range table {
+			if seen[r.name] {
+				t.Errorf("two rows are called %s", r.name)
+			}
+			seen[r.name] = true
+		}
+	}
+}
