@@ -24,9 +24,9 @@ func (c *webClient) plainly(method, path string, header ...string) (status int, 
 func TestOAuthClientsReachTheServersMetadata(t *testing.T) {
 	var seen http.Header
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		seen = r.Header
 		switch r.URL.Path {
 		case "/.well-known/oauth-protected-resource/server":
+			seen = r.Header // not of the ping by which dragoman learns that the server is ready
 			_, _ = w.Write([]byte(`{"resource" : "http://localhost/mcp"}`))
 		case "/server":
 			w.Header().Add("WWW-Authenticate", `Bearer resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"`)
