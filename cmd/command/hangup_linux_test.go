@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,9 +17,7 @@ import (
 // closeTerminal does what closing the window does.
 func onItsTerminal(t *testing.T) (prepare func(*exec.Cmd), log *syncBuffer, closeTerminal func()) {
 	t.Helper()
-	if signal.Ignored(syscall.SIGHUP) {
-		t.Skip("SIGHUP is ignored here, as behind nohup, and what is started inherits that")
-	}
+	needsHangup(t)
 	master, tty := openPTY(t, 500)
 	log = new(syncBuffer)
 	read := make(chan struct{})

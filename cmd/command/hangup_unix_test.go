@@ -3,6 +3,7 @@
 package command
 
 import (
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -12,6 +13,14 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	if err := p.Process.Signal(s); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// needsHangup skips a test where what is started inherits that SIGHUP is ignored.
+func needsHangup(t *testing.T) {
+	t.Helper()
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("SIGHUP is ignored here, as behind nohup")
 	}
 }
 
@@ -26,6 +35,7 @@ func configured(t *testing.T) (file string) {
 // TestHangupWithoutATerminalReloads checks that "serve" reads again at each SIGHUP, also with no file, and that "stdio" does so only
 // with one. Without one it ends.
 func TestHangupWithoutATerminalReloads(t *testing.T) {
+	needsHangup(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		args    []string

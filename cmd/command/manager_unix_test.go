@@ -68,6 +68,7 @@ func serviceManager(t *testing.T) (socket string, next func() string, lives *ato
 // TestServeTellsItsServiceManager checks what the manager is told in the life of a process, with and without a listener of its own for
 // probes.
 func TestServeTellsItsServiceManager(t *testing.T) {
+	needsHangup(t)
 	t.Parallel()
 	cert, key := selfSigned(t)
 	for name, more := range map[string]string{

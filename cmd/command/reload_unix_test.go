@@ -8,6 +8,7 @@ import (
 )
 
 func TestHangupReloadsTheConfiguration(t *testing.T) {
+	needsHangup(t)
 	_, used, _ := reloading(t, nil)
 	if err := syscall.Kill(syscall.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
