@@ -165,7 +165,7 @@ func DefaultConfig() Config {
 		DefaultMaxTokens: 4000,
 		AutoDetect:       "auto",
 		Adapters: AdaptersConfig{
-			Capper: CapperConfig{Enabled: true, Model: "gpt-4", Dedupe: "auto", Tables: "rows"},
+			Capper: CapperConfig{Enabled: true, Model: "o200k_base", Dedupe: "auto", Tables: "rows"},
 		},
 		Store:    StoreConfig{MaxBytes: 64 << 20, EntryMaxBytes: 8 << 20, TTL: 10 * time.Minute},
 		MoreTool: MoreToolConfig{Enabled: "auto", Name: "fetch_more"},

@@ -251,17 +251,20 @@ func TestALargerBudgetKeepsNoLessText(t *testing.T) {
 		t.Fatal(err)
 	}
 	most := 0
-	for budget := 100; budget <= 230; budget++ { // above that the notice is longer
-		out, r := e.Apply(nil, in, &Call{Tool: "x", Schemas: Seen, Schema: []byte(`{"type":"object"}`), MaxTokens: budget})
-		p := parse(t, out)
-		if n := p.count(e.encoding); n > budget || n != r.TokensAfter {
-			t.Fatalf("%d tokens for %d, said to be %d", n, budget, r.TokensAfter)
+	for _, budgets := range [][2]int{{100, 183}, {184, 300}} { // in each the notice is as long
+		most = 0
+		for budget := budgets[0]; budget <= budgets[1]; budget++ {
+			out, r := e.Apply(nil, in, &Call{Tool: "x", Schemas: Seen, Schema: []byte(`{"type":"object"}`), MaxTokens: budget})
+			p := parse(t, out)
+			if n := p.count(e.encoding); n > budget || n != r.TokensAfter {
+				t.Fatalf("%d tokens for %d, said to be %d", n, budget, r.TokensAfter)
+			}
+			kept := strings.Count(string(p.StructuredContent), `":"`)
+			if kept < most {
+				t.Errorf("%d members at %d tokens, %d at fewer", kept, budget, most)
+			}
+			most = max(most, kept)
 		}
-		kept := strings.Count(string(p.StructuredContent), `":"`)
-		if kept < most {
-			t.Errorf("%d members at %d tokens, %d at fewer", kept, budget, most)
-		}
-		most = max(most, kept)
 	}
 	if most < 18 {
 		t.Errorf("at most %d members", most)

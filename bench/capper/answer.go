@@ -20,7 +20,7 @@ var corpus embed.FS
 
 // encoding is the token encoding of the default model.
 var encoding = func() *tokens.Encoding {
-	e, err := tokens.Named(tokens.CL100K, 1)
+	e, err := tokens.Named(tokens.O200K, 1)
 	if err != nil {
 		panic(err)
 	}

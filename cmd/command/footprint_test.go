@@ -49,7 +49,7 @@ func toolServer(t *testing.T, second string) string {
 
 func TestFootprintShowsTheTokensOfOutputSchemas(t *testing.T) {
 	url := toolServer(t, `{"name":"b","inputSchema":{"type":"object"}, "outputSchema":{"type":"object", "properties":{"id":{"type":"integer"}}}}`)
-	schema, _, _ := run(t.Context(), `{"type":"object","properties":{"id":{"type":"integer"}}}`, "tokens", "--model", "cl100k_base")
+	schema, _, _ := run(t.Context(), `{"type":"object","properties":{"id":{"type":"integer"}}}`, "tokens")
 	report, _, err := run(t.Context(), "", "footprint", "--json", url)
 	if got := gjson.Get(report, `tools.#(name=="b").output_schema_tokens`).Raw; err != nil || got+"\n" != schema || gjson.Get(report, `tools.#(name=="a").output_schema_tokens`).Raw != "0" {
 		t.Errorf("%v: %s, want %s", err, report, schema)
@@ -69,7 +69,7 @@ func TestFootprint(t *testing.T) {
 	lines := strings.Split(out, "\n")
 	if len(lines) < 7 || !strings.HasSuffix(lines[1], "  larger [2J") || !strings.HasSuffix(lines[2], "  a") ||
 		!strings.HasSuffix(lines[3], "  2 tools") || !strings.HasSuffix(lines[4], "  the server's instructions") ||
-		!strings.HasPrefix(strings.TrimSpace(lines[4]), "7 ") || !strings.HasSuffix(lines[5], "  in all (cl100k_base)") {
+		!strings.HasPrefix(strings.TrimSpace(lines[4]), "7 ") || !strings.HasSuffix(lines[5], "  in all (o200k_base)") {
 		t.Errorf("%s", out)
 	}
 

@@ -229,7 +229,7 @@ func TestShareChildFlag(t *testing.T) {
 }
 
 func TestMaxTokensFlag(t *testing.T) {
-	if got := settingsOf(t, "--max-tokens", "1500", "--", "cat"); got.Transform == nil || !got.Transform.Enabled || got.Transform.DefaultMaxTokens != 1500 || got.Transform.Adapters.Capper.Model != "gpt-4" {
+	if got := settingsOf(t, "--max-tokens", "1500", "--", "cat"); got.Transform == nil || !got.Transform.Enabled || got.Transform.DefaultMaxTokens != 1500 || got.Transform.Adapters.Capper.Model != "o200k_base" {
 		t.Errorf("%+v", got.Transform)
 	}
 	file := filepath.Join(t.TempDir(), "c.yaml")

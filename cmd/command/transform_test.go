@@ -64,7 +64,7 @@ func TestTransformOfARecordedAnswer(t *testing.T) {
 	write(t, schema, `{"type":"object","properties":{"content":{"type":"string"}},"required":["content"],"additionalProperties":false}`)
 	for _, args := range [][]string{nil, {"--output-schema", schema}} {
 		out, told, err := run(t.Context(), string(recorded), append([]string{"transform", "--config", config, "--tool", "directory_tree"}, args...)...)
-		if err != nil || !strings.Contains(told, "tokens   39891 -> ") {
+		if err != nil || !strings.Contains(told, "tokens   39952 -> ") {
 			t.Fatalf("%v\n%s", err, told)
 		}
 		r := gjson.Parse(out)

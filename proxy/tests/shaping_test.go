@@ -94,7 +94,7 @@ func callOf(id int, tool, rest string) string {
 
 func count(t *testing.T, result gjson.Result) int {
 	t.Helper()
-	e, err := tokens.Named(tokens.CL100K, 1)
+	e, err := tokens.Named(tokens.O200K, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ func TestHugeAnswersFitTheirBudget(t *testing.T) {
 	proxy := build(t)
 	file := config(t, fmt.Sprintf("transform: {default_max_tokens: %d}\n", budget))
 	arguments := map[string]any{"path": folder}
-	encoding, err := tokens.Named(tokens.CL100K, 1)
+	encoding, err := tokens.Named(tokens.O200K, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

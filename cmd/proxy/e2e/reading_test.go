@@ -27,7 +27,7 @@ func TestPublishedClientsReadAnAnswerToItsEnd(t *testing.T) {
 	command, folder := fileServer(t)
 	file, whole := filepath.Join(folder, "run.log"), runLog()
 	write(t, file, []byte(whole))
-	encoding, err := tokens.Named(tokens.CL100K, 1)
+	encoding, err := tokens.Named(tokens.O200K, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
