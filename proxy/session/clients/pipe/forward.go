@@ -71,7 +71,10 @@ func (p *pipe) forward(line []byte, g *session.Batch, slot int) {
 func (p *pipe) rescue(x *exchange.Exchange, line []byte) {
 	if r := recover(); r != nil {
 		f := x.Panicked(r, line)
-		if f.ID != nil && (x.Call == nil || x.Session.Open.End(x.Call)) {
+		switch owed := x.Call == nil || x.Session.Open.End(x.Call); {
+		case !owed && x.Call.Stop == nil:
+			leave(x)
+		case owed && f.ID != nil:
 			p.deliver(x.Batch, x.Slot, f.Body())
 		}
 		x.Done()
@@ -93,7 +96,7 @@ func (p *pipe) pass(x *exchange.Exchange, line []byte, err error) {
 		unowed(x)
 	case x.IsStale(): // answered while it waited
 		if x.Call.Stop == nil {
-			x.Call, x.Span, x.Seen = nil, nil, nil // it was counted then
+			leave(x)
 		}
 	case err != nil:
 		p.deliver(x.Batch, x.Slot, onPipe(x.Refused(err)).BodyTo(p.s.ClientRevision))
@@ -117,7 +120,11 @@ func (p *pipe) send(x *exchange.Exchange, out []byte) {
 	case err != nil && x.Unowed(err):
 		unowed(x)
 	case err != nil:
-		owed := x.Call != nil && x.Session.Open.End(x.Call) // else serverLost has answered it
+		owed := x.Call != nil && x.Session.Open.End(x.Call)
+		if x.Call != nil && x.Call.Stop == nil && !owed {
+			leave(x) // serverLost has answered it
+			break
+		}
 		f := p.proxy.Failed(x, err)
 		if owed {
 			p.deliver(x.Batch, x.Slot, f.Body())
@@ -131,7 +138,7 @@ func (p *pipe) send(x *exchange.Exchange, out []byte) {
 		if c := x.Call; x.Handed != nil {
 			x.Handed.Then(func(err error) { p.written(c, err) })
 		}
-		x.Call, x.Span, x.Seen = nil, nil, nil // the call stays open: bring receives its response
+		leave(x) // the call stays open: bring receives its response
 		p.wake()
 	case x.IsInitialized():
 		p.stand()
@@ -162,11 +169,14 @@ func (p *pipe) written(c *session.Call, err error) {
 func unowed(x *exchange.Exchange) {
 	switch {
 	case x.Call.Stop == nil:
-		x.Call, x.Span, x.Seen = nil, nil, nil // the cancellation counts it, and is its response in a batch
+		leave(x) // the cancellation is its response in a batch
 	case x.Batch != nil:
 		x.Batch.Put(x.Slot, nil)
 	}
 }
+
+// leave leaves a call at a server on a pipe to what ends it, which counts it, too.
+func leave(x *exchange.Exchange) { x.Call, x.Span, x.Seen = nil, nil, nil }
 
 // answer sends the client the server's messages about one request.
 func (p *pipe) answer(x *exchange.Exchange) {
