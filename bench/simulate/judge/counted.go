@@ -25,10 +25,13 @@ func counted(w *world, wrong func(time.Duration, string, ...any)) {
 				good[e.Method] += e.N
 			}
 		case !isClient(e.Who):
+		case e.Kind == trace.Note && e.Text == "a ghost": // which was refused if its session had ended
+			sent[e.Method]++
 		case e.Kind == trace.Calls || e.Kind == trace.Requests || e.Kind == trace.Subscribes || e.Kind == trace.Unsubscribe || e.Kind == trace.Begins:
 			sent[e.Method]++
 		case e.Kind == trace.Replies:
 			again++
+		case e.Kind == trace.Answered && w.byMark[e.Mark] != nil && w.byMark[e.Mark].cancelled > 0: // it counts as cancelled
 		case e.Kind == trace.Answered && (e.Failed == "" || strings.HasPrefix(e.Failed, "tool ")):
 			got[e.Method]++
 		}

@@ -66,6 +66,7 @@ func (c *Client) garbage(kind string) {
 func (c *Client) ghost() {
 	if s := c.deleted; s != nil && c.o.Transport == "http" && !c.modern {
 		x := s.exchange("POST", "/mcp", acceptBoth, []byte(`{"jsonrpc":"2.0","id":"bad","method":"tools/list"}`))
+		s.note(nil, trace.Event{Kind: trace.Note, Method: "tools/list", Text: "a ghost"})
 		x.mustFail("uses the session that it has ended", "a session that was ended was served")
 	}
 }
