@@ -152,7 +152,7 @@ func listens(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			delete(open, c.Who+" "+c.ID)
 			if c.Kind == trace.Closed && c.Text != "result" && !w.troubledBy(&call{owner: c.Who, begins: max(o.At, e.At-30*time.Second)}, c.At, "operator-stop", "operator-down", "client-deaf") &&
-				!w.deaf(c.Who, e.At+w.drain()-3*moment) {
+				!w.deaf(c.Who, max(e.At, e.At+w.drain()-3*moment)) {
 				wrong(c.At, "subscription %s of %s, open at the stop of %.3fs, ends with %q", c.ID, c.Who, e.At.Seconds(), c.Text)
 			}
 		}
