@@ -22,10 +22,11 @@ type conn struct {
 	late    bool    // accepted while draining
 	peek    *peeker // nil if the watch reports that the client leaves
 
-	busy    atomic.Bool // a request is coming in or being answered
-	whole   atomic.Bool // its head has come in, or it has taken the connection over
-	closing bool        // it gives way; guarded by the mutex of HTTP
-	probe   bool        // over the limit of connections: only probes are answered
+	busy    atomic.Bool  // a request is coming in or being answered
+	since   atomic.Int64 // when it was accepted, or the last response was written: a [time.Duration] since started
+	whole   atomic.Bool  // its head has come in, or it has taken the connection over
+	closing bool         // it gives way; guarded by the mutex of HTTP
+	probe   bool         // over the limit of connections: only probes are answered
 
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // cancels the exchange under way
@@ -51,6 +52,7 @@ type serving struct {
 	earlyErr error
 	first    headEnd // of the first request
 	linger   bool
+	closes   bool              // the response says that the connection is closed behind it
 	bodyRead bool              // the body of the request under way was read
 	ended    bool              // Read has returned io.EOF
 	behind   []byte            // what the next Write writes as well, behind its own bytes
@@ -70,7 +72,9 @@ type serving struct {
 }
 
 func newConn(nc net.Conn, cfg *HTTPConfig) *conn {
-	return &conn{Conn: nc, cfg: cfg, peer: addressOf(nc), serving: new(serving)}
+	c := &conn{Conn: nc, cfg: cfg, peer: addressOf(nc), serving: new(serving)}
+	c.rest(time.Now())
+	return c
 }
 
 // namedValue is the value of a header that was last asked for.
@@ -193,8 +197,26 @@ func (c *conn) hangUpIdle() {
 	}
 }
 
-// rest notes that a request was answered.
-func (c *conn) rest() {
+// lastRequest is how long after a response a connection stays open during a shutdown, if the response could not say that it will be closed:
+// the client may send its next request just then, such as a user's answer to a question, and would not know whether it was read.
+const lastRequest = 250 * time.Millisecond
+
+// started is when this process began.
+var started = time.Now()
+
+// hangUpSoon closes the connection like hangUpIdle, but not before it has been idle for lastRequest.
+func (c *conn) hangUpSoon() {
+	idle := time.Since(started) - time.Duration(c.since.Load())
+	if left := lastRequest - idle; left > 0 && !c.late {
+		time.AfterFunc(left, c.hangUpSoon)
+		return
+	}
+	c.hangUpIdle()
+}
+
+// rest notes that a request was answered, at about this time.
+func (c *conn) rest(now time.Time) {
+	c.since.Store(int64(now.Sub(started)))
 	c.whole.Store(false)
 	c.busy.Store(false)
 }

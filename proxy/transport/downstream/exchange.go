@@ -220,7 +220,7 @@ func (x *exchange) beginEvents(resp *Response) {
 	x.conn.muted = true
 	if x.out == nil {
 		buf := x.face.buffers.get()
-		*buf = appendHead(*buf, resp, chunked)
+		*buf = x.appendHead(*buf, resp, chunked)
 		x.events.begin(x.conn, *buf, false)
 		x.face.buffers.put(buf)
 		return
@@ -234,10 +234,16 @@ func (x *exchange) beginEvents(resp *Response) {
 	} else {
 		out.Header.SetConnectionClose()
 	}
-	if x.header.ConnectionClose() {
+	if x.header.ConnectionClose() || x.face.draining.Load() {
 		out.Header.SetConnectionClose()
 	}
 	x.events.begin(x.conn, out.Header.Header(), !http11)
+}
+
+// appendHead appends the head of a response on the fast path. During a shutdown, it says that the connection is closed.
+func (x *exchange) appendHead(dst []byte, r *Response, length int) []byte {
+	x.conn.closes = x.face.draining.Load()
+	return appendHead(dst, r, length, x.conn.closes)
 }
 
 // fail replaces the response of a handler that panicked.
@@ -274,6 +280,9 @@ func (x *exchange) respond(ctx *fasthttp.RequestCtx) {
 		out.Header.SetContentType("application/json")
 	}
 	r.fill(out)
+	if x.face.draining.Load() {
+		out.SetConnectionClose()
+	}
 	out.SetBodyStream(x, len(r.Body))
 }
 

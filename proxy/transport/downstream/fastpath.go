@@ -105,12 +105,12 @@ func (f *fastPath) serve() error {
 		now := time.Now()
 		err = x.answer(now)
 		_ = x.Close()
-		if err != nil {
+		if err != nil || c.closes {
 			return err
 		}
-		c.rest()
+		c.rest(now)
 		if h.draining.Load() {
-			c.hangUpIdle()
+			c.hangUpSoon()
 		}
 		c.readWithin(now, h.cfg.IdleTimeout)
 	}
@@ -207,7 +207,7 @@ func (x *exchange) answer(now time.Time) error {
 	}
 	buf := x.face.buffers.get()
 	defer x.face.buffers.put(buf)
-	b := appendHead(*buf, &x.resp, len(body))
+	b := x.appendHead(*buf, &x.resp, len(body))
 	switch {
 	case len(body) <= copied:
 		b = append(b, body...)

@@ -60,8 +60,8 @@ func (r *Response) fill(out *fasthttp.Response) {
 // chunked is the length of a body that is sent in chunks.
 const chunked = -1
 
-// appendHead appends the head of r with a body of this length.
-func appendHead(dst []byte, r *Response, length int) []byte {
+// appendHead appends the head of r with a body of this length. closes says that the connection is closed behind it.
+func appendHead(dst []byte, r *Response, length int, closes bool) []byte {
 	status := cmp.Or(r.Status, fasthttp.StatusOK)
 	if status == fasthttp.StatusOK {
 		dst = append(dst, "HTTP/1.1 200 OK\r\n"...)
@@ -97,6 +97,9 @@ func appendHead(dst []byte, r *Response, length int) []byte {
 	}
 	if length == chunked {
 		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+	}
+	if closes {
+		dst = append(dst, "Connection: close\r\n"...)
 	}
 	return append(dst, "\r\n"...)
 }

@@ -2,14 +2,17 @@ package downstream
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -123,6 +126,58 @@ func TestWhatAShutdownClosesAsIdle(t *testing.T) {
 			conn.begin(func(err error) { why = err })
 			if wantBegun := c.stays; (why == nil) != wantBegun || conn.keep() != wantBegun {
 				t.Errorf("a request may begin: %v, want %v", why == nil, wantBegun)
+			}
+		})
+	}
+}
+
+// TestAResponseDuringAShutdownSaysThatItsConnectionCloses, if its head is written then. Behind another one, one more request is answered.
+func TestAResponseDuringAShutdownSaysThatItsConnectionCloses(t *testing.T) {
+	for _, c := range []struct {
+		name, head string
+		early      bool // the head is written before the shutdown
+	}{
+		{name: "a body"},
+		{name: "a body that fasthttp writes", head: "TE: trailers\r\n"},
+		{name: "events", early: true},
+		{name: "events that fasthttp begins", head: "TE: trailers\r\n", early: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inside, goOn := make(chan struct{}), make(chan struct{})
+			s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+				body := bytes.Clone(q.Body)
+				if c.early && string(body) == "wait" {
+					_ = q.Client.Send(sse.Event{Data: []byte("early")})
+				}
+				if string(body) == "wait" {
+					close(inside)
+					<-goOn
+				}
+				r.Body = body
+			}}, HTTPConfig{})
+			nc := dial(t, s.addr)
+			_, _ = io.WriteString(nc, postHead+c.head+"Content-Length: 4\r\n\r\nwait")
+			recv(t, inside, "the request")
+			done := make(chan error, 1)
+			go func() { done <- s.Shutdown(context.Background()) }()
+			peertest.Eventually(t, "the shutdown has begun", s.draining.Load)
+			close(goOn)
+			in := bufio.NewReader(nc)
+			res, body := answer(t, in, "POST")
+			if !strings.Contains(body, "wait") || res.Close == c.early {
+				t.Errorf("%q, closes: %v", body, res.Close)
+			}
+			if c.early {
+				_, _ = io.WriteString(nc, post("next"))
+				if res, body := answer(t, in, "POST"); body != "next" || !res.Close {
+					t.Errorf("behind the events: %q, closes: %v", body, res.Close)
+				}
+			}
+			if _, err := in.ReadByte(); err != io.EOF {
+				t.Errorf("the connection ends with %v", err)
+			}
+			if err := recv(t, done, "Shutdown"); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -228,9 +228,9 @@ func (h *HTTP) serveConn(c *conn) {
 // notes that itself.)
 func (h *HTTP) connState(nc net.Conn, state fasthttp.ConnState) {
 	if c, ok := nc.(*conn); ok && state == fasthttp.StateIdle {
-		c.rest()
+		c.rest(time.Now())
 		if h.draining.Load() {
-			c.hangUpIdle()
+			c.hangUpSoon()
 		}
 	}
 }
@@ -238,7 +238,7 @@ func (h *HTTP) connState(nc net.Conn, state fasthttp.ConnState) {
 // lastWords is how long handlers have, after their contexts have ended, to answer that they were stopped.
 const lastWords = time.Second
 
-// Shutdown closes idle connections and waits for the exchanges under way, and for what [HTTPConfig].Held waits for. Until
+// Shutdown closes idle connections, after a moment those that were just used, and waits for the exchanges under way, and for what [HTTPConfig].Held waits for. Until
 // then it accepts connections, for one request each: clients may need them to end what is under way, and a load balancer may not
 // know yet that this server ends. If ctx ends first, it cuts the exchanges: it cancels their contexts, closes their streams and connections a moment later, and then returns ctx's error.
 // Streams are exchanges too, and handlers must end them; a pipe has that moment to end by itself. In either case it waits until everything that Serve has
@@ -246,7 +246,9 @@ const lastWords = time.Second
 func (h *HTTP) Shutdown(ctx context.Context) error {
 	h.mu.Lock()
 	h.draining.Store(true)
-	h.hangUpIdle()
+	for c := range h.conns {
+		c.hangUpSoon()
+	}
 	h.mu.Unlock()
 
 	done := make(chan struct{})
