@@ -12,11 +12,15 @@ import (
 // drains: a process that is told to stop lets the calls in flight finish. See docs/operations.md, "Start and end".
 func drains(w *world, wrong func(time.Duration, string, ...any)) {
 	for _, e := range w.all {
-		if step, err := script.ParseStep(e.Text); e.Kind != trace.Step || err != nil || step.Who != "operator" || step.Verb != "stop" {
+		step, err := script.ParseStep(e.Text)
+		if e.Kind != trace.Step || err != nil || step.Who != "operator" || step.Verb != "stop" {
 			continue
 		}
 		end := e.At + w.drain()
 		for _, c := range w.calls {
+			if strings.HasPrefix(step.Word(0), "p") && step.Word(0) != "p"+c.owner[1:] {
+				continue // it is the process of another client
+			}
 			if c.how != "" || c.shared || c.begins >= e.At || len(c.received) == 0 || c.received[0].At >= e.At ||
 				len(c.ends) > 0 && c.ends[0].At <= e.At {
 				continue
@@ -31,6 +35,9 @@ func drains(w *world, wrong func(time.Duration, string, ...any)) {
 				}
 				if a := find(c.asks, r.N); a != nil && isKey(a.ID) {
 					continue // the server has answered with it: nothing was in flight
+				}
+				if v := find(c.withdrawn, r.N); v != nil && v.At <= e.At {
+					continue // the server does not wait for it any more
 				}
 				if r.At > e.At && r.At+moment < end && find(c.told, r.N) == nil && !w.troubledBy(c, r.At+moment, "operator-stop", "operator-down") {
 					wrong(r.At, "the answer to question %d of %s, given %.3fs after the stop, does not reach the server", r.N, c.mark, (r.At - e.At).Seconds())
