@@ -71,6 +71,9 @@ func (s *parkedCalls) resume(c caller) (box *outbox.Outbox, begin bool, err erro
 	st, instance, ok := s.Proxy.Sealer().OpenState(gjson.ParseBytes(c.q.State).String())
 	if !ok || instance != s.Instance || !mayGoOn(&st, c.q) {
 		f := mcp.Fail(mcp.StateInvalid, "")
+		if !ok {
+			f.Err = clienterror.ErrOthersState
+		}
 		if ok && s.Host.Config().Bridge.Principal == "authorization" && ofAnotherToken(&st, c.q) {
 			f.Data = []byte(anotherToken)
 		}

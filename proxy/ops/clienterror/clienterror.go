@@ -33,6 +33,7 @@ var (
 	ErrShutdown         = errors.New("dragoman is shutting down")
 	ErrTakenUp          = errors.New("another request has resumed the stream")
 	ErrEraChanged       = errors.New("the server was replaced by one of the other era")
+	ErrOthersState      = errors.New("dragoman has not made this requestState")
 	ErrNoNewSession     = errors.New("the server refuses a new session")
 	ErrHandshakeRefused = errors.New("the server refused the handshake")
 )

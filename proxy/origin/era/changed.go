@@ -18,6 +18,13 @@ import (
 // request without a session if modern is true, else one in a session. The server may have been replaced.
 // Changed asks the server again if err gives reason to doubt the era, and otherwise returns false.
 func (p *Cache) Changed(ctx context.Context, header []upstream.Header, modern bool, err error) bool {
+	if !modern && errors.Is(err, clienterror.ErrOthersState) { // perhaps the server has made it: another replica may know its era better
+		if p.Fixed() != nil || len(p.host.Config().Upstream.Command) > 0 {
+			return false
+		}
+		now, err := p.Recheck(ctx, header)
+		return err == nil && now
+	}
 	if p.Fixed() != nil || !Doubtful(modern, err) && !saysEra(err) {
 		return false
 	}
