@@ -306,7 +306,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			continue
 		}
-		if !c.foreseen(e) && !w.gatedTwice(c, e) && !w.lostQuietly(c, e) && !(w.gated(c) && strings.Contains(e.Failed, "no_extra") && e.At <= c.begins+moment) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
+		if !c.foreseen(e) && !w.gatedTwice(c, e) && !w.lostQuietly(c, e) && !w.refusedByGate(c, e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}

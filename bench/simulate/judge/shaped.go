@@ -63,6 +63,16 @@ func (w *world) gated(c *call) bool {
 	return c.plan.Kind == "shut" && c.method == "tools/call" && w.script.Has("gates: [{tool: act, params: [extra], source: kinds")
 }
 
+// refusedByGate reports whether c ends since a gate refuses it, no later than it can: the question of the gate, too, waits for a standing
+// stream that dragoman opens itself and the server does not grant.
+func (w *world) refusedByGate(c *call, e trace.Event) bool {
+	due := c.begins + moment
+	if (w.isModern(c.owner) || w.client(c.owner).Transport != "http") && w.ungranted(c.begins) {
+		due += streamTime
+	}
+	return w.gated(c) && strings.Contains(e.Failed, "no_extra") && e.At <= due
+}
+
 // gates: what a gate refuses does not reach the server.
 func gates(w *world, wrong func(time.Duration, string, ...any)) {
 	for _, c := range w.calls {
