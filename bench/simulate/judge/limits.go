@@ -42,19 +42,20 @@ func (w *world) limits() []time.Duration {
 }
 
 // limit reports whether the call ends because of a limit of silence, in its time: between d and d + d/8 after a sign of life. On a pipe
-// each message of the server is one for all calls.
+// each message of the server is one for all calls, but for those of an adapter, which go to its API.
 func (w *world) limit(c *call, e trace.Event) bool {
 	if w.unawaited(c, e.At) {
 		c.excuse = cmp.Or(c.excuse, "limit")
 		return true
 	}
+	piped := w.script.Server.Transport != "http" && !(len(c.received) > 0 && c.atAPI())
 	signs := []time.Duration{c.begins}
 	for _, list := range [][]trace.Event{c.received, c.progresses, c.asks, c.asked, c.told, c.answers} {
 		for _, s := range list {
 			signs = append(signs, s.At)
 		}
 	}
-	if w.script.Server.Transport != "http" {
+	if piped {
 		for _, s := range w.all {
 			if !isClient(s.Who) && s.At > c.begins && s.At < e.At {
 				signs = append(signs, s.At)
@@ -63,7 +64,7 @@ func (w *world) limit(c *call, e trace.Event) bool {
 	}
 	signs = append(signs, w.toldBeside(c)...)
 	limits, late := w.limits(), func(d time.Duration) time.Duration { return d + d/8 + moment }
-	if w.script.Server.Transport != "http" {
+	if piped {
 		late = func(d time.Duration) time.Duration { return 2*d + moment } // a message about another call begins the whole time again
 	}
 	if !slices.ContainsFunc(signs, func(at time.Duration) bool {
@@ -71,7 +72,7 @@ func (w *world) limit(c *call, e trace.Event) bool {
 	}) {
 		return false
 	}
-	if w.script.Server.Transport != "http" && len(c.received) > 0 && len(c.answers) == 0 {
+	if piped && len(c.received) > 0 && len(c.answers) == 0 {
 		last := c.received[len(c.received)-1]
 		has, quietly := false, false // the server has the call; it has lost its session without a sign
 		for _, s := range w.all {
