@@ -234,7 +234,8 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		told := map[int]int{}
 		for _, t := range c.told {
-			if bytes.Contains(t.Raw, forged) && !w.answersUnasked(c, t) {
+			made := bytes.Contains(t.Raw, forged)
+			if made && !w.answersUnasked(c, t) {
 				wrong(t.At, "question %d of %s was answered by who was not asked", t.N, c.mark)
 			}
 			if told[t.N]++; told[t.N] == 2 && !w.answeredElsewhere(c) {
@@ -242,6 +243,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			r, v := find(c.replies, t.N), find(c.withdrawn, t.N)
 			switch {
+			case made: // its client has not given it yet, or gives it to no avail
 			case r != nil && r.At > t.At && w.unanswered(c, t):
 			case strings.HasPrefix(t.Text, "error") && w.troubledWithin(c.owner, c.begins, t.At): // it waits where it is not found
 			case r != nil && r.Text != t.Text && !c.failed(t.At) && !(isKey(t.ID) && strings.HasPrefix(r.Text, "error ") && t.Text == "cancel"):
@@ -254,7 +256,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		for _, t := range c.told { // before its client has answered: only when that is not waited for any more
 			a := find(c.asked, t.N)
-			if r := find(c.replies, t.N); a == nil || r != nil && r.At <= t.At || w.parked(t.At-a.At) || w.troubledWithin(c.owner, c.begins, t.At) ||
+			if r := find(c.replies, t.N); a == nil || bytes.Contains(t.Raw, forged) || r != nil && r.At <= t.At || w.parked(t.At-a.At) || w.troubledWithin(c.owner, c.begins, t.At) ||
 				c.how != "" && c.given <= t.At || find(c.withdrawn, t.N) != nil || c.finished > 0 && c.finished <= t.At {
 				continue
 			}
