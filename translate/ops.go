@@ -15,20 +15,33 @@ func strip(x *pass, n wire.Node) {
 // stripDefault removes a member that the receiver's revision does not have. A value that the receiver assumes without it is no loss.
 func stripDefault(x *pass, n wire.Node) {
 	level := stripLevel(n)
-	for _, value := range assumed[x.rule.What] {
+	for _, value := range assumed(x.rule.What) {
 		if wire.Equal(n.Raw(), value) {
 			level = wire.Assumed
+			break
 		}
 	}
 	x.lost(n, level)
 	n.Remove()
 }
 
-// assumed are the defaults of members, by what the rule is about.
-var assumed = map[string][][]byte{
-	"execution": {[]byte(`{}`), []byte(`{"taskSupport":"forbidden"}`)},
-	"mode":      {[]byte(`"form"`)},
-	"$schema":   {[]byte(`"https://json-schema.org/draft/2020-12/schema"`)},
+var (
+	noExecution = [][]byte{[]byte(`{"taskSupport":"forbidden"}`), []byte(`{}`)}
+	formMode    = [][]byte{[]byte(`"form"`)}
+	newDialect  = [][]byte{[]byte(`"https://json-schema.org/draft/2020-12/schema"`)}
+)
+
+// assumed returns the defaults of the member that a rule is about.
+func assumed(what string) [][]byte {
+	switch what {
+	case "execution":
+		return noExecution
+	case "mode":
+		return formMode
+	case "$schema":
+		return newDialect
+	}
+	return nil
 }
 
 // stripHints removes the annotations of a tool. Hints that a client assumes without them are no loss.
@@ -37,19 +50,27 @@ func stripHints(x *pass, annotations wire.Node) {
 	if annotations.Kind() == '{' && !annotations.Hollow() {
 		level = wire.Assumed
 		wire.Each(annotations.Raw(), func(name, value []byte) bool {
-			if assumed, is := defaultHints[string(name)]; !is || string(value) != assumed {
+			if string(value) != defaultHint(name) {
 				level = wire.Warn
 			}
-			return true
+			return level == wire.Assumed
 		})
 	}
 	x.lost(annotations, level)
 	annotations.Remove()
 }
 
-// defaultHints are the defaults of a tool's hints
+// defaultHint returns the default of a tool's hint, or "" if there is no hint of that name
 // (https://modelcontextprotocol.io/specification/2025-03-26/server/tools#tool).
-var defaultHints = map[string]string{"readOnlyHint": "false", "destructiveHint": "true", "idempotentHint": "false", "openWorldHint": "true"}
+func defaultHint(name []byte) string {
+	switch string(name) {
+	case "destructiveHint", "openWorldHint":
+		return "true"
+	case "readOnlyHint", "idempotentHint":
+		return "false"
+	}
+	return ""
+}
 
 // stripLevel returns the level of the loss of n: Info for an empty value, else Warn.
 func stripLevel(n wire.Node) wire.Level {

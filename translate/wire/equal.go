@@ -16,6 +16,9 @@ func Valid(b []byte) bool {
 // same members in the same order. The time is O(n log m) for a of n bytes with at most m members in an object,
 // whatever the size of b.
 func Equal(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
 	_, _, same := equalAt(a, skipSpace(a, 0), b, skipSpace(b, 0))
 	return same
 }
