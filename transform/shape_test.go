@@ -177,7 +177,7 @@ func TestMarkedDocumentsStayValid(t *testing.T) {
 		begin, end, _ := strings.Cut(marker, "%d")
 		begin, end = strings.Trim(string(quoted(begin)), `"`), strings.Trim(string(quoted(end)), `"`)
 		cut := 0
-		for range 400 {
+		for range 400 / effort {
 			in := "{" + `"first":` + value(4) + `,"second":` + value(4) + "}"
 			if random.IntN(2) == 0 {
 				in = "[" + value(4) + "," + value(3) + "," + value(3) + "]"
@@ -200,7 +200,7 @@ func TestMarkedDocumentsStayValid(t *testing.T) {
 			}
 			cut++
 		}
-		if cut < 100 {
+		if cut < 100/effort {
 			t.Errorf("only %d documents were cut", cut)
 		}
 	}

@@ -3,4 +3,4 @@
 package translate_test
 
 // effort is the divisor of the number of cases in slow tests.
-const effort = 3
+const effort = 7
