@@ -20,7 +20,7 @@ type openCall interface {
 	waits() bool                                                  // a request of the client waits for the response
 	accept(list []crossing.Question) (others []crossing.Question) // asks the client, and returns what is too much
 	askFirst(list []crossing.Question)                            // asks the client before anything else what was asked before the call
-	withdraw(question string)                                     // does not ask the client a question, if it has not done so yet
+	withdraw(question string)                                     // does not ask the client a question, or knows no answer to it any more
 	notify(m *wire.Message, body []byte)
 	lacks(required []byte)              // notes that the client lacks a capability
 	hasProgressToken(token string) bool // the server got this token for the call

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -97,14 +96,15 @@ func (d *parkedCall) accept(list []crossing.Question) (others []crossing.Questio
 func (d *parkedCall) withdraw(question string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.box == nil || d.urls {
-		return // the client has it
+	left := d.asked.without(question)
+	if d.urls || len(left) == len(d.asked.open) {
+		return // dragoman asks, or another call has the question
 	}
-	left := slices.DeleteFunc(slices.Clone(d.asked.open), func(p pendingQuestion) bool { return string(p.ID) == question })
-	if len(left) == len(d.asked.open) {
-		return
-	}
-	if d.setAsked(left); len(left) == 0 {
+	d.setAsked(left)
+	switch {
+	case d.box == nil: // the client has it, or would have it next: an answer to it does not count
+		_ = d.held.Resize(d.size()) // it is less
+	case len(left) == 0:
 		d.halt()
 		d.awaitServer(d.patience().Silence)
 	}

@@ -2,6 +2,7 @@ package modernclient
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -42,6 +43,11 @@ func (p *pendingQuestions) appendTo(dst []byte) []byte {
 		dst = append(append(mcp.AppendString(dst, q.key), ':'), q.Body...)
 	}
 	return dst
+}
+
+// without returns the questions that are left without that of the server's id.
+func (p *pendingQuestions) without(id string) []pendingQuestion {
+	return slices.DeleteFunc(slices.Clone(p.open), func(q pendingQuestion) bool { return string(q.ID) == id })
 }
 
 // match returns the questions that inputs answers, with the answers, and those that are left.

@@ -77,6 +77,8 @@ type pooledSession struct {
 type sessionTasks interface {
 	// route gives the questions that name a task of b to that task, and returns the others.
 	route(b *pooledSession, list []crossing.Question) (others []crossing.Question)
+	// withdraw removes a question that the server has cancelled from the task that has it.
+	withdraw(b *pooledSession, question string)
 	// changed receives a notification that a task of b has changed its state.
 	changed(b *pooledSession, notification []byte)
 	// forgetSession forgets the tasks of a session that can no longer be used.
@@ -169,7 +171,7 @@ func (b *pooledSession) interested(q *stateless.Request, m *wire.Message, body [
 	return true
 }
 
-// withdraw removes a question that the server has cancelled, unless the client has it already: then its answer will not be sent on.
+// withdraw removes a question that the server has cancelled. If the client has it already, its answer will not be sent on.
 func (b *pooledSession) withdraw(question string) {
 	calls, waited := b.calls.withdraw(question)
 	defer b.calls.giveBack()
@@ -179,6 +181,7 @@ func (b *pooledSession) withdraw(question string) {
 	for _, d := range calls {
 		d.withdraw(question)
 	}
+	b.tasks.withdraw(b, question)
 }
 
 // deliver sends the server a response of the client, translated like one that came over a session.

@@ -112,6 +112,18 @@ func (k *pooledTask) add(list []crossing.Question) {
 	k.changed = make(chan struct{})
 }
 
+// withdraw removes a question that the server has cancelled, if it is one of the task.
+func (k *pooledTask) withdraw(question string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.asked.open {
+		if string(p.ID) == question {
+			k.held.Drop(len(p.Body))
+		}
+	}
+	k.asked.open = k.asked.without(question)
+}
+
 // update sends the server the answers to its open questions. Other inputs are ignored.
 func (k *pooledTask) update(inputs []byte, from []upstream.Header) {
 	k.mu.Lock()

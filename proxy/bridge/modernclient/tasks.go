@@ -177,6 +177,17 @@ func (t *pooledTasks) route(b *pooledSession, list []crossing.Question) (others 
 	return others
 }
 
+// withdraw implements sessionTasks.
+func (t *pooledTasks) withdraw(b *pooledSession, question string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, k := range t.byKey {
+		if k.b == b {
+			k.withdraw(question)
+		}
+	}
+}
+
 // subscribe subscribes l, which is the client of c, to these tasks, and returns those whose notifications it will receive.
 func (t *pooledTasks) subscribe(c caller, l *listener, ids []gjson.Result) (list []*pooledTask, err error) {
 	switch {
