@@ -77,7 +77,7 @@ func gaps(w *world, wrong func(time.Duration, string, ...any)) {
 				if open < 0 {
 					continue // it is lost before: the gap goes on
 				}
-				if v.wanted && !v.shared && v.gap >= 0 && (w.client(v.client).Transport != "http" || w.hears(v.client, w.all[open].At)) && !w.hindered(v.client, v.gap, w.all[open].At+moment) && !w.toldOf(v.client, uri, v.gap, open) {
+				if v.wanted && !v.shared && v.gap >= 0 && (w.client(v.client).Transport != "http" || w.hears(v.client, w.all[open].At)) && !w.hindered(v.client, v.gap, w.all[open].At+moment) && !w.toldOf(v.client, uri, v.gap, i, open) {
 					wrong(e.At, "%s is not told of %s, of which it may have missed an update since %.3fs", v.client, uri, v.gap.Seconds())
 				}
 				v.gap, v.had = -1, v.wanted
@@ -271,10 +271,10 @@ func (w *world) hindered(client string, from, to time.Duration) bool {
 	return false
 }
 
-// toldOf reports whether a client was told of a resource from a time on until a moment after event i, or left. It is told when the server has
-// granted a standing stream.
-func (w *world) toldOf(client, uri string, from time.Duration, i int) bool {
-	until := w.all[i].At + moment
+// toldOf reports whether a client was told of a resource from a time on until a moment after event open, or left behind event i, in which
+// the server has the subscription again. It is told when the server has granted a standing stream.
+func (w *world) toldOf(client, uri string, from time.Duration, i, open int) bool {
+	until := w.all[open].At + moment
 	if slow := w.hesitation; slow > 0 {
 		until += 2 * (slow + moment) // it may have been asked for the stream in the session before
 	}
@@ -285,7 +285,7 @@ func (w *world) toldOf(client, uri string, from time.Duration, i int) bool {
 		if e.At > until {
 			return false
 		}
-		if e.Kind == trace.Updated && e.Text == uri || j > i && (e.Kind == trace.Leaves || e.Kind == trace.Ends || e.Kind == trace.Closed || e.Kind == trace.Unsubscribe) {
+		if e.Kind == trace.Updated && e.Text == uri || j > i && (e.Kind == trace.Leaves || e.Kind == trace.Ends || e.Kind == trace.Closed || e.Kind == trace.Unsubscribe && e.Text == uri) {
 			return true
 		}
 	}
