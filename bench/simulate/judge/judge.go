@@ -428,6 +428,10 @@ func (w *world) lost(c *call, e trace.Event) bool {
 			return true
 		}
 	}
+	if strings.Contains(e.Failed, "too many sessions") && w.crowded(c, e.At-1) { // others may leave in the same instant
+		c.excuse = "sessions-used"
+		return true
+	}
 	began := time.Duration(0)
 	for _, b := range w.all {
 		if b.Kind == trace.Began && b.Who == c.owner && b.Session == c.session && b.At <= c.begins {

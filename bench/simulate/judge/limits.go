@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,23 @@ func (w *world) setting(path string) time.Duration {
 		}
 	}
 	return 0
+}
+
+// crowded reports whether other clients of 2026-07-28 use, at a time, all the sessions that bridge.max_sessions allows: their streams are open.
+func (w *world) crowded(c *call, at time.Duration) bool {
+	for _, line := range w.script.Settings {
+		value, is := strings.CutPrefix(line, "bridge.max_sessions: ")
+		if most, err := strconv.Atoi(value); is && err == nil && w.isModern(c.owner) && !w.modernServer() {
+			used := 0
+			for _, other := range w.script.Clients {
+				if other.Revision >= modern && other.Name != c.owner && w.hears(other.Name, at) {
+					used++
+				}
+			}
+			return used >= most
+		}
+	}
+	return false
 }
 
 // limits are the time limits of calls that a peer does not answer: upstream.silence_timeout, bridge.park_timeout and those of limits.time.
