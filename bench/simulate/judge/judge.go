@@ -111,9 +111,10 @@ type world struct {
 	troubles   []trouble
 	calm       time.Duration // from here on nothing may go wrong
 	over       time.Duration
-	up         map[string]bool // the replicas that run
-	hesitation time.Duration   // how long the server waits at most before a standing stream begins
-	gone       map[string]bool // the processes of the server whose input dragoman has closed
+	up         map[string]bool   // the replicas that run
+	hesitation time.Duration     // how long the server waits at most before a standing stream begins
+	gone       map[string]bool   // the processes of the server whose input dragoman has closed
+	owner      map[string]string // the process of dragoman that has begun one of the server
 }
 
 // call is a request with a mark, from both ends.
@@ -148,11 +149,12 @@ type trouble struct {
 	what     string
 	from, to time.Duration
 	client   string // "" touches all
+	event    int    // the one that makes it
 }
 
 func newWorld(s *script.Script, all []trace.Event) *world {
-	w := &world{script: s, all: all, byMark: map[string]*call{}, up: map[string]bool{}, gone: map[string]bool{}, calm: -1, over: -1}
-	for _, e := range all {
+	w := &world{script: s, all: all, byMark: map[string]*call{}, up: map[string]bool{}, gone: map[string]bool{}, owner: map[string]string{}, calm: -1, over: -1}
+	for i, e := range all {
 		switch e.Kind {
 		case trace.Calm:
 			w.calm = e.At
@@ -186,7 +188,7 @@ func newWorld(s *script.Script, all []trace.Event) *world {
 		if c := w.byMark[e.Mark]; c != nil {
 			c.add(e)
 		}
-		w.troubled(e)
+		w.troubled(i, e)
 	}
 	if w.over < 0 && len(all) > 0 {
 		w.over = all[len(all)-1].At

@@ -8,15 +8,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
 
-// troubled notes the trouble that e makes: until when it may show, and at which client. What comes later is no consequence of it: so a
+// troubled notes the trouble that e, event i, makes: until when it may show, and at which client. What comes later is no consequence of it: so a
 // lost wake-up does not hide behind a fault.
-func (w *world) troubled(e trace.Event) {
+func (w *world) troubled(i int, e trace.Event) {
 	add := func(client, what string, for_ time.Duration) {
-		w.troubles = append(w.troubles, trouble{what: what, from: e.At, to: e.At + for_, client: client})
+		w.troubles = append(w.troubles, trouble{what: what, from: e.At, to: e.At + for_, client: client, event: i})
 	}
 	switch {
 	case e.Kind == trace.Step:
 		w.fault(e, add)
+	case e.Kind == trace.Started && e.Via != "":
+		w.owner[e.Who] = e.Via
 	case e.Who != "" && e.Who[0] == 'r' && (e.Kind == trace.Died || e.Kind == trace.Started):
 		if w.up[e.Who] = e.Kind == trace.Started; !w.up[e.Who] {
 			delete(w.up, e.Who)

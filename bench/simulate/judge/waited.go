@@ -11,22 +11,22 @@ import (
 // waited: a process of the server is not ended while a call is open there of a client that would wait for it.
 func waited(w *world, wrong func(time.Duration, string, ...any)) {
 	killed := time.Duration(-1) // when a process of dragoman was
-	for _, e := range w.all {
+	for i, e := range w.all {
 		if e.Kind == trace.Died && e.Text == "killed" {
 			killed = e.At
 		}
 		if e.Kind != trace.Gone || e.At == killed || !strings.HasPrefix(e.Who, "server.") {
 			continue
 		}
-		if w.stops(e.At) {
-			continue // calls that outlast the drain end with it
+		if w.cutsOff(w.owner[e.Who], e.At) {
+			continue
 		}
 		for _, c := range w.calls {
 			n := len(c.received)
 			if n == 0 || c.received[n-1].Who != e.Who || c.received[n-1].At > e.At || c.how != "" || c.shared || len(c.stopped) > 0 || c.restsAtServer(e.At) {
 				continue
 			}
-			if at, done := c.answered(); done && at <= e.At || w.endedBefore(c, e.At) || c.finished > 0 && e.At >= c.finished+w.drain() || w.troubledBefore(c, e.At) {
+			if at, done := c.answered(); done && at <= e.At || w.endedBefore(c, e.At) || c.finished > 0 && e.At >= c.finished+w.drain() || w.troubledBefore(c, i) {
 				continue
 			}
 			wrong(e.At, "%s is ended while %s, sent at %.3fs, is open there", e.Who, c.mark, c.begins.Seconds())
@@ -34,10 +34,10 @@ func waited(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-// troubledBefore reports whether a trouble for the client of c, since it sent that, began before a time.
-func (w *world) troubledBefore(c *call, at time.Duration) bool {
+// troubledBefore reports whether a trouble for the client of c, since it sent that, began before event i.
+func (w *world) troubledBefore(c *call, i int) bool {
 	return slices.ContainsFunc(w.troubles, func(t trouble) bool {
-		return (t.client == "" || t.client == c.owner) && t.from < at && t.to >= c.begins
+		return (t.client == "" || t.client == c.owner) && t.event < i && t.to >= c.begins
 	})
 }
 
@@ -50,12 +50,13 @@ func (w *world) endedBefore(c *call, at time.Duration) bool {
 	return end.At < at || end.Failed == "" || c.foreseen(end) || w.limit(c, end)
 }
 
-// stops reports whether a process of dragoman that was told to stop may be ending its sessions at a time.
-func (w *world) stops(at time.Duration) bool {
+// cutsOff reports whether a process of dragoman that was told to stop may end at a time what is open: behind the drain, or at once if its
+// client had said that it says no more.
+func (w *world) cutsOff(process string, at time.Duration) bool {
 	return slices.ContainsFunc(w.all, func(e trace.Event) bool {
-		if e.Kind != trace.Step || !strings.HasPrefix(e.Text, "operator stop") {
+		if e.Kind != trace.Step || e.Text != "operator stop "+process || at < e.At || at > e.At+2*w.drain()+6*time.Second {
 			return false
 		}
-		return e.At <= at && at <= e.At+2*w.drain()+6*time.Second
+		return at >= e.At+w.drain() || w.finished(process, at)
 	})
 }

@@ -35,7 +35,7 @@ func direct(t *testing.T, transport, client, server, steps string) []trace.Event
 			fromServer, out := n.Pipe("c1", "server")
 			o.In, o.Out = fromServer, toServer
 			_, log := n.Pipe("c1", "server")
-			s.Process(in, out, log)
+			s.Process("p1", in, out, log)
 		} else if err := s.Run(); err != nil {
 			t.Fatal(err)
 		}

@@ -28,9 +28,9 @@ type serverProcess struct {
 	ended    chan struct{}
 }
 
-// Process begins a process, which ends at the end of in. It closes in too, if that can be closed, and should then let go of a Read. wait
+// Process begins a process for a process of dragoman, which ends at the end of in. It closes in too, if that can be closed, and should then let go of a Read. wait
 // returns when it has ended; kill ends it at once.
-func (s *Server) Process(in io.Reader, out, err io.WriteCloser) (wait func() error, kill func()) {
+func (s *Server) Process(of string, in io.Reader, out, err io.WriteCloser) (wait func() error, kill func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &serverProcess{s: s, in: in, out: out, err: err, quit: make(chan struct{}), ended: make(chan struct{})}
@@ -44,7 +44,7 @@ func (s *Server) Process(in io.Reader, out, err io.WriteCloser) (wait func() err
 		}
 	})
 	p.sess.pipe = &serverStream{box: p.box, process: p}
-	s.tell(trace.Event{Who: name, Kind: trace.Started})
+	s.tell(trace.Event{Who: name, Kind: trace.Started, Via: of})
 	if s.processes, s.sessions = append(s.processes, p), append(s.sessions, p.sess); s.closed {
 		p.end(errKilled, true)
 	}

@@ -79,7 +79,7 @@ func (w *serverTrial) begin() {
 	read, out := io.Pipe()
 	_, stderr := io.Pipe()
 	w.in, w.lines = mine, bufio.NewReader(read)
-	w.wait, w.kill = w.s.Process(in, out, stderr)
+	w.wait, w.kill = w.s.Process("p1", in, out, stderr)
 }
 
 func (w *serverTrial) do(line string) {

@@ -226,18 +226,18 @@ func document(lines []string) string {
 
 // outside is what the process of a name reaches.
 func (w *world) outside(name string) proxy.World {
-	out := proxy.World{World: origin.World{Dial: w.network.Dial(name), Start: w.startServer}}
+	out := proxy.World{World: origin.World{Dial: w.network.Dial(name), Start: func(*upstream.Stdio) (*upstream.Process, error) { return w.startServer(name) }}}
 	if w.store != nil {
 		out.Store = w.store.of(name)
 	}
 	return out
 }
 
-// startServer begins a process of the server.
-func (w *world) startServer(*upstream.Stdio) (*upstream.Process, error) {
+// startServer begins a process of the server for a process of dragoman.
+func (w *world) startServer(of string) (*upstream.Process, error) {
 	ours, theirs := w.network.Pipe("own", "server")
 	errOurs, errTheirs := w.network.Pipe("own", "server")
-	wait, end := w.server.Process(theirs, theirs, errTheirs)
+	wait, end := w.server.Process(of, theirs, theirs, errTheirs)
 	kill := func() { w.network.Behind(ours, end) } // what was written before comes first, as far as it comes
 	return &upstream.Process{
 		In: halfOf{ours}, Out: ours, Err: errOurs,
