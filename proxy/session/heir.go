@@ -19,7 +19,7 @@ func (t *Table) Heir(ctx context.Context, id string, gone, self sealed.ID) (heir
 	if s == nil || !ok || what.Local {
 		return self, true
 	}
-	key, life := store.Key{Kind: "heir", Name: Fingerprint(id)}, min(t.Now().Sealer.MaxAge, store.MaxTTL)
+	key, life := heirKey(id), min(t.Now().Sealer.MaxAge, store.MaxTTL)
 	if first, err := s.Add(ctx, key, self[:], life); first || err != nil {
 		return self, err == nil
 	}
@@ -35,6 +35,22 @@ func (t *Table) Heir(ctx context.Context, id string, gone, self sealed.ID) (heir
 	}
 	if value, err = s.Get(ctx, key); err != nil || len(value) != len(self) { // another process was faster
 		return self, false
+	}
+	return sealed.ID(value), true
+}
+
+func heirKey(id string) store.Key { return store.Key{Kind: "heir", Name: Fingerprint(id)} }
+
+// HeirOf returns the process that has gone on with the session of an id while the one in which it began could not be reached. ok is false
+// if the store knows of none, or does not answer.
+func (t *Table) HeirOf(ctx context.Context, id string) (heir sealed.ID, ok bool) {
+	s := t.Host.Shared()
+	if s == nil {
+		return heir, false
+	}
+	value, err := s.Get(ctx, heirKey(id))
+	if err != nil || len(value) != len(heir) {
+		return heir, false
 	}
 	return sealed.ID(value), true
 }

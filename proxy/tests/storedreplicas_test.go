@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
+	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 )
 
 // inStore makes replicas share a server with the Redis protocol, in place of bridge.peers.
@@ -166,4 +168,57 @@ func TestOrphanedSessionHasOneHeir(t *testing.T) {
 	all[1].end()
 	ask(all[2], all[3])
 	ask(all[3], all[2])
+}
+
+// TestWhatTheHeirAskedIsAnsweredAtTheFirstReplica, which could not be reached for a moment: another one went on with its session, and has
+// asked the client, and called the server.
+func TestWhatTheHeirAskedIsAnsweredAtTheFirstReplica(t *testing.T) {
+	all := peersOf(t, 2, newSessionless(t, nil), inStore(storetest.StartRedis(t)))
+	atHome(t, all)
+	session := all[0].initializeWith("2025-11-25", manyCapabilities)
+	places := store.Key{Kind: "replicas"}
+	var first []byte
+	if err := all[0].Host.Store.Members(t.Context(), places, func(m store.Member) bool {
+		if bytes.HasSuffix(m.Name, []byte(all[0].at)) {
+			first = bytes.Clone(m.Name)
+		}
+		return true
+	}); err != nil || first == nil {
+		t.Fatal(err)
+	}
+	if err := all[0].Host.Store.Leave(t.Context(), places, first); err != nil { // until it joins again, in a few seconds
+		t.Fatal(err)
+	}
+	all[1].Replicas.Forget()
+	call := func(id string) (*downstream.Request, *response, string) {
+		t.Helper()
+		req, resp := all[1].begin(t.Context(), "POST", session, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":{"name":"ask"}}`)
+		if resp.Stream == nil {
+			t.Fatalf("%d %s", resp.Status, resp.Body)
+		}
+		e, err := resp.Stream.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return req, resp, gjson.GetBytes(e.Data, "id").Raw
+	}
+	req, resp, question := call("7")
+	other, left, _ := call("8")
+	if n := all[1].Table.Len(); n != 1 {
+		t.Fatalf("%d sessions at the heir", n)
+	}
+	if r := all[0].post(session, result(question, `"action":"accept","content":{"n":"Ada"}`)); r.status != 202 {
+		t.Errorf("%+v", r)
+	}
+	if rest := all[1].read(req, resp); len(rest.events) != 1 || gjson.Get(rest.events[0], "result.content.0.text").String() != "Ada" {
+		t.Errorf("%+v", rest)
+	}
+	if r := all[0].post(session, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}`); r.status != 202 {
+		t.Errorf("%+v", r)
+	}
+	for _, e := range all[1].read(other, left).events {
+		if gjson.Get(e, "id").Raw == "8" {
+			t.Errorf("the cancelled call is answered: %s", e)
+		}
+	}
 }

@@ -76,7 +76,7 @@ func (b *Bridge) New(conn upstream.Conn, by Reach, client *translate.Revision, f
 	modern := translate.Lookup(translate.Modern())
 	table, cfg := b.host.Table(), b.host.Config()
 	c := &Conn{
-		bridge: b, host: b.host, conn: conn, reach: by, facts: facts, prefix: "p-", kept: b.host.Memory().Holding(),
+		bridge: b, host: b.host, conn: conn, reach: by, facts: facts, prefix: askPrefix, kept: b.host.Memory().Holding(),
 		up: table.Between(client, modern), down: table.Between(modern, client),
 		asked: make(map[string]*ask), running: make(map[string]*callctx.Context),
 		subs: subscriptions{watched: make(map[string]*watch), most: maxWatched, atOnce: maxWatched},
@@ -92,6 +92,9 @@ func (b *Bridge) New(conn upstream.Conn, by Reach, client *translate.Revision, f
 	c.done.life = life
 	return c
 }
+
+// askPrefix begins the ids of questions to clients.
+const askPrefix = "p-"
 
 // BelongTo sets the principal that the session belongs to.
 func (c *Conn) BelongTo(who string) {

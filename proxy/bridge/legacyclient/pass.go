@@ -95,6 +95,18 @@ func (c *Conn) Awaits(msg *wire.Message) bool {
 	return false
 }
 
+// MayConcern reports whether a text may be a message about something that is open in another process which serves the session as well: an
+// answer or a cancellation. It is cheap, and false for nearly all requests.
+func (c *Conn) MayConcern(text []byte) bool {
+	return bytes.Contains(text, []byte(`"`+askPrefix)) || bytes.Contains(text, []byte("notifications/cancelled"))
+}
+
+// IsElsewhere reports whether msg is an answer or a cancellation that Awaits does not know.
+func (c *Conn) IsElsewhere(msg *wire.Message) bool {
+	about := msg.Kind.Response() || msg.Kind == wire.Notification && msg.Method == wire.Cancelled
+	return about && !c.Awaits(msg)
+}
+
 // cancelledKey returns the key of the request that a cancellation names.
 func cancelledKey(msg *wire.Message) []byte {
 	return wire.AppendIDKey(nil, []byte(gjson.Get(wire.View(msg.Params()), "requestId").Raw))

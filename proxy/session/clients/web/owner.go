@@ -25,11 +25,16 @@ import (
 // That this process holds a session does not say that it may go on with it: the process in which the session began may be there again,
 // or another one may be its heir, as the store knows by now. Then only what is open here is served here.
 func (f *Face) forwardToOwner(method string, req *downstream.Request, resp *downstream.Response) bool {
-	if req.Session == "" || req.Forwarded || req.Twice != "" || !f.Replicas.Configured() { // a header twice is refused here
+	if req.Session == "" || req.Twice != "" || !f.Replicas.Configured() { // a header twice is refused here
 		return false
 	}
 	home, held, ok := f.Table.OwnerReplica(req.Session, f.OwnerOf(req))
-	if !ok || home == f.Instance || held != nil && f.goesOn(held, home, req) {
+	switch {
+	case !ok:
+		return false
+	case home == f.Instance:
+		return method == "POST" && f.forwardToHeir(held, req, resp)
+	case req.Forwarded, held != nil && f.goesOn(held, home, req):
 		return false
 	}
 	if method == "POST" {
@@ -52,6 +57,33 @@ func (f *Face) forwardToOwner(method string, req *downstream.Request, resp *down
 		}
 	}
 	return false
+}
+
+// forwardToHeir forwards an answer or a cancellation about what is not open here, in the process in which the session began, to the heir that
+// went on with the session while this one could not be reached, and may have asked the client, or called the server, since then.
+func (f *Face) forwardToHeir(held *session.Session, req *downstream.Request, resp *downstream.Response) bool {
+	if held == nil || held.Bridge == nil || wire.IsArray(req.Body) || !held.Bridge.MayConcern(req.Body) || !isElsewhere(held, req.Body) {
+		return false
+	}
+	heir, ok := f.Table.HeirOf(req.Ctx, req.Session)
+	if !ok || heir == f.Instance {
+		return false
+	}
+	err := f.Forward(heir, "POST", mcp.PeerLost, req, resp)
+	if err != nil && !errors.Is(err, replicas.ErrNotTaken) {
+		f.Refuse(req, resp, f.Host.Report.Failed(err, report.At{}).WithinSession())
+	}
+	return !errors.Is(err, replicas.ErrNotTaken)
+}
+
+// isElsewhere reports whether a message is about what is not open in the session as this process holds it.
+func isElsewhere(held *session.Session, body []byte) bool {
+	m := messages.Get().(*wire.Message)
+	defer func() {
+		m.Trim()
+		messages.Put(m)
+	}()
+	return m.Scan(body, nil) == nil && held.Bridge.IsElsewhere(m)
 }
 
 // goesOn reports whether a request of a session that began in the process home, but is held here, is served here: because this process
