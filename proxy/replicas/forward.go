@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,13 +61,8 @@ func (r *Replicas) Forward(to sealed.ID, req *Request, resp *downstream.Response
 	}
 	req.Answers = at.at
 	a := &answer{of: r, link: l, at: at, lost: mcp.Fail(req.Lost, "")}
-	var m wire.Message
-	switch {
-	case req.Method != "POST":
-	case wire.IsArray(req.Body):
-		a.id = []byte("null") // an error about the whole batch
-	case m.Scan(req.Body, nil) == nil && m.Kind == wire.Request:
-		a.id, a.method = bytes.Clone(m.ID()), string(m.MethodName())
+	if req.Method == "POST" {
+		a.await(req.Body)
 	}
 	err = a.begin(req.Request, sealed.Forward{
 		To: to, At: time.Now(), Digest: sha256.Sum256(req.Body), Method: req.Method,
@@ -86,9 +82,9 @@ func (r *Replicas) Forward(to sealed.ID, req *Request, resp *downstream.Response
 	}
 	switch {
 	case errors.Is(context.Cause(req.Ctx), downstream.ErrStopped):
-		f := mcp.Fail(mcp.ShuttingDown, "").About(a.id)
+		f := mcp.Fail(mcp.ShuttingDown, "")
 		f.Err = context.Cause(req.Ctx)
-		return f
+		return a.refuse(f, req.Request, resp)
 	case req.Ctx.Err() != nil:
 		return context.Cause(req.Ctx)
 	case refused && status.Code == fasthttp.StatusMisdirectedRequest, upstream.NeverSent(err):
@@ -111,7 +107,7 @@ func (r *Replicas) Forward(to sealed.ID, req *Request, resp *downstream.Response
 	}
 	r.doubt(to) // a connection was lost, and perhaps nothing else
 	r.Count(Lost)
-	return a.loss(err)
+	return a.refuse(a.loss(err), req.Request, resp)
 }
 
 // respondStatus copies a response that is an error, or has no body.
@@ -145,8 +141,9 @@ type answer struct {
 	once sync.Once
 
 	method   string
-	id       []byte       // of the request whose answer the client waits for; nil for none
-	lost     *mcp.Failure // failure of the request if its answer is lost
+	batch    bool
+	open     [][]byte     // the ids of the requests whose answers the client waits for
+	lost     *mcp.Failure // failure of a request if its answer is lost
 	first    sse.Event
 	pending  bool              // pass has not sent first yet
 	standing bool              // this is the stream of a GET
@@ -202,56 +199,107 @@ func (a *answer) respond(client mcp.Peer, resp *downstream.Response) {
 func (a *answer) pass(client mcp.Peer) error {
 	if a.pending {
 		a.pending = false
-		e, _ := a.received(a.first, nil)
-		if err := client.Send(e); err != nil {
+		a.received(a.first.Data)
+		if err := client.Send(a.first); err != nil {
 			return err
 		}
 	}
 	for e, err := range a.st.Events {
-		over := err != nil
-		if e, err = a.received(e, err); err == nil {
+		switch {
+		case err == nil:
+			a.received(e.Data)
 			err = client.Send(e)
-		}
-		if errors.Is(err, io.EOF) {
+		case a.standing, errors.Is(err, io.EOF): // a client that listens reconnects
 			return nil
+		case len(a.open) > 0 && !errors.Is(err, upstream.ErrClosed): // else no answer is owed
+			return a.tellLost(a.loss(err), client)
 		}
-		if over || err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// received returns what the client gets of e and err, which the replica's stream has given. If the replica is lost during a
-// call, received returns an error response for the call.
-func (a *answer) received(e sse.Event, err error) (sse.Event, error) {
-	switch {
-	case a.standing && err != nil:
-		return sse.Event{}, io.EOF // a client that listens reconnects
-	case a.id == nil:
-		return e, err
-	case err == nil:
-		var m wire.Message
-		if m.Scan(e.Data, nil) == nil && m.Kind.Response() {
-			a.id = nil
-		}
-		return e, nil
-	case errors.Is(err, upstream.ErrClosed), errors.Is(err, io.EOF): // the call was cancelled: no answer is owed
-		return e, err
+// await notes which requests in a message, or a batch, the client waits for.
+func (a *answer) await(body []byte) {
+	var m wire.Message
+	all := [][]byte{body}
+	if a.batch = wire.IsArray(body); a.batch {
+		all, _ = wire.AppendElements(nil, body, len(body))
 	}
-	f := a.loss(err)
-	a.id = nil
-	return sse.Event{Data: f.Body()}, nil
+	for _, raw := range all {
+		if m.Scan(raw, nil) == nil && m.Kind == wire.Request {
+			a.open, a.method = append(a.open, bytes.Clone(m.ID())), string(m.MethodName())
+		}
+	}
 }
 
-// loss returns the failure of the client's request after the replica was lost, and
-// reports the loss.
+// received notes which requests a message, or an array, of the replica answers.
+func (a *answer) received(data []byte) {
+	if len(a.open) == 0 || len(data) == 0 {
+		return
+	}
+	var m wire.Message
+	all := [][]byte{data}
+	if wire.IsArray(data) {
+		all, _ = wire.AppendElements(nil, data, len(data))
+	}
+	for _, raw := range all {
+		if m.Scan(raw, nil) != nil || !m.Kind.Response() {
+			continue
+		}
+		if !a.batch {
+			a.open = nil
+			return
+		}
+		key := wire.AppendIDKey(nil, m.ID())
+		a.open = slices.DeleteFunc(a.open, func(id []byte) bool { return bytes.Equal(wire.AppendIDKey(nil, id), key) })
+	}
+}
+
+// refuse answers the requests that are open with f. Where they are not a batch, it returns f as the error for the one.
+func (a *answer) refuse(f *mcp.Failure, req *downstream.Request, resp *downstream.Response) error {
+	if !a.batch || len(a.open) == 0 {
+		if len(a.open) > 0 {
+			f = f.About(a.open[0])
+		}
+		return f
+	}
+	if req.Settle != nil {
+		if _, begun := req.Settle(); begun {
+			resp.Cut = a.tellLost(f, req.Client)
+			return nil
+		}
+	}
+	all := make([][]byte, len(a.open))
+	for i, id := range a.open {
+		own := *f
+		all[i] = own.About(id).Body()
+	}
+	resp.Body = slices.Concat([]byte{'['}, bytes.Join(all, []byte{','}), []byte{']'})
+	return nil
+}
+
+// tellLost sends the client f for each request that is open.
+func (a *answer) tellLost(f *mcp.Failure, client mcp.Peer) error {
+	for _, id := range a.open {
+		own := *f
+		if err := client.Send(sse.Event{Data: own.About(id).Body()}); err != nil {
+			return err
+		}
+	}
+	a.open = nil
+	return nil
+}
+
+// loss returns the failure of a request of the client after the replica was lost, and reports the loss.
 func (a *answer) loss(err error) *mcp.Failure {
 	gone := mcp.Fail(mcp.PeerLost, "")
 	gone.Err = fmt.Errorf("replica %s: %w", a.at.at, err)
 	f := *a.lost
 	f.Reported, f.Why = true, a.of.Report(gone, a.method)
-	return f.About(a.id)
+	return &f
 }
 
 // end releases everything that the answer holds.
