@@ -65,6 +65,8 @@ type Pipe struct {
 	// Used if remote is true.
 	header  []upstream.Header // the headers of the client's last message
 	refused error             // not nil if the server does not know the session any more
+	sending int               // how many messages are on their way
+	sent    chan struct{}     // closed when none is any more; nil if that is not awaited
 	failed  int               // the number of failed attempts
 	kick    chan struct{}     // a value asks for an attempt now
 }
@@ -157,7 +159,7 @@ func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 	if repeats {
 		release = r.exempt(m)
 	}
-	st, err := conn.Send(ctx, m)
+	st, err := r.sendOn(ctx, conn, m)
 	if err != nil && r.remote && (IsLost(err) || errors.Is(err, upstream.ErrLost) && (upstream.NeverSent(err) || repeats)) {
 		if !repeats {
 			release = r.exempt(m)
@@ -168,7 +170,7 @@ func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 		if err != nil || isOfLost(m) {
 			return nil, err
 		}
-		st, err = conn.Send(ctx, m)
+		st, err = r.sendOn(ctx, conn, m)
 	} else if release(); repeats && err == nil {
 		return st, r.lostAfter(conn)
 	}
@@ -180,6 +182,25 @@ func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 		return st, nil
 	}
 	return nil, r.unsent(err)
+}
+
+// sendOn sends m on conn.
+func (r *Pipe) sendOn(ctx context.Context, conn upstream.Conn, m *upstream.Outgoing) (upstream.Stream, error) {
+	if !r.remote {
+		return conn.Send(ctx, m)
+	}
+	r.mu.Lock()
+	r.sending++
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.sending--; r.sending == 0 && r.sent != nil {
+			close(r.sent)
+			r.sent = nil
+		}
+	}()
+	return conn.Send(ctx, m)
 }
 
 // unsent returns the error for a message that was not sent because of err.

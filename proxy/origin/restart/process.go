@@ -251,20 +251,38 @@ func (r *Pipe) forUs(message []byte) bool {
 	return true
 }
 
+// refusalGrace is how long the stream of a session that the server has forgotten stays open for messages that are on their way to it.
+const refusalGrace = 500 * time.Millisecond
+
 // refuse notes that the server does not know the session of conn any more, and closes that session's
-// stream.
+// stream. Messages that are on their way get their own refusal first, if it comes soon: the end of the stream would cut them off, and
+// nothing would say that the server does not have them.
 func (r *Pipe) refuse(conn upstream.Conn, err error) {
 	r.mu.Lock()
 	current := r.conn == conn && (r.state == processRuns || r.state == processRecalls)
 	st := r.st
+	var others chan struct{}
 	if current {
 		if r.state == processRuns {
 			r.ready = make(chan struct{})
 		}
+		if r.sending > 0 {
+			if r.sent == nil {
+				r.sent = make(chan struct{})
+			}
+			others = r.sent
+		}
 		r.refused, r.state = fmt.Errorf("%w: %v", upstream.ErrLost, err), processStarts
 	}
 	r.mu.Unlock()
-	if current {
-		st.Close()
+	if !current {
+		return
 	}
+	if others != nil {
+		select {
+		case <-others:
+		case <-time.After(refusalGrace):
+		}
+	}
+	st.Close()
 }
