@@ -20,6 +20,7 @@ var passes = map[trace.Kind]trace.Kind{
 	trace.Progressed: trace.Progresses,
 	trace.Logged:     trace.Logs,
 	trace.Asked:      trace.Asks,
+	trace.Completed:  trace.Completes,
 	trace.Updated:    trace.Updates,
 }
 

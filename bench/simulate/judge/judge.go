@@ -48,6 +48,7 @@ var laws = []law{
 	{"order", order},
 	{"progress", progress},
 	{"questions", questions},
+	{"pages", pages},
 	{"cancel", cancellations},
 	{"ping", pings},
 	{"subscription", subscriptions},
@@ -133,6 +134,8 @@ type call struct {
 	progresses  []trace.Event // at the server
 	asks        []trace.Event
 	asked       []trace.Event
+	completes   []trace.Event // at the server: a page was opened
+	completed   []trace.Event // at the client
 	replies     []trace.Event
 	told        []trace.Event
 	withdrawn   []trace.Event
@@ -225,6 +228,10 @@ func (c *call) add(e trace.Event) {
 		c.replies = append(c.replies, e)
 	case trace.Told:
 		c.told = append(c.told, e)
+	case trace.Completes:
+		c.completes = append(c.completes, e)
+	case trace.Completed:
+		c.completed = append(c.completed, e)
 	case trace.Withdraws:
 		c.withdrawn = append(c.withdrawn, e)
 	case trace.Cancels, trace.Unheard:
@@ -308,7 +315,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			continue
 		}
-		if !c.foreseen(e) && !w.gatedTwice(c, e) && !w.lostQuietly(c, e) && !w.refusedByGate(c, e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
+		if !c.foreseen(e) && !w.cannotVisit(c, e) && !w.gatedTwice(c, e) && !w.lostQuietly(c, e) && !w.refusedByGate(c, e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}
@@ -368,7 +375,9 @@ func (c *call) foreseen(e trace.Event) bool {
 	if c.how != "" || c.shared { // an answer is not owed, or may be that of another
 		return true
 	}
-	if c.finished > 0 && slices.ContainsFunc(c.asks, func(a trace.Event) bool { return find(c.replies, a.N) == nil && soon(max(a.At, c.finished)) }) { // it cannot answer any more
+	if c.finished > 0 && slices.ContainsFunc(c.asks, func(a trace.Event) bool {
+		return isVisit(a.ID) || find(c.replies, a.N) == nil && soon(max(a.At, c.finished))
+	}) { // it cannot answer any more
 		return true
 	}
 	switch c.plan.How {

@@ -18,7 +18,7 @@ func own(w *world, wrong func(time.Duration, string, ...any)) {
 			continue
 		}
 		switch e.Kind {
-		case trace.Answered, trace.Progressed, trace.Logged, trace.Asked, trace.Revoked, trace.Updated, trace.Refused:
+		case trace.Answered, trace.Progressed, trace.Logged, trace.Asked, trace.Revoked, trace.Completed, trace.Updated, trace.Refused:
 		default:
 			continue
 		}
@@ -73,6 +73,7 @@ func once(w *world, wrong func(time.Duration, string, ...any)) {
 		if w.modernServer() {
 			most += len(c.plan.Ask) // it is sent again with the answers
 		}
+		most += c.required() // and when its pages were opened
 		if c.plan.As == script.GatedTwice && w.gates() && len(c.received) > 0 && c.received[0].Method == "tools/call" {
 			wrong(c.received[0].At, "%s reaches the server with two values of an argument, of which the gate was asked about one", c.mark)
 		}
@@ -216,7 +217,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 				wrong(a.At, "question %d of %s, which cannot reach its client, is not refused in %v", a.N, c.mark, patience)
 			}
 		}
-		seen := map[int]bool{}
+		seen := map[int]int{}
 		for _, a := range c.asked {
 			if a.Who != c.owner {
 				wrong(a.At, "question %d of %s came to %s", a.N, c.mark, a.Who)
@@ -224,13 +225,12 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			if find(c.asks, a.N) == nil {
 				wrong(a.At, "question %d of %s was never asked", a.N, c.mark)
 			}
-			if seen[a.N] && !w.troubledWithin(c.owner, c.begins, a.At) {
+			if seen[a.N]++; seen[a.N] > 1 && seen[a.N] > count(c.asks, a.N) && !w.troubledWithin(c.owner, c.begins, a.At) {
 				wrong(a.At, "question %d of %s came twice", a.N, c.mark)
 			}
 			if v := find(c.withdrawn, a.N); v != nil && a.At > v.At && !w.troubledWithin(c.owner, v.At, a.At) {
 				wrong(a.At, "question %d of %s came after it was withdrawn", a.N, c.mark)
 			}
-			seen[a.N] = true
 		}
 		told := map[int]int{}
 		for _, t := range c.told {
@@ -264,6 +264,9 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		for _, r := range c.replies {
 			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) || w.takenOver(c, r.At) {
+				continue
+			}
+			if a := find(c.asks, r.N); a != nil && isVisit(a.ID) && r.Text != "accept" { // the page is not opened
 				continue
 			}
 			if find(c.told, r.N) == nil && find(c.withdrawn, r.N) == nil {

@@ -36,7 +36,7 @@ func drains(w *world, wrong func(time.Duration, string, ...any)) {
 				if a := find(c.asks, r.N); a != nil && isKey(a.ID) {
 					continue // the server has answered with it: nothing was in flight
 				}
-				if v := find(c.withdrawn, r.N); v != nil && v.At <= e.At {
+				if v := find(c.withdrawn, r.N); v != nil && v.At <= r.At {
 					continue // the server does not wait for it any more
 				}
 				if r.At > e.At && r.At+moment < end && find(c.told, r.N) == nil && !w.troubledBy(c, r.At+moment, "operator-stop", "operator-down") {

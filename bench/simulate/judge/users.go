@@ -63,8 +63,12 @@ func lacking(w *world, wrong func(time.Duration, string, ...any)) {
 			}) {
 				continue // on a pipe nothing says which of the calls the question belongs to
 			}
-			if capability, _, _ := strings.Cut(t.Method, "/"); !isKey(t.ID) && w.isModern(c.owner) && w.client(c.owner).Without(capability) &&
-				!strings.Contains(string(c.ends[0].Raw), `"requiredCapabilities":{"`+capability+`"`) {
+			capability, _, _ := strings.Cut(t.Method, "/")
+			lacks, required := w.client(c.owner).Without(capability), `"`+capability+`"`
+			if mode := map[string]string{"elicit": "form", "url": "url"}[c.plan.Ask[0]]; mode != "" {
+				lacks, required = lacks || w.client(c.owner).Without(mode), required+`:{"`+mode+`"`
+			}
+			if !isKey(t.ID) && w.isModern(c.owner) && lacks && !strings.Contains(string(c.ends[0].Raw), `"requiredCapabilities":{`+required) {
 				wrong(c.ends[0].At, "%s, whose client lacks %s, ends with %q, which does not say so", c.mark, capability, c.ends[0].Failed)
 			}
 		}

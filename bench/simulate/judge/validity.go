@@ -11,13 +11,13 @@ import (
 // received are the events by which peers write down a message that dragoman gave them; sent those of a message that they gave to it.
 var (
 	received = map[trace.Kind]bool{
-		trace.Answered: true, trace.Progressed: true, trace.Logged: true, trace.Asked: true, trace.Revoked: true, trace.Updated: true,
+		trace.Answered: true, trace.Progressed: true, trace.Logged: true, trace.Asked: true, trace.Revoked: true, trace.Completed: true, trace.Updated: true,
 		trace.Changed: true, trace.Pinged: true, trace.Began: true, trace.Opened: true,
 		trace.Received: true, trace.Told: true, trace.Stopped: true, trace.Initialized: true, trace.Ponged: true,
 	}
 	sent = map[trace.Kind]bool{
 		trace.Begins: true, trace.Calls: true, trace.Requests: true, trace.Replies: true, trace.Cancels: true, trace.Subscribes: true, trace.Unsubscribe: true,
-		trace.Answers: true, trace.Progresses: true, trace.Logs: true, trace.Asks: true, trace.Withdraws: true, trace.Pings: true,
+		trace.Answers: true, trace.Progresses: true, trace.Logs: true, trace.Asks: true, trace.Withdraws: true, trace.Completes: true, trace.Pings: true,
 		trace.Updates: true, trace.Changes: true,
 	}
 )

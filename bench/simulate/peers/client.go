@@ -22,7 +22,8 @@ type ClientOptions struct {
 	Name      string // c1
 	Transport string // http, sse, stdio
 	Revision  string
-	Lacks     func(what string) bool // stream, roots, sampling, elicitation; nil for nothing
+	Lacks     func(what string) bool // stream, roots, sampling, elicitation, form, url; nil for nothing
+	Open      func(url string)       // its user opens a page; nil: none is opened
 	Trace     *trace.Trace
 	Turn      func(what string) // returns when it is the client's turn; nil: it always is
 
@@ -60,10 +61,11 @@ type Client struct {
 	session  *clientSession
 	deleted  *clientSession // that it has ended at last
 	sessions int
-	wanted   map[*call]bool   // what has no answer yet and needs one
-	waiting  int              // steps that wait for a session
-	calls    map[string]*call // by mark
-	level    string           // modern: of the logs that it wants
+	wanted   map[*call]bool       // what has no answer yet and needs one
+	waiting  int                  // steps that wait for a session
+	calls    map[string]*call     // by mark
+	pages    map[string]*question // by elicitationId
+	level    string               // modern: of the logs that it wants
 	deaf     time.Time
 	spoilt   bool               // a bad line was sent, which may be answered without an id
 	active   map[*exchange]bool // exchanges of HTTP that have not ended
@@ -103,6 +105,7 @@ type call struct {
 	alone        bool                                        // its stream is not resumed
 	listen       *listen                                     // a modern subscription
 	x            *exchange                                   // over HTTP: where its answer comes
+	pages        []*question                                 // that are opened before it is sent again; nil if it does not wait for that
 	ended        bool                                        // answered or refused, or nothing is awaited any more
 	silent       bool                                        // that there is no answer is no matter: it was cancelled, or left
 	then         func(result json.RawMessage, failed string) // takes the answer of one that has no mark; nil for none
@@ -110,7 +113,7 @@ type call struct {
 
 // NewClient returns a client that has done nothing yet.
 func NewClient(o ClientOptions) *Client {
-	c := &Client{o: o, modern: o.Revision >= "2026", done: make(chan struct{}), calls: map[string]*call{}, wanted: map[*call]bool{}, active: map[*exchange]bool{}}
+	c := &Client{o: o, modern: o.Revision >= "2026", done: make(chan struct{}), calls: map[string]*call{}, pages: map[string]*question{}, wanted: map[*call]bool{}, active: map[*exchange]bool{}}
 	if o.Lacks == nil {
 		c.o.Lacks = func(string) bool { return false }
 	}
@@ -473,9 +476,9 @@ func (c *Client) capabilities() object {
 func (c *Client) ofRevision() object {
 	switch {
 	case c.modern:
-		return object{"roots": object{}, "sampling": object{}, "elicitation": object{"form": object{}}}
+		return object{"roots": object{}, "sampling": object{}, "elicitation": c.elicits()}
 	case c.o.Revision >= "2025-11":
-		return object{"roots": object{"listChanged": true}, "sampling": object{}, "elicitation": object{"form": object{}}}
+		return object{"roots": object{"listChanged": true}, "sampling": object{}, "elicitation": c.elicits()}
 	case c.o.Revision >= "2025-06":
 		return object{"roots": object{"listChanged": true}, "sampling": object{}, "elicitation": object{}}
 	}

@@ -108,6 +108,10 @@ func (k *call) giveUp() {
 		k.end()
 		return
 	}
+	if k.pages != nil { // nothing of it is open
+		k.end()
+		return
+	}
 	k.s.tell("notifications/cancelled", k.mark, object{"requestId": json.RawMessage(k.id), "reason": "the user has changed its mind"})
 }
 

@@ -16,7 +16,9 @@ import (
 type question struct {
 	mark, method string
 	n            int
+	page         string // the URL of what the user opens; "" for none
 	revoked      bool
+	opened       bool // it was told that the page was opened
 }
 
 // listen is a subscriptions/listen of 2026-07-28.
@@ -137,7 +139,7 @@ func (s *clientSession) answer(m *message, x *exchange) {
 		k.inputRequired(questions, r.RequestState, x)
 		return
 	}
-	if k.ended {
+	if k.ended || k.visits(m, x) {
 		return
 	}
 	k.end()
@@ -180,24 +182,29 @@ func (s *clientSession) answer(m *message, x *exchange) {
 func (s *clientSession) ask(m *message, x *exchange) *question {
 	q := &question{method: m.Method}
 	q.mark, q.n = readNumbered(questionText(m.Method, m.Params), "question")
-	s.note(x, trace.Event{Kind: trace.Asked, Mark: q.mark, Method: m.Method, ID: m.id(), N: q.n, Raw: m.raw})
 	var p struct {
 		Messages        []json.RawMessage
 		MaxTokens       int
 		Message         string
 		RequestedSchema json.RawMessage
+		Mode            string
+		URL             string
+		ElicitationID   string
 	}
 	_ = json.Unmarshal(m.Params, &p)
+	q.page = p.URL
+	s.note(x, trace.Event{Kind: trace.Asked, Mark: q.mark, Method: m.Method, ID: m.id(), N: q.n, Text: p.URL, Raw: m.raw})
+	if p.ElicitationID != "" {
+		s.c.pages[p.ElicitationID] = q
+	}
 	switch {
 	case q.mark == "",
 		m.Method == "sampling/createMessage" && (len(p.Messages) == 0 || p.MaxTokens == 0),
-		m.Method == "elicitation/create" && (p.Message == "" || p.RequestedSchema == nil):
+		m.Method == "elicitation/create" && (p.Message == "" || (p.RequestedSchema == nil) != (p.Mode == "url") || (p.URL == "") != (p.Mode != "url") || p.Mode == "url" && (p.ElicitationID == "") != s.c.modern):
 		s.strange(x, "a question without what it should have", m.raw)
-	case s.c.modern && slices.ContainsFunc([]string{"elicitation", "sampling", "roots"}, func(what string) bool {
-		return s.c.o.Lacks(what) && strings.HasPrefix(m.Method, what+"/")
-	}):
+	case s.c.modern && !s.c.able(q):
 		s.strange(x, "a question that the client has not declared", m.raw)
-	case m.Method == "elicitation/create" && s.revision < "2025-06-18":
+	case m.Method == "elicitation/create" && (s.revision < "2025-06-18" || p.Mode == "url" && s.revision < "2025-11-25"):
 		s.strange(x, "a question that the revision has not", m.raw)
 	}
 	return q
@@ -217,6 +224,9 @@ func (s *clientSession) reply(q *question) (result any, failed *rpcError) {
 	if s.c.o.Lacks(capability) && !s.c.modern {
 		return nil, &rpcError{Code: -32601, Message: "Method not found"}
 	}
+	if !s.c.modern && !s.c.able(q) {
+		return nil, &rpcError{Code: -32602, Message: "this client is not asked by " + q.mode()}
+	}
 	how, text, elicits := s.plan(q).Reply, numbered(q.mark, "answer", q.n), q.method == "elicitation/create"
 	switch declines := how == script.ReplyError || how == script.Decline; {
 	case declines && how == script.Decline && elicits:
@@ -230,6 +240,9 @@ func (s *clientSession) reply(q *question) (result any, failed *rpcError) {
 	}
 	switch q.method {
 	case "elicitation/create":
+		if q.page != "" {
+			return object{"action": "accept"}, nil
+		}
 		return object{"action": "accept", "content": object{"answer": text}}, nil
 	case "sampling/createMessage":
 		return object{"role": "assistant", "model": "none", "content": object{"type": "text", "text": text}}, nil
@@ -282,6 +295,7 @@ func (s *clientSession) question(m *message, x *exchange) {
 			s.note(nil, said)
 			s.deliver(raw, e)
 		}
+		s.c.visit(q, result, plan.Opens)
 	})
 }
 
@@ -330,6 +344,9 @@ func (k *call) inputRequired(asked []*message, state *string, x *exchange) {
 			s.note(nil, trace.Event{Kind: trace.Replies, Mark: q.mark, Method: q.method, ID: k.id, N: q.n, Text: replyText(q.method, encode(answers[asked[i].id()]), nil), Raw: raw})
 		}
 		s.send(raw, k)
+		for i, q := range questions {
+			s.c.visit(q, answers[asked[i].id()], k.plan.Opens)
+		}
 	})
 }
 
@@ -343,6 +360,7 @@ func (s *clientSession) told(m *message, x *exchange) {
 		Data          json.RawMessage
 		URI           string
 		RequestID     json.RawMessage
+		ElicitationID string
 		N             int
 		Text          string
 		Notifications map[string]json.RawMessage
@@ -394,6 +412,9 @@ func (s *clientSession) told(m *message, x *exchange) {
 		if e.Kind, e.Text, e.N = trace.Changed, m.Method, p.N; p.Text != announcement(p.N) {
 			s.strange(x, "an announcement that the server has not made", m.raw)
 		}
+	case "notifications/elicitation/complete":
+		s.completed(p.ElicitationID, x, m)
+		return
 	case "notifications/cancelled":
 		if of := s.open[string(p.RequestID)]; s.c.modern && len(of) > 0 && of[0].listen != nil {
 			of[0].end()

@@ -29,7 +29,7 @@ func direct(t *testing.T, transport, client, server, steps string) []trace.Event
 		tr, n := trace.New(), network.New(false)
 		s := NewServer(ServerOptions{Transport: transport, Revision: server, Trace: tr, Listen: func() (net.Listener, error) { return n.Listen("server", 9000) }})
 		client, lacks, _ := strings.Cut(client, " lacks=")
-		o := ClientOptions{Name: "c1", Transport: transport, Revision: client, Lacks: script.Client{Lacks: lacks}.Without, Trace: tr, Dial: n.Dial("c1"), Address: func() string { return "127.0.0.1:9000" }}
+		o := ClientOptions{Name: "c1", Transport: transport, Revision: client, Lacks: script.Client{Lacks: lacks}.Without, Open: s.Open, Trace: tr, Dial: n.Dial("c1"), Address: func() string { return "127.0.0.1:9000" }}
 		if transport == "stdio" {
 			in, toServer := n.Pipe("server", "c1")
 			fromServer, out := n.Pipe("c1", "server")

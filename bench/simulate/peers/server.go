@@ -44,12 +44,13 @@ type Server struct {
 	versions   map[string]int // of resources
 	extra      map[string]bool
 	numbers    map[string]int // the last number of what is numbered: sessions, processes, connections, pings
-	status     int            // what each POST gets until statusEnd
+	pages      map[string]*serverPage
+	status     int // what each POST gets until statusEnd
 	statusEnd  time.Time
 	deafEnd    time.Time
 	slow       time.Duration
 	slowEnd    time.Time     // zero: no end
-	pages      bool          // it lists one tool a page
+	onePerPage bool          // it lists one tool a page
 	hesitation time.Duration // before a standing stream begins
 	refusedAny bool          // the last initialize was refused by a status: a client may try older transports
 	closed     bool
@@ -66,7 +67,7 @@ func since(revision, first string) bool { return revision >= first }
 // NewServer returns a server that does not run yet.
 func NewServer(o ServerOptions) *Server {
 	return &Server{o: o, given: map[string]bool{}, carried: map[string]int{}, versions: map[string]int{}, extra: map[string]bool{},
-		numbers: map[string]int{}}
+		numbers: map[string]int{}, pages: map[string]*serverPage{}}
 }
 
 func (s *Server) modern() bool { return s.o.Revision == modernRevision || s.o.Revision == "both" }
@@ -275,7 +276,7 @@ func (s *Server) Do(step script.Step) {
 			s.slowEnd = time.Now().Add(span)
 		}
 	case "pages":
-		s.pages = true
+		s.onePerPage = true
 	case "hesitate":
 		s.hesitation = span
 	case "closestreams":
@@ -449,7 +450,7 @@ func (sess *serverSession) answered(m *message, c *serverConn) {
 	}
 	sess.s.tell(e)
 	if !q.over {
-		q.refused = m.Error != nil
+		q.refused, q.accepted = m.Error != nil, e.Text == "accept"
 	}
 	q.end()
 }

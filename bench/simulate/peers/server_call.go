@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
@@ -30,6 +29,7 @@ type serverCall struct {
 	mark     string
 	text     string // of plan
 	plan     script.Plan
+	pages    []int         // that must be opened before: it is not carried out
 	stop     chan struct{} // closed when it must not go on
 	over     bool
 }
@@ -120,7 +120,8 @@ func (s *Server) request(c *serverCall) {
 	}
 	e := trace.Event{Who: sess.who, Kind: trace.Received, Mark: c.mark, Method: c.m.Method, ID: c.m.id(), Session: sess.id, Conn: c.conn, User: c.user, Raw: c.m.raw}
 	if c.mark != "" {
-		if c.params.RequestState == "" || !c.modern {
+		c.pages = c.unopened()
+		if c.pages == nil && (c.params.RequestState == "" || !c.modern) {
 			s.carried[c.mark]++
 		}
 		e.N, e.Text = s.carried[c.mark], c.text
@@ -223,6 +224,10 @@ func (c *serverCall) withdraw() {
 
 // carryOut does what comes before the answer; false if there is nothing more to do.
 func (c *serverCall) carryOut() bool {
+	if c.pages != nil {
+		c.locked(func() { c.requires(c.pages) })
+		return false
+	}
 	first := c.params.RequestState == "" || !c.modern
 	for n := 1; first && n <= max(c.plan.Progress, c.plan.Logs); n++ {
 		if n <= c.plan.Progress && c.params.Meta.ProgressToken != nil {
@@ -239,37 +244,10 @@ func (c *serverCall) carryOut() bool {
 			}
 		}
 	}
-	var ask []string
-	for _, what := range c.plan.Ask {
-		method, capability := methodOf(what)
-		if _, can := c.can[capability]; (can || c.plan.Needs && !c.modern) && (capability != "elicitation" || since(c.revision, "2025-06-18")) {
-			ask = append(ask, method)
-		}
-	}
 	if c.modern {
-		return c.askModern(ask)
+		return c.askModern()
 	}
-	var open []*serverQuestion
-	for i, method := range ask {
-		if !c.locked(func() { open = append(open, c.ask(i+1, method)) }) {
-			return false
-		}
-		if !c.plan.Together && (!c.await(open[i]) || !c.sleep(c.plan.Gap)) {
-			return false
-		}
-	}
-	refused := false
-	for _, q := range open {
-		if !c.await(q) {
-			return false
-		}
-		refused = refused || q.refused
-	}
-	if refused && c.plan.Needs {
-		c.locked(func() { c.fail(-32050, numbered(c.mark, "failed", c.sess.s.carried[c.mark]), nil) })
-		return false
-	}
-	return true
+	return c.askAll()
 }
 
 func (c *serverCall) progress(n int) {
@@ -279,135 +257,6 @@ func (c *serverCall) progress(n int) {
 	}
 	c.sess.send(c.out, trace.Event{Kind: trace.Progresses, Mark: c.mark, N: n}, writeRequest(nil, "notifications/progress", params))
 }
-
-// serverQuestion is a question of a call.
-type serverQuestion struct {
-	call      *serverCall
-	n         int
-	method    string
-	id        json.RawMessage
-	done      chan struct{}
-	over      bool // answered, withdrawn, or its call has ended
-	withdrawn bool
-	refused   bool // answered with an error; read behind done
-}
-
-func (q *serverQuestion) end() {
-	if !q.over {
-		q.over = true
-		close(q.done)
-	}
-}
-
-// methodOf returns the method and the capability of a word in Plan.Ask.
-func methodOf(what string) (method, capability string) {
-	switch what {
-	case "elicit":
-		return "elicitation/create", "elicitation"
-	case "sample":
-		return "sampling/createMessage", "sampling"
-	}
-	return "roots/list", "roots"
-}
-
-// questionParams returns the parameters of the n-th question.
-func (c *serverCall) questionParams(n int, method string) object {
-	text := numbered(c.mark, "question", n)
-	switch method {
-	case "elicitation/create":
-		params := object{"message": text, "requestedSchema": object{"type": "object",
-			"properties": object{"answer": object{"type": "string", "title": "Answer"}}, "required": []string{"answer"}}}
-		if since(c.revision, "2025-11-25") {
-			params["mode"] = "form"
-		}
-		return params
-	case "sampling/createMessage":
-		return object{"maxTokens": 100, "messages": []any{object{"role": "user", "content": object{"type": "text", "text": text}}}}
-	}
-	return object{"_meta": object{"question": text}}
-}
-
-func (c *serverCall) ask(n int, method string) *serverQuestion {
-	sess := c.sess
-	sess.asked++
-	id := json.RawMessage(strconv.Itoa(sess.asked))
-	if sess.asked%2 == 0 {
-		id = json.RawMessage(strconv.Quote(fmt.Sprint("question-", sess.asked)))
-	}
-	out := c.out
-	if c.plan.Away {
-		out = sess.away()
-	}
-	q := &serverQuestion{call: c, n: n, method: method, id: id, done: make(chan struct{})}
-	sess.questions[string(id)] = q
-	sess.send(out, trace.Event{Kind: trace.Asks, Mark: c.mark, Method: method, ID: string(id), N: n},
-		writeRequest(id, method, c.questionParams(n, method)))
-	return q
-}
-
-func (c *serverCall) await(q *serverQuestion) bool {
-	select {
-	case <-q.done:
-		return true
-	case <-c.stop:
-		return false
-	}
-}
-
-// askModern answers with questions, if some are left; false if it did. What it has to remember is in requestState: the mark, how often it
-// was carried out, which questions were asked last, and which is the next one.
-func (c *serverCall) askModern(ask []string) bool {
-	var open []int
-	goOn := c.locked(func() {
-		s, count, next := c.sess.s, c.sess.s.carried[c.mark], 1
-		if c.params.RequestState != "" {
-			var mark, asked string
-			if _, err := fmt.Sscan(c.params.RequestState, &mark, &count, &asked, &next); err != nil || mark != c.mark || next > len(ask)+1 {
-				c.sess.strange("requestState is not that of this call: "+c.params.RequestState, c.m.raw)
-				c.fail(-32602, "Invalid requestState", nil)
-				return
-			}
-			for word := range strings.SplitSeq(asked, ",") {
-				n, _ := strconv.Atoi(word)
-				if n < 1 || n > len(ask) {
-					c.sess.strange("requestState is not that of this call, or its client can less than before: "+c.params.RequestState, c.m.raw)
-					continue
-				}
-				reply, ok := c.params.InputResponses[questionKey(n)]
-				if !ok {
-					open = append(open, n)
-					continue
-				}
-				s.tell(trace.Event{Who: c.sess.who, Kind: trace.Told, Mark: c.mark, Method: ask[n-1], ID: questionKey(n), N: n,
-					Session: c.sess.id, Conn: c.conn, Text: replyText(ask[n-1], reply, nil), Raw: c.m.raw})
-			}
-		}
-		for len(open) == 0 || c.plan.Together {
-			if next > len(ask) {
-				break
-			}
-			open, next = append(open, next), next+1
-		}
-		if len(open) == 0 {
-			return
-		}
-		requests, asked := object{}, make([]string, len(open))
-		for i, n := range open {
-			asked[i] = strconv.Itoa(n)
-			requests[questionKey(n)] = object{"method": ask[n-1], "params": c.questionParams(n, ask[n-1])}
-		}
-		raw := writeResult(c.m.ID, object{"resultType": "input_required", "inputRequests": requests,
-			"requestState": fmt.Sprint(c.mark, " ", count, " ", strings.Join(asked, ","), " ", next)})
-		for _, n := range open {
-			s.tell(trace.Event{Who: c.sess.who, Kind: trace.Asks, Mark: c.mark, Method: ask[n-1], ID: questionKey(n), N: n, Session: c.sess.id, Conn: c.conn, Raw: raw})
-		}
-		c.end()
-		c.out.answer(raw, 200, !c.streams())
-	})
-	return goOn
-}
-
-func questionKey(n int) string { return fmt.Sprint("question-", n) }
 
 func (c *serverCall) streams() bool { return c.plan.How == script.SSE }
 

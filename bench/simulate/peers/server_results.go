@@ -106,7 +106,7 @@ func (c *serverCall) result() (object, *rpcError) {
 
 // page returns the tools of the page that a request wants. Since 2026-07-28 an empty cursor leads on, too.
 func (c *serverCall) page(tools []any) object {
-	if !c.sess.s.pages {
+	if !c.sess.s.onePerPage {
 		return object{"tools": tools}
 	}
 	n := 1

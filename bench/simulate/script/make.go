@@ -115,7 +115,7 @@ func (m *maker) lacks(transport string) string {
 		all = append(all, "stream")
 	}
 	if m.oneIn(5) {
-		all = append(all, m.of("elicitation|elicitation|sampling|roots"))
+		all = append(all, m.of("elicitation|elicitation|sampling|roots|url|url|form"))
 	}
 	return strings.Join(all, ",")
 }
@@ -425,7 +425,7 @@ func (m *maker) word(word string) string {
 		}
 		return "server"
 	case "ASK":
-		return m.of("elicit|elicit|sample|roots")
+		return m.of("elicit|elicit|elicit|sample|sample|roots|roots|url|visit")
 	case "APIPLAN":
 		for {
 			if r := m.draw(ofAPI); m.may(r) {

@@ -10,7 +10,7 @@ import (
 type Plan struct {
 	Progress int           // progress notifications before the answer
 	Logs     int           // log messages of this call before the answer
-	Ask      []string      // questions before the answer: elicit, sample, roots
+	Ask      []string      // questions before the answer: elicit, url, sample, roots; visit is a page that must be opened before the call
 	Together bool          // they are asked at once, not in turn
 	Away     bool          // they are asked on the standing stream, not on that of the call
 	Needs    bool          // a server with sessions asks them also a client that has not declared that it can answer, and fails the call if one is refused
@@ -21,6 +21,7 @@ type Plan struct {
 
 	Reply  string        // how the client answers questions; "" is accept
 	Late   time.Duration // how long its user thinks
+	Opens  time.Duration // how long after its answer a page that it has agreed to open is opened
 	Cancel time.Duration // when the client cancels the call by itself; 0 for never
 	As     string        // how the client writes the call: see below
 	Kind   string        // of what it acts, with a parameter that a gate allows for some: open, shut
@@ -70,7 +71,7 @@ func PlanOf(s Step) Plan {
 	p := Plan{
 		Progress: s.Number("progress"), Logs: s.Number("logs"), Together: s.Get("together") != "", Away: s.Get("away") != "", Needs: s.Get("needs") != "",
 		Gap: s.Time("gap"), Wait: s.Time("wait"), How: s.Get("how"), Size: s.Number("size"),
-		Reply: s.Get("reply"), Late: s.Time("late"), Cancel: s.Time("cancel"), More: s.Get("more"), Kind: s.Get("kind"), As: s.Get("as"),
+		Reply: s.Get("reply"), Late: s.Time("late"), Opens: s.Time("opens"), Cancel: s.Time("cancel"), More: s.Get("more"), Kind: s.Get("kind"), As: s.Get("as"),
 	}
 	if ask := s.Get("ask"); ask != "" {
 		p.Ask = strings.Split(ask, ",")

@@ -35,7 +35,7 @@ type Client struct {
 	Transport string // http, sse, stdio
 	Revision  string
 	User      string // whose token it sends, over HTTP; "" for none
-	Lacks     string // what other clients have, with commas between: stream, roots, sampling, elicitation
+	Lacks     string // what other clients have, with commas between: stream, roots, sampling, elicitation, and of that form or url
 }
 
 // Without says whether the client lacks something.

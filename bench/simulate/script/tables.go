@@ -139,6 +139,11 @@ var plans = []row{
 	{"behind", "how=behind", "http", 0, ""},
 	{"lines", "how=lines", "http", 0, ""},
 	{"stray", "how=stray progress=0..2", "", 0, ""},
+	{"url", "ask=url opens=0s|40ms|300ms|1s..4s progress=0..2", "", 0, ""},
+	{"visit", "ask=visit opens=0s|40ms|300ms|1s..4s progress=0..2", "", 0, ""},
+	{"pages", "ask=url|visit,ASK|visit,ASK together=yes|0 opens=0s|300ms|1s..4s late=0s|40ms|1s", "", 0, ""},
+	{"visitodd", "ask=url|visit reply=decline|twice|error|decline|never late=0s|1s", "", 1, ""},
+	{"needspage", "ask=url|visit needs=yes", "", 0, ""},
 	{"away", "ask=ASK away=yes", "", 0, ""},
 	{"needs", "ask=ASK needs=yes", "", 0, ""},
 	{"escaped", "as=escaped", "", 0, ""},
@@ -202,7 +207,7 @@ func weigh(all []row, text string) (l lot) {
 
 const (
 	everyday = "announce=1 stopasked=1 silentasked=6 pingaway=2 hangcancel=1 losenow=1 loselater=1 losetwice=2 losekeeps=2 unreached=4 hesitate=1 ghost=2 gate=4 look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
-	ordinary = "needs=6 broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 asgated=10 gatedtwice=4 more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
+	ordinary = "url=3 visit=3 pages=2 visitodd=1 needspage=3 needs=6 broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 asgated=10 gatedtwice=4 more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
 
@@ -210,7 +215,7 @@ const (
 var profiles = []profile{
 	kind("calm", everyday+"batch=3 changed=2 update=2 subscribe=2 log=2", ordinary, brisk),
 	kind("calls", everyday+"call=30 cancel=4 cancelopen=9 same=6 again=6 batch=8 hang=4 raw=2", ordinary+"progress=10 slow=10 slower=10 odd=8 bad=4 cancelled=6", "none=60 short=38 second=2"),
-	kind("questions", everyday+"withdraw=5 garbage=2 cancelopen=5 hang=3 leave=2 back=3 backnone=1 delete=1 closestreams=2", "ask=40 asks=20 together=15 asklate=12 askodd=12 withdrawn=6 quick=15", "none=40 short=40 second=15 ten=4 minute=1"),
+	kind("questions", everyday+"withdraw=5 garbage=2 cancelopen=5 hang=3 leave=2 back=3 backnone=1 delete=1 closestreams=2", "url=10 visit=15 pages=10 visitodd=4 needspage=6 ask=40 asks=20 together=15 asklate=12 askodd=12 withdrawn=6 quick=15", "none=40 short=40 second=15 ten=4 minute=1"),
 	kind("subscriptions", everyday+"announce=3 subscribe=14 unsubscribe=5 update=22 changed=14 log=5 closestreams=3 keeps=2 restored=3 awaysubscribed=2 leave=3 back=4 backnone=1 restart=2 cut=1 cutnow=2 stop=1", ordinary, "none=35 short=50 second=11 ten=3 minute=1"),
 	kind("leaving", everyday+"announce=2 leave=6 back=6 backnone=3 forget=4 delete=5 resume=5 hang=6 begin=3 deaf=1 garbage=4 cancelopen=3 update=3 subscribe=2", ordinary+"slow=10 slower=10 progress=15 sse=15", "none=45 short=40 second=10 ten=4 minute=1"),
 	kind("links", everyday+"cut=4 cutnow=4 half=4 stall=5 trickle=4 vanish=2 refuse=2 dialhang=2 heal=2 back=4 backnone=1 cancelopen=3", ordinary+"progress=10 sse=10 big=8 slow=10 slower=10", "none=45 short=40 second=10 ten=4 minute=1"),

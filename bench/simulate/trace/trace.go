@@ -21,9 +21,10 @@ const (
 	Answered    Kind = "answered"   // a response came, also an error (Failed)
 	Progressed  Kind = "progressed" // a progress notification came for the call of Mark; N is its progress
 	Logged      Kind = "logged"     // a notifications/message came; N is its number
-	Asked       Kind = "asked"      // a question came; N is its number within the call of Mark, counted by the server from 1
+	Asked       Kind = "asked"      // a question came; N is its number within the call of Mark, counted by the server from 1; Text is the URL, if it has one
 	Replies     Kind = "replies"    // it answers question N of Mark; Text is its answer
 	Revoked     Kind = "revoked"    // the question was cancelled
+	Completed   Kind = "completed"  // it is told that the page of question N of Mark was opened; ID is the elicitationId
 	Cancels     Kind = "cancels"    // it cancels the request of Mark
 	Pinged      Kind = "pinged"     // a ping of the server came
 	Updated     Kind = "updated"    // a resource of which it wants to know has changed: Text is its URI, N its version
@@ -51,9 +52,10 @@ const (
 	Answers     Kind = "answers"     // it answers the request of Mark; Failed if by an error
 	Progresses  Kind = "progresses"  // it tells progress N of Mark
 	Logs        Kind = "logs"
-	Asks        Kind = "asks"      // question N of Mark
+	Asks        Kind = "asks"      // question N of Mark; Text is the URL, if it has one
 	Told        Kind = "told"      // the answer to question N of Mark came; Text is the answer
 	Withdraws   Kind = "withdraws" // it cancels question N of Mark
+	Completes   Kind = "completes" // it says that the page of question N of Mark was opened
 	Stopped     Kind = "stopped"   // a cancellation of the request of Mark came
 	Pings       Kind = "pings"
 	Ponged      Kind = "ponged"

@@ -302,7 +302,7 @@ func (w *world) ended(p *process, err error) {
 
 // join makes a client; one on stdio gets a process of dragoman for itself.
 func (w *world) join(c script.Client) error {
-	o := peers.ClientOptions{Name: c.Name, Transport: c.Transport, Revision: c.Revision, Lacks: c.Without, Trace: w.trace,
+	o := peers.ClientOptions{Name: c.Name, Transport: c.Transport, Revision: c.Revision, Lacks: c.Without, Trace: w.trace, Open: w.server.Open,
 		Turn: func(what string) { w.network.Turn(c.Name, "", []byte(what)) }}
 	if c.Transport != "stdio" {
 		o.Dial, o.Token, o.User = w.network.Dial(c.Name), script.Token(c.User), c.User
