@@ -15,7 +15,8 @@ func textBlocks(p *byte, i, n int) int
 // mostBlocks bounds the blocks of one call, which cannot be preempted.
 const mostBlocks = 1 << 14
 
-var hasBlocks = cpu.X86.HasAVX2 && cpu.X86.HasPCLMULQDQ
+// hasBlocks is a variable for the tests.
+var hasBlocks = cpu.X86.HasAVX2
 
 // skipText returns an index of b, i or a later one, which is inside a string. Between them are only whole characters
 // and escapes of two bytes: no quote that ends the string and nothing that is a fault. What is before i must be so too.

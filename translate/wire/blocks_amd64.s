@@ -1,6 +1,40 @@
-#include "go_asm.h"
 #include "textflag.h"
-#include "blocks_amd64.h"
+
+// The text of a block is in Y3 and Y4.
+
+#define FILL(value, scalar, x, y) \
+	MOVQ         value, scalar \
+	VMOVQ        scalar, x     \
+	VPBROADCASTQ x, y
+
+// MASK sets one bit in to for each byte of low and high with a high bit.
+#define MASK(low, high, to) \
+	VPMOVMSKB low, to   \
+	VPMOVMSKB high, DX  \
+	SHLQ      $32, DX   \
+	ORQ       DX, to
+
+// FAULTS sets to a vector that is not zero if the 32 bytes in text, which are at at, end or are in a character that is
+// not well formed. Y13 has the low halves of bytes, Y5 to Y7 the three tables.
+#define FAULTS(text, at, to) \
+	VMOVDQU  (at-1)(SI)(AX*1), Y8 \
+	VPSRLW   $4, Y8, Y9           \
+	VPAND    Y13, Y9, Y9          \
+	VPSHUFB  Y9, Y5, Y9           \
+	VPAND    Y13, Y8, Y8          \
+	VPSHUFB  Y8, Y6, Y8           \
+	VPAND    Y8, Y9, Y9           \
+	VPSRLW   $4, text, Y8         \
+	VPAND    Y13, Y8, Y8          \
+	VPSHUFB  Y8, Y7, Y8           \
+	VPAND    Y8, Y9, Y9           \
+	VMOVDQU  (at-2)(SI)(AX*1), Y8 \
+	VPSUBUSB Y14, Y8, Y8          \
+	VMOVDQU  (at-3)(SI)(AX*1), to \
+	VPSUBUSB Y15, to, to          \
+	VPOR     Y8, to, to           \
+	VPAND    Y12, to, to          \
+	VPXOR    Y9, to, to
 
 // Which bytes may follow a backslash, except u: those for which the entries at the low and the high half of the byte
 // have a bit in common.
@@ -79,7 +113,22 @@ marked:
 	ANDQ R9, R13
 	XORQ R9, R12
 
-	UNESCAPABLE
+	// The shuffle gives 0 for a byte beyond ASCII.
+	VBROADCASTI128 ·escapeLow(SB), Y5
+	VBROADCASTI128 ·escapeHigh(SB), Y6
+	VPXOR          Y7, Y7, Y7
+	VPSHUFB        Y3, Y5, Y8
+	VPSRLW         $4, Y3, Y9
+	VPAND          Y13, Y9, Y9
+	VPSHUFB        Y9, Y6, Y9
+	VPAND          Y8, Y9, Y9
+	VPCMPEQB       Y7, Y9, Y9              // bytes that may not be escaped, or are u
+	VPSHUFB        Y4, Y5, Y8
+	VPSRLW         $4, Y4, Y10
+	VPAND          Y13, Y10, Y10
+	VPSHUFB        Y10, Y6, Y10
+	VPAND          Y8, Y10, Y10
+	VPCMPEQB       Y7, Y10, Y10
 	MASK(Y9, Y10, R9)
 	ANDQ           R12, R9                // escaped bytes that may not be
 	MOVQ           R12, DX
@@ -106,7 +155,10 @@ cut:           // an escape that goes on in the next block begins that one
 	JMP  loop
 
 beyond:
-	TABLES
+	VBROADCASTI128 ·firstHigh(SB), Y5
+	VBROADCASTI128 ·firstLow(SB), Y6
+	VBROADCASTI128 ·secondHigh(SB), Y7
+	FILL($0x8080808080808080, DX, X12, Y12)
 	FAULTS(Y3, 0, Y10)
 	FAULTS(Y4, 32, Y11)
 	VPOR           Y10, Y11, Y10
@@ -149,189 +201,3 @@ done:
 	VZEROUPPER
 	MOVQ AX, ret+24(FP)
 	RET
-
-// Every other bit.
-DATA every<>+0(SB)/8, $0xAAAAAAAAAAAAAAAA
-GLOBL every<>(SB), RODATA|NOPTR, $8
-
-// Quotes, spaces and punctuation, each at its low half and with bit 5 set, which [ and ] become { and } by. The other entries
-// are no byte with that bit.
-DATA ·marks+0(SB)/8, $0x0000000000220020
-DATA ·marks+8(SB)/8, $0x00007D2C7B3A0000
-GLOBL ·marks(SB), RODATA|NOPTR, $16
-
-// White space, each at its low half. The other entries are bytes with another low half.
-DATA blanks<>+0(SB)/8, $0x0000000000000020
-DATA blanks<>+8(SB)/8, $0x00000D00000A0900
-GLOBL blanks<>(SB), RODATA|NOPTR, $16
-
-// maskBlocks finds the masks of the 64 bytes in Y3 and Y4. Most blocks have only plain ASCII: one shuffle finds their quotes, spaces
-// and punctuation, and bits of these characters tell which they are, since instructions that move a mask out of a vector
-// are what a block costs. special looks at all others, and goes on at plain with corrected masks.
-//
-// func maskBlocks(to *block, p *byte, n int, c *carry)
-TEXT ·maskBlocks(SB), NOSPLIT, $0-32
-	MOVQ to+0(FP), DI
-	MOVQ p+8(FP), SI
-	MOVQ n+16(FP), CX
-	MOVQ c+24(FP), BX
-	MOVQ carry_text(BX), R8     // all bits if the block begins in a string
-	MOVQ carry_escaped(BX), R9  // 1 if its first byte is escaped
-	MOVQ carry_beyond(BX), R15  // the bytes beyond ASCII of the block before
-	FILL($0x2020202020202020, DX, X0, Y0)
-	FILL($0x5C5C5C5C5C5C5C5C, DX, X1, Y1)
-	VBROADCASTI128 ·marks(SB), Y2
-
-block:
-	VMOVDQU  (SI), Y3
-	VMOVDQU  32(SI), Y4
-	VPOR     Y3, Y0, Y8
-	VPOR     Y4, Y0, Y9
-	VPSHUFB  Y3, Y2, Y10
-	VPSHUFB  Y4, Y2, Y11
-	VPCMPEQB Y8, Y10, Y8
-	VPCMPEQB Y9, Y11, Y9
-	MASK(Y8, Y9, R10)          // quotes, spaces and punctuation, and some control characters, which special removes
-	BIT(4, R11)                // of these, punctuation
-	BIT(6, R12)                // quotes, colons and opening brackets
-	XORQ     R13, R13          // what may not be in a string
-	XORQ     R14, R14          // white space
-	XORQ     BX, BX            // all bits if UTF-8 is not well formed
-	VPCMPGTB Y3, Y0, Y8        // control characters and bytes beyond ASCII, as in textBlocks
-	VPCMPGTB Y4, Y0, Y9
-	VPCMPEQB Y3, Y1, Y10
-	VPCMPEQB Y4, Y1, Y11
-	VPOR     Y8, Y10, Y10
-	VPOR     Y9, Y11, Y11
-	VPOR     Y10, Y11, Y10
-	VPTEST   Y10, Y10
-	JNZ      special
-	MOVQ     R9, AX
-	ORQ      R15, AX
-	JNZ      special
-
-plain:
-	MOVQ R11, AX
-	NOTQ AX
-	ANDQ R10, AX               // quotes and spaces
-	ANDQ R11, R10              // punctuation
-	MOVQ AX, R11
-	ANDQ R12, R11              // quotes
-	XORQ R11, AX
-	ORQ  AX, R14               // white space
-
-	// The product is for each bit the sum of all bits up to it, without carries, which is 1 from an opening quote to before the closing one.
-	VMOVQ      R11, X8
-	VPCMPEQB   X9, X9, X9
-	VPCLMULQDQ $0, X9, X8, X8
-	VMOVQ      X8, DX
-	XORQ       R8, DX
-	MOVQ       DX, R8
-	SARQ       $63, R8
-
-	MOVQ DX, block_text(DI)
-	ANDQ DX, R13
-	ORQ  BX, R13
-	MOVQ R13, block_odd(DI)
-	MOVQ R11, AX
-	ANDQ DX, AX
-	MOVQ AX, block_quote(DI)
-	ORQ  R11, DX
-	NOTQ DX                    // outside of strings
-	ANDQ DX, R10
-	ANDQ DX, R14
-	MOVQ R14, block_space(DI)
-	ORQ  R10, R14
-	XORQ DX, R14
-	MOVQ R14, block_scalar(DI)
-	BIT(1, R11)
-	ANDQ R10, R11              // brackets
-	XORQ R11, R10              // commas and colons
-	MOVQ R12, AX
-	ANDQ R11, AX
-	MOVQ AX, block_open(DI)
-	XORQ R11, AX
-	MOVQ AX, block_shut(DI)
-	ANDQ R10, R12
-	MOVQ R12, block_colon(DI)
-	XORQ R12, R10
-	MOVQ R10, block_comma(DI)
-	BIT(2, R11)                // bit 5, which { and } have and [ and ] have not
-	MOVQ R11, block_curly(DI)
-
-	ADDQ $64, SI
-	ADDQ $block__size, DI
-	DECQ CX
-	JNZ  block
-	MOVQ c+24(FP), BX
-	MOVQ R8, carry_text(BX)
-	MOVQ R9, carry_escaped(BX)
-	MOVQ R15, carry_beyond(BX)
-	VZEROUPPER
-	RET
-
-special: // control characters, backslashes and bytes beyond ASCII, here or at the end of the block before
-	FILL($0x0F0F0F0F0F0F0F0F, DX, X13, Y13)
-	MASK(Y8, Y9, R13)
-	MASK(Y3, Y4, AX)           // beyond ASCII
-	MOVQ AX, DX
-	NOTQ DX
-	ANDQ DX, R13               // control characters
-	MOVQ R13, DX
-	NOTQ DX
-	ANDQ DX, R10
-	ORQ  AX, R15               // UTF-8 must be checked if it is not 0
-	MOVQ AX, R14
-
-	VPCMPEQB Y3, Y1, Y8
-	VPCMPEQB Y4, Y1, Y9
-	MASK(Y8, Y9, AX)
-	MOVQ     AX, DX
-	ORQ      R9, DX
-	JZ       unescaped
-
-	// As in textBlocks, but the first byte may be escaped.
-	MOVQ     R9, BX
-	NOTQ     BX
-	ANDQ     AX, BX
-	LEAQ     (BX)(BX*1), DX
-	ORQ      every<>(SB), DX
-	SUBQ     BX, DX
-	XORQ     every<>(SB), DX
-	MOVQ     AX, BX
-	ORQ      R9, BX
-	XORQ     DX, BX            // escaped bytes
-	ANDQ     AX, DX
-	MOVQ     DX, R9
-	SHRQ     $63, R9
-	UNESCAPABLE
-	MASK(Y9, Y10, AX)
-	ANDQ     BX, AX
-	ORQ      AX, R13
-	NOTQ     BX
-	ANDQ     BX, R10           // without escaped quotes
-	XORQ     BX, BX
-
-unescaped:
-	TESTQ R15, R15
-	JZ    ascii
-	MOVQ  R14, R15
-	FILL($0x6060606060606060, DX, X14, Y14)
-	FILL($0x7070707070707070, DX, X15, Y15)
-	TABLES
-	XORQ AX, AX
-	FAULTS(Y3, 0, Y10)
-	FAULTS(Y4, 32, Y11)
-	VPOR   Y10, Y11, Y10
-	VPTEST Y10, Y10
-	JZ     ascii
-	MOVQ   $-1, BX             // skipBlocks leaves the text to its caller
-
-ascii:
-	VBROADCASTI128 blanks<>(SB), Y5
-	VPSHUFB  Y3, Y5, Y8
-	VPSHUFB  Y4, Y5, Y9
-	VPCMPEQB Y3, Y8, Y8
-	VPCMPEQB Y4, Y9, Y9
-	MASK(Y8, Y9, R14)          // also tabs and ends of lines
-	JMP plain

@@ -1,4 +1,4 @@
-//go:build !race && !emulated
+//go:build !race
 
 package wire
 

@@ -20,10 +20,9 @@ func TestNothingOutsideIsRead(t *testing.T) {
 		}
 	}
 	texts := [][]byte{toolsList(4), []byte(`["` + strings.Repeat("plain ", 60) + `"]`), []byte(`["` + strings.Repeat("ä", 200) + `"]`)}
-	names, use := ways()
-	defer use("")
-	for _, name := range names {
-		use(name)
+	blocks := hasBlocks
+	defer func() { hasBlocks = blocks }()
+	for _, hasBlocks = range []bool{blocks, false} {
 		for _, text := range texts {
 			for n := range min(len(text), 400) {
 				for _, part := range [][]byte{text[:len(text)-n], text[n:], text[len(text)-n:]} {

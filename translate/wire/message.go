@@ -6,9 +6,9 @@
 // [Message.AppendTo] writes the message with all these edits in one pass; it copies
 // everything else byte for byte.
 //
-// scan.go has the checker, token.go its part for strings, numbers and literals, and grammar_amd64.go, walk_amd64.go and
-// grammar_arm64.go faster ones for long containers; shape.go describes what is recorded, habit.go has what a scan expects in the entries of a
-// list, edit.go the edits, and name.go and method.go the member names and methods of the protocol as small numbers.
+// scan.go has the checker, token.go its part for strings, numbers and literals, and blocks_amd64.go a faster one for long
+// strings; shape.go describes what is recorded, habit.go has what a scan expects in the entries of a list, edit.go the
+// edits, and name.go and method.go the member names and methods of the protocol as small numbers.
 package wire
 
 // Kind is the kind of a message.

@@ -62,9 +62,6 @@ func skipColon(b []byte, i int) int {
 	return i
 }
 
-// longContainer is after how many bytes of a container skipContainer expects many more.
-const longContainer = 48
-
 // skipValue skips the value at i, which lies in depth containers. Instead of a stack it keeps
 // one bit for each level, which is set for an object.
 func skipValue(b []byte, i, depth int) int {
@@ -75,11 +72,6 @@ func skipValue(b []byte, i, depth int) int {
 	case '"':
 		return skipString(b, i+1)
 	case '{', '[':
-		if hasWalk {
-			if end := skipWalk(b, i, depth); end >= 0 {
-				return end
-			}
-		}
 		return skipContainer(b, i, depth)
 	}
 	return skipScalar(b, i)
@@ -90,11 +82,7 @@ func skipContainer(b []byte, i, depth int) int {
 		objects [levelWords]uint64
 		level   = depth
 		from    int // where a string begins
-		long    = i + longContainer
 	)
-	if !hasBlocks || len(b)-i < 2*longContainer {
-		long = len(b)
-	}
 open:
 	if level++; level > MaxDepth {
 		return broken(i, faultDepth)
@@ -142,12 +130,6 @@ after:
 	}
 	switch c := b[i]; {
 	case c == ',':
-		if i >= long {
-			long = len(b)
-			if end := skipBlocks(b, i, &objects, level, depth); end >= 0 {
-				return end
-			}
-		}
 		if i++; i >= len(b) {
 			return broken(i, faultEnd)
 		}
