@@ -10,10 +10,7 @@ func skipName(b []byte, i int) int {
 	if b[i] != '"' {
 		return broken(i, faultSyntax)
 	}
-	if i = plain(b, i+1); i < len(b) && b[i] == '"' {
-		return i + 1
-	}
-	return skipString(b, i)
+	return skipString(b, i+1)
 }
 
 // readName skips a member's name, as skipName does, and returns which name it is. It need not know that of names whose
@@ -62,8 +59,7 @@ func skipColon(b []byte, i int) int {
 	return i
 }
 
-// skipValue skips the value at i, which lies in depth containers. Instead of a stack it keeps
-// one bit for each level, which is set for an object.
+// skipValue skips the value at i, which lies in depth containers.
 func skipValue(b []byte, i, depth int) int {
 	if i >= len(b) {
 		return broken(i, faultEnd)
@@ -71,113 +67,87 @@ func skipValue(b []byte, i, depth int) int {
 	switch b[i] {
 	case '"':
 		return skipString(b, i+1)
-	case '{', '[':
-		return skipContainer(b, i, depth)
+	case '{':
+		return skipMembers(b, i, depth+1)
+	case '[':
+		return skipElements(b, i, depth+1)
 	}
 	return skipScalar(b, i)
 }
 
-func skipContainer(b []byte, i, depth int) int {
-	var (
-		objects [levelWords]uint64
-		level   = depth
-		from    int // where a string begins
-	)
-open:
-	if level++; level > MaxDepth {
+// skipMembers skips the object at i, which is the container number depth around its members.
+func skipMembers(b []byte, i, depth int) int {
+	if depth > MaxDepth {
 		return broken(i, faultDepth)
 	}
-	if b[i] == '{' {
-		objects[level>>6] |= 1 << (level & 63)
-		if i = skipSpace(b, i+1); i >= len(b) {
-			return broken(i, faultEnd)
-		}
-		if b[i] == '}' {
-			goto shut
-		}
-		goto member
+	if i = skipSpace(b, i+1); i < len(b) && b[i] == '}' {
+		return i + 1
 	}
-	objects[level>>6] &^= 1 << (level & 63)
-	if i = skipSpace(b, i+1); i >= len(b) {
-		return broken(i, faultEnd)
-	}
-	if b[i] == ']' {
-		goto shut
-	}
-value:
-	switch b[i] {
-	case '"':
-		from = i + 1
-		if i = plain(b, from); i == from+8 {
-			i = plain(b, i)
+	for {
+		if i >= len(b) || b[i] != '"' {
+			return brokenAt(b, i)
 		}
-		if i < len(b) && b[i] == '"' {
+		if i = skipString(b, i+1); i < 0 {
+			return i
+		}
+		if i+1 < len(b) && b[i] == ':' && b[i+1] > ' ' {
 			i++
-			goto after
+		} else if i = skipColon(b, i); i < 0 {
+			return i
 		}
-		i = skipString(b, i)
-	case '{', '[':
-		goto open
-	default:
-		i = skipScalar(b, i)
-	}
-	if i < 0 {
-		return i
-	}
-after:
-	if i >= len(b) {
-		return broken(i, faultEnd)
-	}
-	switch c := b[i]; {
-	case c == ',':
-		if i++; i >= len(b) {
-			return broken(i, faultEnd)
+		switch b[i] { // as skipValue does, whose call would take as long as a short value
+		case '"':
+			i = skipString(b, i+1)
+		case '{':
+			i = skipMembers(b, i, depth+1)
+		case '[':
+			i = skipElements(b, i, depth+1)
+		default:
+			i = skipScalar(b, i)
 		}
-		if b[i] <= ' ' {
-			if i = skipSpace(b, i); i >= len(b) {
-				return broken(i, faultEnd)
+		if i < 0 {
+			return i
+		}
+		if i+1 < len(b) {
+			if b[i] == ',' && b[i+1] > ' ' {
+				i++
+				continue
+			}
+			if b[i] == '}' {
+				return i + 1
 			}
 		}
-		if objects[level>>6]&(1<<(level&63)) == 0 {
-			goto value
+		if i = behind(b, i, '}'); i < 0 || b[i-1] == '}' {
+			return i
 		}
-	case c == '}' && objects[level>>6]&(1<<(level&63)) != 0,
-		c == ']' && objects[level>>6]&(1<<(level&63)) == 0:
-		goto shut
-	case c <= ' ':
-		if next := skipSpace(b, i); next > i {
-			i = next
-			goto after
+	}
+}
+
+// skipElements skips the array at i, as skipMembers does.
+func skipElements(b []byte, i, depth int) int {
+	if depth > MaxDepth {
+		return broken(i, faultDepth)
+	}
+	if i = skipSpace(b, i+1); i < len(b) && b[i] == ']' {
+		return i + 1
+	}
+	for {
+		if i = skipValue(b, i, depth); i < 0 {
+			return i
 		}
-		fallthrough
-	default:
-		return broken(i, faultSyntax)
+		if i+1 < len(b) {
+			if b[i] == ',' && b[i+1] > ' ' {
+				i++
+				continue
+			}
+			if b[i] == ']' {
+				return i + 1
+			}
+		}
+		if i = behind(b, i, ']'); i < 0 || b[i-1] == ']' {
+			return i
+		}
 	}
-member:
-	if b[i] != '"' {
-		return broken(i, faultSyntax)
-	}
-	from = i + 1
-	if i = plain(b, from); i == from+8 {
-		i = plain(b, i)
-	}
-	if i < len(b) && b[i] == '"' {
-		i++
-	} else if i = skipString(b, i); i < 0 {
-		return i
-	}
-	if i+1 < len(b) && b[i] == ':' && b[i+1] > ' ' {
-		i++
-	} else if i = skipColon(b, i); i < 0 {
-		return i
-	}
-	goto value
-shut:
-	i++
-	if level--; level > depth {
-		goto after
-	}
-	return i
 }
 
 // record skips the value at i, the next child of the container node parent, and records it, and

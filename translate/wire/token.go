@@ -41,20 +41,41 @@ func unbroken(i int) (at int, why fault) { return ^i >> 3, fault(^i & 7) }
 // care sets the high bit of each byte of a word that is not plain inside a string: a quote, a
 // backslash, a control character, or a byte beyond ASCII. Only the lowest bit that is set is
 // exact; higher ones may be set by a carry. Flipping bit 1 maps the quote to the value after
-// the control characters, so that one subtraction finds both.
+// the control characters, so that one subtraction finds both. Of the bytes beyond ASCII, the other
+// subtraction finds all but 0xDC, and the first one finds that.
 func care(x uint64) uint64 {
-	return (((x ^ ones*0x02) - ones*0x21) | ((x ^ ones*'\\') - ones) | x) & highs
+	return (((x ^ ones*0x02) - ones*0x21) | ((x ^ ones*'\\') - ones)) & highs
 }
 
 // word returns the eight bytes at i. b must have that many.
 func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i : i+8]) }
 
-// longRun is after how many bytes of text skipString expects many more. A call of skipText that skips nothing takes as
+// skipString starts behind the opening quote. Most names and many strings are so short that they end within two words.
+func skipString(b []byte, i int) int {
+	const words = 16
+	if i+words <= len(b) {
+		w := b[i : i+words : i+words]
+		if c := care(binary.LittleEndian.Uint64(w)); c != 0 {
+			if n := bits.TrailingZeros64(c) >> 3; w[n] == '"' {
+				return i + n + 1
+			}
+		} else if c := care(binary.LittleEndian.Uint64(w[8:])); c != 0 {
+			if n := bits.TrailingZeros64(c)>>3 + 8; w[n] == '"' {
+				return i + n + 1
+			}
+		} else {
+			i += words
+		}
+	}
+	return skipLong(b, i)
+}
+
+// longRun is after how many bytes of text skipLong expects many more. A call of skipText that skips nothing takes as
 // long as the check of some 40 bytes.
 const longRun = 128
 
-// skipString starts behind the opening quote.
-func skipString(b []byte, i int) int {
+// skipLong is skipString for any string, from anywhere in it.
+func skipLong(b []byte, i int) int {
 	long := i + longRun
 text:
 	for {
@@ -236,20 +257,6 @@ func literal(x uint64) int {
 	t, f, n := x<<32^'t'<<32^'r'<<40^'u'<<48^'e'<<56, x<<24^'f'<<24^'a'<<32^'l'<<40^'s'<<48^'e'<<56, x<<32^'n'<<32^'u'<<40^'l'<<48^'l'<<56
 	return int((t>>1-1)>>63<<2 | (n>>1-1)>>63<<2 | (f>>1-1)>>63*5)
 }
-
-// plain skips up to eight plain bytes of a string. Most names and many strings are no longer.
-func plain(b []byte, i int) int {
-	if i+8 > len(b) {
-		return i
-	}
-	if c := care(word(b, i)); c != 0 {
-		return i + bits.TrailingZeros64(c)>>3
-	}
-	return i + 8
-}
-
-// levelWords is how many words have a bit for each level of containers.
-const levelWords = MaxDepth/64 + 1
 
 const (
 	ones  = 0x0101010101010101
