@@ -54,7 +54,8 @@ func serving(t *testing.T, change func(*config.Config)) *webClient {
 	core, logs := observer.New(zap.DebugLevel)
 	srv := newOf(t, cfg, zap.New(core))
 	base, stop := startServing(t, srv)
-	c := &webClient{t: t, srv: srv, logs: logs, base: base, http: &http.Client{Transport: new(http.Transport), Timeout: 2 * patience}}
+	c := &webClient{t: t, srv: srv, logs: logs, base: base, http: peertest.WebClient(t)}
+	c.http.Timeout = 2 * patience
 	t.Cleanup(func() {
 		c.http.CloseIdleConnections()
 		stop()

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,174 +19,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy"
-	"github.com/dragoman-proxy/dragoman/proxy/bytes/rawio"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
-
-// oneWay is what flows in one direction of a connection in memory.
-type oneWay struct {
-	mu      sync.Mutex
-	changed *sync.Cond
-	unread  []byte
-	ended   bool // nothing more is written
-	closed  bool // nothing more is read
-	told    map[*rawio.Watcher]rawio.Watched
-}
-
-func newOneWay() *oneWay {
-	w := &oneWay{told: make(map[*rawio.Watcher]rawio.Watched)}
-	w.changed = sync.NewCond(&w.mu)
-	return w
-}
-
-// change makes a change, and tells of it.
-func (w *oneWay) change(do func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	do()
-	w.changed.Broadcast()
-	for by, what := range w.told {
-		if w.is(what) {
-			delete(w.told, by)
-			go (*by).Notice()
-		}
-	}
-}
-
-func (w *oneWay) is(what rawio.Watched) bool {
-	return w.ended || w.closed || what == rawio.Readable && len(w.unread) > 0
-}
-
-// memoryConn is one end of a connection in memory. It tells by itself what the kernel tells of a socket.
-type memoryConn struct {
-	in, out    *oneWay
-	here, peer net.Addr
-
-	mu     sync.Mutex
-	readBy time.Time
-}
-
-func memoryPair(client, server net.Addr) (ours, theirs *memoryConn) {
-	there, back := newOneWay(), newOneWay()
-	return &memoryConn{in: back, out: there, here: client, peer: server}, &memoryConn{in: there, out: back, here: server, peer: client}
-}
-
-func (c *memoryConn) Read(p []byte) (int, error) {
-	c.in.mu.Lock()
-	defer c.in.mu.Unlock()
-	for {
-		c.mu.Lock()
-		by := c.readBy
-		c.mu.Unlock()
-		switch {
-		case c.in.closed:
-			return 0, net.ErrClosed
-		case len(c.in.unread) > 0:
-			n := copy(p, c.in.unread)
-			c.in.unread = c.in.unread[n:]
-			return n, nil
-		case c.in.ended:
-			return 0, io.EOF
-		case !by.IsZero() && !time.Now().Before(by):
-			return 0, os.ErrDeadlineExceeded
-		}
-		c.in.changed.Wait()
-	}
-}
-
-func (c *memoryConn) Write(p []byte) (n int, err error) {
-	c.out.change(func() {
-		if c.out.ended || c.out.closed {
-			err = io.ErrClosedPipe
-			return
-		}
-		c.out.unread = append(c.out.unread, p...)
-		n = len(p)
-	})
-	return n, err
-}
-
-func (c *memoryConn) Close() error {
-	c.in.change(func() { c.in.closed = true })
-	c.out.change(func() { c.out.ended = true })
-	return nil
-}
-
-func (c *memoryConn) LocalAddr() net.Addr  { return c.here }
-func (c *memoryConn) RemoteAddr() net.Addr { return c.peer }
-
-func (c *memoryConn) SetReadDeadline(t time.Time) error {
-	c.mu.Lock()
-	c.readBy = t
-	c.mu.Unlock()
-	if t.IsZero() {
-		return nil
-	}
-	time.AfterFunc(time.Until(t), func() { c.in.change(func() {}) })
-	return nil
-}
-
-func (c *memoryConn) SetWriteDeadline(time.Time) error { return nil } // a Write does not wait
-
-func (c *memoryConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
-
-func (c *memoryConn) Tell(what rawio.Watched, by rawio.Watcher) (stop func()) {
-	c.in.change(func() { c.in.told[&by] = what })
-	return func() {
-		c.in.mu.Lock()
-		defer c.in.mu.Unlock()
-		delete(c.in.told, &by)
-	}
-}
-
-func (c *memoryConn) Quiet() error {
-	c.in.mu.Lock()
-	defer c.in.mu.Unlock()
-	if c.in.is(rawio.Readable) {
-		return io.ErrUnexpectedEOF
-	}
-	return nil
-}
-
-// memoryListener accepts connections in memory.
-type memoryListener struct {
-	at     *net.TCPAddr
-	come   chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func listenInMemory(port int) *memoryListener {
-	return &memoryListener{at: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}, come: make(chan net.Conn), closed: make(chan struct{})}
-}
-
-func (l *memoryListener) Accept() (net.Conn, error) {
-	select {
-	case nc := <-l.come:
-		return nc, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *memoryListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
-func (l *memoryListener) Addr() net.Addr { return l.at }
-
-func (l *memoryListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	ours, theirs := memoryPair(&net.TCPAddr{IP: l.at.IP, Port: 50000}, l.at)
-	select {
-	case l.come <- theirs:
-		return ours, nil
-	case <-l.closed:
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: l.at, Err: net.ErrClosed}
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
 
 // aMinuteLater answers a request as a server of 2025-06-18 that takes a minute for a call.
 func aMinuteLater(message []byte) string {
@@ -266,7 +104,7 @@ func startInMemory(*upstream.Stdio) (*upstream.Process, error) {
 // servedInABubble is a whole server in a bubble of synctest, with a listener in memory.
 type servedInABubble struct {
 	*proxy.Server
-	ln   *memoryListener
+	ln   *peertest.MemoryListener
 	stop func()
 }
 
@@ -275,12 +113,12 @@ func serveInABubble(t *testing.T, w proxy.World, upstream config.Upstream) *serv
 	t.Helper()
 	cfg := config.Default()
 	cfg.Upstream.URL, cfg.Upstream.Command = upstream.URL, upstream.Command
-	return serveAtInABubble(t, w, cfg, listenInMemory(8080))
+	return serveAtInABubble(t, w, cfg, peertest.ListenInMemory(8080))
 }
 
-func serveAtInABubble(t *testing.T, w proxy.World, cfg config.Config, ln *memoryListener) *servedInABubble {
+func serveAtInABubble(t *testing.T, w proxy.World, cfg config.Config, ln *peertest.MemoryListener) *servedInABubble {
 	t.Helper()
-	cfg.Listen = ln.at.String()
+	cfg.Listen = ln.Addr().String()
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +151,7 @@ type memoryClient struct {
 
 func (s *servedInABubble) client(t *testing.T) *memoryClient {
 	t.Helper()
-	nc, err := s.ln.dial(t.Context(), "", "")
+	nc, err := s.ln.Dial(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,9 +235,9 @@ type worldInABubble struct {
 func worldsInABubble() []worldInABubble {
 	return []worldInABubble{
 		{"http", config.Upstream{URL: "http://127.0.0.1:9000/mcp"}, func() (proxy.World, func()) {
-			ln := listenInMemory(9000)
+			ln := peertest.ListenInMemory(9000)
 			go serveHTTPInMemory(ln)
-			return proxy.World{World: origin.World{Dial: ln.dial}}, func() {
+			return proxy.World{World: origin.World{Dial: ln.Dial}}, func() {
 				ln.Close()
 				time.Sleep(2 * time.Minute) // the server may be busy with a call
 			}
@@ -485,20 +323,20 @@ func TestReplicasInABubble(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		at := map[string]*memoryListener{}
+		at := map[string]*peertest.MemoryListener{}
 		w := proxy.World{Store: store.NewMemory(store.Bounds{}), World: origin.World{
 			Start: startInMemory,
 			Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-				return at[address].dial(ctx, network, address)
+				return at[address].Dial(ctx, network, address)
 			},
 		}}
 		var all []*servedInABubble
 		for port := 8080; port < 8082; port++ {
-			ln := listenInMemory(port)
-			at[ln.at.String()] = ln
+			ln := peertest.ListenInMemory(port)
+			at[ln.Addr().String()] = ln
 			cfg := config.Default()
 			cfg.Upstream.Command = []string{"no such program"}
-			cfg.Session.KeyFile, cfg.Store.URL, cfg.Store.Advertise = file, "redis://in.memory:6379", ln.at.String()
+			cfg.Session.KeyFile, cfg.Store.URL, cfg.Store.Advertise = file, "redis://in.memory:6379", ln.Addr().String()
 			all = append(all, serveAtInABubble(t, w, cfg, ln))
 		}
 		client := all[0].client(t)

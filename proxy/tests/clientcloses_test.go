@@ -31,7 +31,7 @@ func TestDeleteDoesNotWaitForTheServer(t *testing.T) {
 	leavesNothing(t)
 	core, logs := observer.New(zap.InfoLevel)
 	cfg := config.Default()
-	behind(s.At(), &cfg)
+	behind(t, s.At(), &cfg)
 	srv := newOf(t, cfg, zap.New(core))
 	base, stop := startServing(t, srv)
 	c := peertest.NewClient(t, peertest.Endpoint{URL: base + "/mcp"})

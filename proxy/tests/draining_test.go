@@ -227,7 +227,7 @@ func TestCallsThatWaitForTheirClientAreCancelledAtShutdown(t *testing.T) {
 	})
 	cfg := config.Default()
 	aShortDrain(&cfg) // the client does not come back
-	behind(s.At(), &cfg)
+	behind(t, s.At(), &cfg)
 	base, stop := startServing(t, newOf(t, cfg, zap.NewNop()))
 	asked := peertest.NewClient(t, peertest.Endpoint{URL: base + "/mcp"}).Say(asCall("7", `{"elicitation":{}}`, "")).Next()
 	if gjson.Get(asked, "result.resultType").String() != "input_required" {
@@ -278,7 +278,7 @@ func TestClientsOfWaitingCallsComeBackWhileDragomanDrains(t *testing.T) {
 	})
 	cfg := config.Default()
 	aLongDrain(&cfg)
-	behind(s.At(), &cfg)
+	behind(t, s.At(), &cfg)
 	srv := newOf(t, cfg, zap.NewNop())
 	base, stop := startServing(t, srv)
 	client := func() *peertest.Client { return peertest.NewClient(t, peertest.Endpoint{URL: base + "/mcp"}) }

@@ -72,7 +72,7 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 				}
 				cfg := config.Default()
 				cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
-				behind(s.At(), &cfg)
+				behind(t, s.At(), &cfg)
 				srv, err := proxy.New(cfg, zap.NewNop())
 				if err != nil {
 					t.Fatal(err)

@@ -63,7 +63,7 @@ func TestPingHasTheCredentialOfTheClient(t *testing.T) {
 	leavesNothing(t)
 	core, logs := observer.New(zap.InfoLevel)
 	cfg := config.Default()
-	behind(s.At(), &cfg)
+	behind(t, s.At(), &cfg)
 	keptAlive(&cfg)
 	base, _ := startServing(t, newOf(t, cfg, zap.New(core)))
 	c := peertest.NewClient(t, peertest.Endpoint{URL: base + "/mcp"})

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,10 +14,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
-
-// pinging is the revision that makes the test binary a server that pings its client.
-const pinging = "2025-11-25 pings"
 
 // pingingServer is the official Go SDK's server with keep-alive: it ends the session if its client does not answer a ping. Its tool
 // says how many calls there were, and how many pings were answered.
@@ -48,15 +44,12 @@ func pingingServer() *mcp.Server {
 // TestServersThatPingStayAlive: a client of 2026-07-28 has no stream on which it could be pinged, and one over HTTP need not open
 // one. Behind dragoman the server lives on, with its state.
 func TestServersThatPingStayAlive(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	for _, client := range []struct{ over, revision string }{{"http", "2025-11-25"}, {"http", modernOnly}, {"stdio", modernOnly}} {
 		for _, server := range []string{"stdio", "sse", "http", "http with JSON"} {
 			if client.revision != modernOnly && strings.HasPrefix(server, "http") {
 				continue // without dragoman, it would not live either
 			}
-			runTogether(t, fmt.Sprintf("%s %s to %s", client.over, client.revision, server), func(t *testing.T) {
+			inBubble(t, fmt.Sprintf("%s %s to %s", client.over, client.revision, server), func(t *testing.T) {
 				stayAlive(t, client.over, client.revision, server)
 			})
 		}
@@ -68,20 +61,19 @@ func stayAlive(t *testing.T, over, revision, server string) {
 	defer cancel()
 	cfg := config.Default()
 	cfg.Shutdown.Drain = patience
+	one := pingingServer()
+	t.Cleanup(func() { time.Sleep(time.Minute) }) // the SDK's pings end when one fails
 	if server == "stdio" {
-		cfg.Upstream.Command = []string{os.Args[0]}
-		cfg.Upstream.Env = map[string]string{serverRevision: pinging}
+		behind(t, peertest.Endpoint{Wire: peertest.Accept(t, func(conn net.Conn) {
+			_ = one.Run(ctx, &mcp.IOTransport{Reader: conn, Writer: conn})
+		})}, &cfg)
 	} else {
-		one := pingingServer()
 		the := func(*http.Request) *mcp.Server { return one }
 		var handler http.Handler = mcp.NewStreamableHTTPHandler(the, &mcp.StreamableHTTPOptions{JSONResponse: server == "http with JSON"})
 		if server == "sse" {
 			handler = mcp.NewSSEHandler(the, nil)
 		}
-		web := httptest.NewServer(handler)
-		defer web.Close()
-		defer web.CloseClientConnections()
-		cfg.Upstream.URL = web.URL
+		cfg.Upstream.URL = peertest.Web(t, handler).URL
 	}
 	srv := newOf(t, cfg, zap.NewNop())
 	serving, stop := context.WithCancel(context.Background())
@@ -90,13 +82,8 @@ func stayAlive(t *testing.T, over, revision, server string) {
 	if over == "stdio" {
 		transport = overPipe(serving, srv, ended)
 	} else {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		web := &http.Client{Transport: new(http.Transport)}
-		defer web.CloseIdleConnections()
-		transport = &mcp.StreamableClientTransport{Endpoint: "http://" + ln.Addr().String() + "/mcp", HTTPClient: web, DisableStandaloneSSE: true}
+		ln := peertest.Listen(t)
+		transport = &mcp.StreamableClientTransport{Endpoint: "http://" + ln.Addr().String() + "/mcp", HTTPClient: peertest.WebClient(t), DisableStandaloneSSE: true}
 		go func() { ended <- srv.Serve(serving, ln) }()
 	}
 	defer func() {

@@ -38,11 +38,8 @@ func TestMain(m *testing.M) {
 	}
 	if revision := os.Getenv(serverRevision); revision != "" {
 		serve := sdkServer
-		switch revision {
-		case modernOnly:
+		if revision == modernOnly {
 			serve = modernSDKServer
-		case pinging:
-			serve = func(string) *mcp.Server { return pingingServer() }
 		}
 		if err := serve(revision).Run(context.Background(), &mcp.StdioTransport{}); err != nil && err != io.EOF {
 			fmt.Fprintln(os.Stderr, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // startServing serves srv on a free port until stop is called or the test ends. stop returns the
@@ -26,10 +27,7 @@ func startServing(t *testing.T, srv *proxy.Server) (base string, stop func() err
 // startServingAt is startServing for a listener that srv takes for one at this address, unless it is nil.
 func startServingAt(t *testing.T, srv *proxy.Server, at net.Addr) (base string, stop func() error) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := peertest.Listen(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	as := ln
@@ -52,7 +50,7 @@ func startServingAt(t *testing.T, srv *proxy.Server, at net.Addr) (base string, 
 // newOf is New for a valid configuration.
 func newOf(t *testing.T, cfg config.Config, log *zap.Logger) *proxy.Server {
 	t.Helper()
-	srv, err := proxy.New(cfg, log)
+	srv, err := proxy.NewIn(worldOf(t), cfg, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func TestCallsInFlightWhenTheSessionIsLostAreAnswered(t *testing.T) {
 	server.NoGet = true
 	server.SessionID = "s"
 	cfg := config.Default()
-	behind(server.At(), &cfg)
+	behind(t, server.At(), &cfg)
 	base, _ := startServing(t, newOf(t, cfg, zap.NewNop()))
 	c := peertest.NewSSEClient(t, base)
 	c.Post(initialize("2024-11-05", `{}`))

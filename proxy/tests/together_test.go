@@ -3,6 +3,8 @@ package tests
 import (
 	"testing"
 	"testing/synctest"
+
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // runTogether runs a subtest of t beside others of t that were run by this function: most of the time, each of them
@@ -18,7 +20,8 @@ func runTogether(t *testing.T, name string, do func(t *testing.T)) {
 	})
 }
 
-// inBubble runs a subtest of t in a bubble, in which no time is spent on waiting. It must not use sockets or processes.
+// inBubble runs a subtest of t in a bubble, in which no time is spent on waiting. Its peers are those of peertest,
+// which meet in memory: it must not use sockets or processes.
 func inBubble(t *testing.T, name string, do func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { bubble(t, do) })
@@ -31,6 +34,7 @@ func bubble(t *testing.T, do func(t *testing.T)) {
 	synctest.Test(t, func(t *testing.T) {
 		goroutinesCounted.Store(t, true)
 		t.Cleanup(func() { goroutinesCounted.Delete(t) })
+		peertest.InMemory(t)
 		do(t)
 	})
 }

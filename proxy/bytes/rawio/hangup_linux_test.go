@@ -1,4 +1,4 @@
-package rawio
+package rawio_test
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/rawio"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -23,7 +24,7 @@ func TestWhenHungUp(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ read, write *os.File }{"pipe": {r, w}, "socket": {theirs, ours}} {
 		called := make(chan struct{})
-		stop := WhenHungUp(c.write, func() { close(called) })
+		stop := rawio.WhenHungUp(c.write, func() { close(called) })
 		if _, err := c.write.WriteString("not read yet"); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +52,7 @@ func TestNothingHangsUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, out := range []*os.File{w, file} {
-		WhenHungUp(out, func() { t.Errorf("%s hung up", out.Name()) })()
+		rawio.WhenHungUp(out, func() { t.Errorf("%s hung up", out.Name()) })()
 	}
 	for _, f := range []*os.File{r, w, file} {
 		f.Close()

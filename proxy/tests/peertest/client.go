@@ -37,14 +37,10 @@ func NewClient(t *testing.T, at Endpoint) *Client {
 	t.Helper()
 	c := &Client{T: t, URL: at.URL}
 	if at.Wire == "" {
-		c.HTTP = &http.Client{Transport: new(http.Transport)}
-		t.Cleanup(c.HTTP.CloseIdleConnections)
+		c.HTTP = WebClient(t)
 		return c
 	}
-	conn, err := net.Dial("tcp", at.Wire)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := Dial(t, at.Wire)
 	c.conn, c.Lines = conn, make(chan string, 1000)
 	t.Cleanup(func() { _ = conn.Close() })
 	go func() {

@@ -18,6 +18,9 @@
 // writes the response itself where a test is about HTTP: see [Turn.Web], [Turn.Hijack], [Server.Every] and
 // [Server.TLS]. [Accept] serves a protocol of the test's own.
 //
+// In a bubble of testing/synctest, servers and clients of a test for which [InMemory] was called meet in memory, so that no time is spent on
+// waiting; [Listen], [Dial], [Web] and [WebClient] are for peers of the test's own.
+//
 // [Eventually] waits for what no event tells of, and [NoLeaks] for goroutines to end. A server without a
 // transport ([NewLocal]) is for tests in a bubble. Only tests import this package.
 package peertest

@@ -70,8 +70,13 @@ func NoLeaks(t *testing.T) {
 // Endpoint is where a peer is reached: a URL, or the address of a wire.
 type Endpoint struct{ URL, Wire string }
 
-// Command is the process that is a server on a wire.
-func (e Endpoint) Command() []string { return []string{wireProgram(), e.Wire} }
+// Command is the process of t that is a server on a wire. In memory, the one that starts it connects to the address in the command.
+func (e Endpoint) Command(t testing.TB) []string {
+	if Dialer(t) != nil {
+		return []string{"wire", e.Wire}
+	}
+	return []string{wireProgram(), e.Wire}
+}
 
 // wireProgram is the file of the program in testdata/wire, which connects its stdin and stdout with an address. It
 // stands for a server on a pipe.
@@ -98,10 +103,7 @@ func RemoveWire() { removeWire() }
 // Accept serves each connection to a new address until the test ends.
 func Accept(t *testing.T, serve func(net.Conn)) (address string) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := Listen(t)
 	AcceptOn(t, ln, serve)
 	return ln.Addr().String()
 }

@@ -89,8 +89,7 @@ func (s *Server) At() Endpoint {
 	if s.over == Stdio {
 		return Endpoint{Wire: Accept(s.T, s.readLines)}
 	}
-	s.web = httptest.NewUnstartedServer(s)
-	s.web.Config.ConnState = s.ConnState
+	s.web = &httptest.Server{Listener: Listen(s.T), Config: &http.Server{Handler: s, ConnState: s.ConnState}}
 	if s.TLS == nil {
 		s.web.Start()
 	} else {
