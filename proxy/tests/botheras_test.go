@@ -134,7 +134,7 @@ func TestARefusedHandshakeIsProof(t *testing.T) {
 		"by its method":    `"code":-32601,"message":"Method not found"`,
 	} {
 		for _, over := range []peertest.Over{peertest.HTTP, peertest.Stdio} {
-			runTogether(t, name+" over "+string(over), func(t *testing.T) {
+			inBubble(t, name+" over "+string(over), func(t *testing.T) {
 				s := peertest.NewServer(t, over, func(u *peertest.Turn) {
 					switch {
 					case u.ID == "":
@@ -176,6 +176,10 @@ func TestARefusedHandshakeIsProof(t *testing.T) {
 
 // TestANewVersionOfTheServerIsTriedAgain: what was proved of a server's handshake need not hold for its next version.
 func TestANewVersionOfTheServerIsTriedAgain(t *testing.T) {
+	bubble(t, aNewVersionIsTriedAgain)
+}
+
+func aNewVersionIsTriedAgain(t *testing.T) {
 	var upgraded atomic.Bool
 	s := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
 		version := "1"

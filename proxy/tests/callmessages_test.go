@@ -66,7 +66,7 @@ func TestEachMessageOfACallArrivesOnce(t *testing.T) {
 	const times = 60
 	for _, to := range []peer{{"2024-11-05", peertest.SSE}, {"2024-11-05", peertest.Stdio}, {"2025-06-18", peertest.HTTP}, {"2025-11-25", peertest.Stdio}, {"2026-07-28", peertest.HTTP}, {"2026-07-28", peertest.Stdio}} {
 		for _, from := range []peer{{"2024-11-05", peertest.HTTP}, {"2024-11-05", peertest.Stdio}, {"2025-11-25", peertest.HTTP}, {"2026-07-28", peertest.HTTP}, {"2026-07-28", peertest.Stdio}} {
-			runTogether(t, fmt.Sprintf("%s over %s at %s over %s", from.revision, from.over, to.revision, to.over), func(t *testing.T) {
+			inBubble(t, fmt.Sprintf("%s over %s at %s over %s", from.revision, from.over, to.revision, to.over), func(t *testing.T) {
 				s := chattyTool(t, to.over, to.revision)
 				p := through(t, s.At(), func(cfg *config.Config) { cfg.Upstream.Restart.Wait = time.Millisecond })
 				c := callsThrough(t, p.client(t, from.over == peertest.Stdio), from.revision)

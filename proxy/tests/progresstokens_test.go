@@ -42,7 +42,7 @@ func TestProgressWithoutATokenIsDropped(t *testing.T) {
 			}
 			for _, client := range []string{"2025-06-18", modernOnly} {
 				for _, piped := range []bool{false, true} {
-					t.Run(fmt.Sprintf("%s server of %s, client of %s, on a pipe: %v", at, server, client, piped), func(t *testing.T) {
+					inBubble(t, fmt.Sprintf("%s server of %s, client of %s, on a pipe: %v", at, server, client, piped), func(t *testing.T) {
 						unknown := 0 // of a token that no call has: where tokens are dragoman's own
 						if at != peertest.HTTP || client == modernOnly && server != modernOnly {
 							unknown = 1

@@ -144,7 +144,7 @@ func TestEachUpdateArrivesOnceOrItsLossIsTold(t *testing.T) {
 				case fault == "server restarts" && to.over == peertest.HTTP && translate.Lookup(to.revision).Modern: // there is nothing to forget
 					continue
 				}
-				runTogether(t, fmt.Sprintf("%s over %s at %s over %s, %s", from.revision, from.over, to.revision, to.over, fault), func(t *testing.T) {
+				inBubble(t, fmt.Sprintf("%s over %s at %s over %s, %s", from.revision, from.over, to.revision, to.over, fault), func(t *testing.T) {
 					s := newChanging(t, to.over, to.revision)
 					p := through(t, s.At(), func(cfg *config.Config) { cfg.Upstream.Restart.Wait = time.Millisecond })
 					hears := s.subscribe(t, p.client(t, from.over == peertest.Stdio), from.revision)

@@ -282,8 +282,7 @@ func TestServerCannotAskWithoutASession(t *testing.T) {
 // TestWithoutASessionAtAServerWithoutAHandshake: two calls with one id are under way at a server of 2026-07-28.
 func TestWithoutASessionAtAServerWithoutAHandshake(t *testing.T) {
 	for _, over := range []peertest.Over{peertest.HTTP, peertest.Stdio} {
-		t.Run(string(over), func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, string(over), func(t *testing.T) {
 			both := make(chan struct{})
 			s := peertest.NewServer(t, over, func(u *peertest.Turn) {
 				n := gjson.Get(u.Text, "params.arguments.n").Raw
