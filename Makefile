@@ -21,7 +21,7 @@ test-race: ## the same with the race detector, but for the packages that run the
 # Packages in whose sources and tests nothing runs beside anything else: no go statement, no parallel test, no timer, no connection, no fake peer.
 ALONE = $$(for f in $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./...); do cat $$f/*.go | grep -qE '\bgo (func|[a-z])[A-Za-z.]*\(|\.Go\(|Parallel\(|AfterFunc|Spawn\(|"net/|"net"|errgroup|/[a-z]*test"' || echo $$f; done)
 
-WITHOUT_RACE = ./adapterrt/openapi ./cmd/command ./cmd/proxy/e2e ./proxy/observe/page ./bench/capper ./bench/compare ./bench/corpus ./bench/fleet ./bench/latency
+WITHOUT_RACE = ./adapterrt/openapi ./cmd/command ./cmd/proxy/e2e ./proxy/observe/page ./bench/corpus ./bench/measure/capper ./bench/measure/cost ./bench/measure/replicas
 
 test-peers: ## the built command with published clients and servers; needs Node.js 20, which installs them; with Chromium and redis-server more are played
 	TEST_SETS=peers $(TEST) -count=1 ./cmd/proxy/e2e ./bench/servers
@@ -34,7 +34,7 @@ test-redis: ## replicas that share a store; needs redis-server
 
 test-measurements: ## that the programs that measure work, and that memory stays within its limit; on Linux also that a router forgets connections; with redis-server also what replicas do when their store fails
 	TEST_SETS=measurements $(TEST) ./proxy/transport/upstream -run BehindARouter
-	TEST_SETS=measurements $(TEST) ./bench ./bench/capper ./bench/compare ./bench/fleet ./bench/latency
+	TEST_SETS=measurements $(TEST) ./bench ./bench/measure/...
 
 test-judges: ## requests and the shipped adapters against the vendors' own API documents; npm unpacks 450 MB for it
 	TEST_SETS=peers,judges $(TEST) -v ./cmd/proxy/e2e -run 'TestGitHub|TestNotion|TestLinear|TestStripe|TestImported'
@@ -60,7 +60,7 @@ docs: ## rewrite what is generated: settings and their schema, keys of adapter f
 	go test ./cmd/command/comingfrom -run TestPage -update
 
 fuzz: ## run every fuzz target; they share FUZZTIME
-	go run ./bench/fuzzall -total $(FUZZTIME) ./...
+	go run ./bench/measure fuzz --total $(FUZZTIME) ./...
 
 SIMULATETIME ?= 60s
 
@@ -71,16 +71,17 @@ bench: ## benchstat-ready; bench/README.md says what each one measures
 	go test ./adapterrt ./bench ./proxy/... ./transform/... ./translate/... -run '^$$' -bench . -benchmem
 
 latency: ## what a call costs between each two revisions, beside others and by load, and how costs grow, into docs/performance.md: about six minutes, on a quiet machine
-	go run ./bench/latency -write docs/performance.md
-	go run ./bench/latency -growth -write docs/performance.md
+	go run ./bench/measure latency --write docs/performance.md
+	go run ./bench/measure growth --write docs/performance.md
 
 compare: ## measure end to end and compare with other proxies, about two minutes
-	go run ./bench/compare
+	go run ./bench/measure compare
 
 SOAKTIME ?= 10m
 
 soak: ## watch memory, goroutines, files and child processes under load from misbehaving peers, for SOAKTIME
-	go run ./bench/soak -time $(SOAKTIME)
+	go run ./bench/measure soak --time $(SOAKTIME)
+	go run ./bench/measure replicas --time $(SOAKTIME)
 
 cross: check-systems ## build for every supported system and processor
 	for os in linux darwin windows; do for arch in amd64 arm64; do \

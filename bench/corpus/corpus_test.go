@@ -21,15 +21,6 @@ func newCorpus(t *testing.T, maxSize int) *Corpus {
 	return c
 }
 
-// unlessSlowed skips a test that would take minutes with the race detector. The detector has nothing to find:
-// a single goroutine generates the corpus.
-func unlessSlowed(t *testing.T) {
-	t.Helper()
-	if slowed {
-		t.Skip("all messages up to 10 MiB: run without -race")
-	}
-}
-
 func TestSameMessagesEveryTime(t *testing.T) {
 	one, two := newCorpus(t, Small), newCorpus(t, Small)
 	for _, r := range translate.Handshake() {
@@ -46,7 +37,6 @@ func TestSameMessagesEveryTime(t *testing.T) {
 }
 
 func TestSmallerCorpusHasTheSameMessages(t *testing.T) {
-	unlessSlowed(t)
 	all := newCorpus(t, Largest)
 	for _, m := range newCorpus(t, Small).In(translate.Latest()) {
 		if twin := Find(all.In(translate.Latest()), m.Name); twin == nil || !bytes.Equal(twin.Raw, m.Raw) {
@@ -56,7 +46,6 @@ func TestSmallerCorpusHasTheSameMessages(t *testing.T) {
 }
 
 func TestMessagesAreClassified(t *testing.T) {
-	unlessSlowed(t)
 	c := newCorpus(t, Largest)
 	for _, r := range translate.Handshake() {
 		seen := map[string]bool{}
@@ -117,7 +106,6 @@ func TestNoRevisionHasMembersOfALaterOne(t *testing.T) {
 }
 
 func TestListsAndResultsHaveTheirSize(t *testing.T) {
-	unlessSlowed(t)
 	messages := newCorpus(t, Largest).In(translate.Latest())
 	within := func(name string, low, high int) {
 		t.Helper()

@@ -28,7 +28,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/bench/measure/process"
 	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dragoman-proxy/dragoman/bench/fleet"
+	"github.com/dragoman-proxy/dragoman/bench/measure/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
@@ -19,8 +19,8 @@ import (
 // this system it skips the test.
 func withStore(t *testing.T, more string) (config string) {
 	t.Helper()
-	engine, err := fleet.StartEngineAt(t.Context(), peertest.Port(t), t.TempDir())
-	if errors.Is(err, fleet.ErrNoEngine) {
+	engine, err := replicas.StartEngineAt(t.Context(), peertest.Port(t), t.TempDir())
+	if errors.Is(err, replicas.ErrNoEngine) {
 		t.Skip(err)
 	}
 	if err != nil {

@@ -1,0 +1,414 @@
+package replicas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/bench/measure/load"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+const (
+	flowTime   = 15 * time.Second
+	heardTime  = 12 * time.Second // until an update or a log message must have been heard, over lost streams
+	markTime   = time.Second      // until a deleted session is unknown to all replicas, but for some of them on a busy machine
+	recovery   = 7 * time.Second  // after the engine is back: replicas register again, and forget that they did not find each other
+	reconnects = 50
+)
+
+// client is a published client of one revision that does one thing after the other.
+type client struct {
+	s        *Service
+	revision string
+	name     string
+	results  *load.Tally
+	rand     *rand.Rand
+
+	session *mcp.ClientSession
+	stream  *listening
+	close   func()
+	began   time.Time
+	n       int
+
+	mu     sync.Mutex
+	heard  map[string]int // updates, by URI
+	logged []string       // levels of log messages, since the last look
+}
+
+// needs says what a flow depends on besides its replicas and the server.
+type needs int
+
+const (
+	nothing      needs = iota
+	fromTheStore       // what was put into the store during the flow
+	ofTheSession       // what was put into the store during the session
+)
+
+// run makes clients of all revisions, several of each, use a service until ctx ends.
+func run(ctx context.Context, s *Service, each int, results *load.Tally) {
+	var wg sync.WaitGroup
+	for i, revision := range translate.All() {
+		for k := range each {
+			c := &client{s: s, revision: revision.Name, results: results, name: fmt.Sprintf("%s-%d", revision.Name, k), rand: rand.New(rand.NewPCG(uint64(i), uint64(k)))}
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					c.stay(ctx)
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+func (c *client) modern() bool { return c.revision == translate.Modern() }
+
+// asks reports whether the client's revision has elicitation.
+func (c *client) asks() bool { return c.revision >= "2025-06-18" }
+
+func (c *client) text(what string) string {
+	c.n++
+	return fmt.Sprintf("%s-%s-%d-%d", c.name, what, c.rand.Uint32(), c.n)
+}
+
+// try runs a flow, and says whether it is to be counted as a failure if it fails.
+func (c *client) try(ctx context.Context, what string, needs needs, flow func(context.Context) error) bool {
+	began := time.Now()
+	within, cancel := context.WithTimeout(ctx, flowTime)
+	defer cancel()
+	err := flow(within)
+	what = fmt.Sprintf("%s of %s at %s", what, c.revision, c.s.plan.Server)
+	engine := c.s.plan.Engine
+	switch {
+	case err == nil:
+		c.results.Good(what)
+	case ctx.Err() != nil:
+	case c.s.lost(began):
+		c.results.Excuse(what, "while a replica died")
+	case engine != nil && needs == fromTheStore && engine.out(began, recovery):
+		c.results.Excuse(what, "while the engine was away")
+	case engine != nil && needs == ofTheSession && engine.out(c.began, recovery):
+		c.results.Excuse(what, "in a session from before the engine was emptied")
+	default:
+		c.results.Fail(what, fmt.Errorf("%s: %w", c.name, err))
+	}
+	return err == nil
+}
+
+// stay uses the service for the time of a session.
+func (c *client) stay(ctx context.Context) {
+	if !c.try(ctx, "connect", nothing, c.connect) {
+		time.Sleep(50 * time.Millisecond)
+		return
+	}
+	defer func() { c.close() }()
+	own := c.text("thing")
+	listening, leveled := c.prepare(ctx, own)
+	for range 30 + c.rand.IntN(30) {
+		if ctx.Err() != nil {
+			return
+		}
+		switch n := c.rand.IntN(100); {
+		case n < 10:
+			c.try(ctx, "list", nothing, c.list)
+		case n < 20:
+			c.try(ctx, "fetch_more", fromTheStore, c.fetchMore)
+		case n < 30:
+			c.try(ctx, "confirmation", fromTheStore, c.confirm)
+		case n < 45:
+			c.try(ctx, "limited call", nothing, c.limited)
+		case n < 55 && c.asks():
+			c.try(ctx, "elicitation", fromTheStore, c.elicit) // where it waits is in the store
+		case n < 60 && c.modern() && c.s.plan.Server != translate.Modern():
+			c.try(ctx, "task", fromTheStore, c.task)
+		case n < 65 && listening:
+			c.try(ctx, "update", ofTheSession, func(ctx context.Context) error { return c.update(ctx, own) })
+		case n < 70 && leveled:
+			c.try(ctx, "log", ofTheSession, c.log)
+		default:
+			c.try(ctx, "call", nothing, c.echo)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(c.rand.IntN(60)) * time.Millisecond):
+		}
+	}
+	if !c.modern() {
+		c.try(ctx, "delete", fromTheStore, c.leave)
+	}
+}
+
+// prepare sets what belongs to the session. It returns whether the client hears of updates of its own resource, and
+// whether the session has a log level.
+func (c *client) prepare(ctx context.Context, own string) (listening, leveled bool) {
+	if c.modern() {
+		return c.try(ctx, "subscribe", nothing, func(ctx context.Context) error { return c.subscribe(ctx, own) }), false
+	}
+	leveled = c.try(ctx, "log level", fromTheStore, func(ctx context.Context) error {
+		return c.session.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "warning"})
+	})
+	return c.try(ctx, "subscribe", fromTheStore, func(ctx context.Context) error { return c.subscribe(ctx, own) }), leveled
+}
+
+func (c *client) subscribe(ctx context.Context, own string) error {
+	return c.session.Subscribe(ctx, &mcp.SubscribeParams{URI: uriPrefix + own})
+}
+
+func (c *client) connect(ctx context.Context) error {
+	c.mu.Lock()
+	c.heard, c.logged = map[string]int{}, nil
+	c.mu.Unlock()
+	capabilities := &mcp.ClientCapabilities{}
+	handlers := &mcp.ClientOptions{
+		Capabilities: capabilities,
+		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.heard[r.Params.URI]++
+		},
+		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.logged = append(c.logged, string(r.Params.Level))
+		},
+	}
+	if c.asks() {
+		capabilities.Elicitation = &mcp.ElicitationCapabilities{}
+		handlers.ElicitationHandler = func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"city": "Rome"}}, nil
+		}
+	}
+	var options *mcp.ClientSessionOptions
+	if !c.modern() {
+		options = &mcp.ClientSessionOptions{ProtocolVersion: c.revision}
+	}
+	transport := &http.Transport{DisableCompression: true}
+	c.stream = &listening{next: transport}
+	to := &mcp.StreamableClientTransport{Endpoint: c.s.URL(), MaxRetries: reconnects, HTTPClient: &http.Client{Transport: c.stream}}
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "fleet", Version: "1"}, handlers).Connect(ctx, to, options)
+	if err != nil {
+		transport.CloseIdleConnections()
+		return err
+	}
+	c.session, c.began = session, time.Now()
+	c.close = func() {
+		_ = session.Close() // again, if the client has left: then it fails
+		transport.CloseIdleConnections()
+	}
+	if got := session.InitializeResult().ProtocolVersion; got != c.revision {
+		c.close()
+		return fmt.Errorf("the client got revision %s", got)
+	}
+	return nil
+}
+
+// call makes one call, and returns the text of its result.
+func (c *client) call(ctx context.Context, tool string, arguments map[string]any) (string, error) {
+	res, err := c.session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: arguments})
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for _, one := range res.Content {
+		if t, ok := one.(*mcp.TextContent); ok {
+			text.WriteString(t.Text + "\n")
+		}
+	}
+	return strings.TrimSuffix(text.String(), "\n"), nil
+}
+
+func (c *client) expect(ctx context.Context, tool, text, want string) error {
+	got, err := c.call(ctx, tool, map[string]any{"text": text})
+	if err == nil && got != want {
+		err = fmt.Errorf("got %.200q, want %q", got, want)
+	}
+	return err
+}
+
+func (c *client) echo(ctx context.Context) error {
+	text := c.text("echo")
+	return c.expect(ctx, "echo", text, text)
+}
+
+func (c *client) elicit(ctx context.Context) error {
+	text := c.text("ask")
+	return c.expect(ctx, "ask", text, text+" in Rome")
+}
+
+func (c *client) list(ctx context.Context) error {
+	list, err := c.session.ListTools(ctx, nil)
+	if err != nil {
+		return err
+	}
+	found := map[string]bool{}
+	for _, t := range list.Tools {
+		found[t.Name] = true
+	}
+	for _, name := range []string{"echo", "long", "get_limited", "delete_item", "fetch_more"} {
+		if !found[name] {
+			return fmt.Errorf("the list has no %s: %v", name, found)
+		}
+	}
+	return nil
+}
+
+var nextCall = regexp.MustCompile(`Next: fetch_more (\{[^}]*\})`)
+
+// fetchMore makes a call whose result is cut, and fetches the rest of it until every line was there.
+func (c *client) fetchMore(ctx context.Context) error {
+	text := c.text("long")
+	got, err := c.call(ctx, "long", map[string]any{"text": text})
+	if err != nil {
+		return err
+	}
+	all := got
+	for round := 0; ; round++ {
+		next := nextCall.FindStringSubmatch(got)
+		if next == nil {
+			if round == 0 {
+				return fmt.Errorf("the result was not cut: %.200q", got)
+			}
+			break
+		}
+		if round > longLines {
+			return errors.New("fetch_more does not end")
+		}
+		if got, err = c.call(ctx, "fetch_more", arguments(next[1])); err != nil {
+			return fmt.Errorf("fetch_more %s: %w", next[1], err)
+		}
+		all += "\n" + got
+	}
+	for i := range longLines {
+		if !strings.Contains(all, longLine(text, i)) {
+			return fmt.Errorf("line %d was not returned; the last answer is %.200q", i, got)
+		}
+	}
+	return nil
+}
+
+func arguments(object string) map[string]any {
+	all, _ := gjson.Parse(object).Value().(map[string]any)
+	return all
+}
+
+// confirm deletes an item with a token, which is then used by two calls at once, and once more.
+func (c *client) confirm(ctx context.Context) error {
+	id := c.text("item")
+	got, err := c.call(ctx, "delete_item", map[string]any{"id": id})
+	if err != nil {
+		return err
+	}
+	token := gjson.Get(got, "confirmation.token").Str
+	if token == "" {
+		return fmt.Errorf("no token: %.200q", got)
+	}
+	with := map[string]any{"id": id, "_confirmation": token}
+	var said [2]string
+	var failed [2]error
+	var wg sync.WaitGroup
+	for i := range said {
+		wg.Go(func() { said[i], failed[i] = c.call(ctx, "delete_item", with) })
+	}
+	wg.Wait()
+	if err := errors.Join(failed[:]...); err != nil {
+		return err
+	}
+	if a, b := succeeded(said[0]), succeeded(said[1]); a == b {
+		return fmt.Errorf("a token used by two calls at once: %.200q and %.200q", said[0], said[1])
+	}
+	if got, err = c.call(ctx, "delete_item", with); err != nil {
+		return err
+	}
+	if succeeded(got) {
+		return fmt.Errorf("a token worked again: %.200q", got)
+	}
+	return nil
+}
+
+func succeeded(text string) bool { return gjson.Get(text, "success").Bool() }
+
+// limited makes some calls of an operation with a limit. Each is either answered, or refused for the limit.
+func (c *client) limited(ctx context.Context) error {
+	for range 4 {
+		got, err := c.call(ctx, "get_limited", map[string]any{})
+		if err != nil {
+			return err
+		}
+		if !succeeded(got) && gjson.Get(got, "error.code").Str != "RATE_LIMIT_EXCEEDED" {
+			return fmt.Errorf("got %.300q", got)
+		}
+	}
+	return nil
+}
+
+// update makes the server tell that the client's own resource has changed, until the client hears it. A stream that
+// dies with its replica takes with it what was on its way: so one update may be lost, but not all, and none while the
+// client's stream stays open.
+func (c *client) update(ctx context.Context, own string) error {
+	heard := func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.heard[uriPrefix+own]
+	}
+	before := heard()
+	for end, round := time.Now().Add(heardTime), 0; ; round++ {
+		stream := c.stream.opens.Load()
+		if err := c.expect(ctx, "touch", own, own); err != nil {
+			return err
+		}
+		wait := time.Now().Add(500 * time.Millisecond)
+		if stream != 0 {
+			wait = end
+		}
+		for ; time.Now().Before(wait) && c.stream.opens.Load() == stream; time.Sleep(5 * time.Millisecond) {
+			if heard() > before {
+				return nil
+			}
+		}
+		switch {
+		case stream != 0 && c.stream.opens.Load() == stream && round == 0:
+			return fmt.Errorf("an update was lost although the client's stream was open for %v; %d were heard before", heardTime, before)
+		case !time.Now().Before(end):
+			return fmt.Errorf("no update was heard in %v, after %d before", heardTime, before)
+		}
+		if c.modern() { // its stream ends with its replica, and the client has to open another
+			_ = c.session.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: uriPrefix + own})
+			if err := c.subscribe(ctx, own); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// log checks the log level of the session: the server sends messages of level error, and none of level info.
+func (c *client) log(ctx context.Context) error {
+	c.mu.Lock()
+	c.logged = nil
+	c.mu.Unlock()
+	text := c.text("log")
+	if err := c.expect(ctx, "log", text, text); err != nil {
+		return err
+	}
+	for end := time.Now().Add(heardTime); ; time.Sleep(5 * time.Millisecond) {
+		c.mu.Lock()
+		logged := strings.Join(c.logged, " ")
+		c.mu.Unlock()
+		switch {
+		case logged == "error":
+			return nil
+		case strings.Contains(logged, "info"):
+			return fmt.Errorf("at level warning, the client got: %s", logged)
+		case time.Now().After(end):
+			return fmt.Errorf("at level warning, the client got no error message: %q", logged)
+		}
+	}
+}
