@@ -34,10 +34,10 @@ func waited(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-// troubledBefore reports whether a trouble for the client of c, since it sent that, began before event i.
+// troubledBefore reports whether a trouble for the client of c, since it sent that, began before event i. A stop is none: see cutsOff.
 func (w *world) troubledBefore(c *call, i int) bool {
 	return slices.ContainsFunc(w.troubles, func(t trouble) bool {
-		return (t.client == "" || t.client == c.owner) && t.event < i && t.to >= c.begins
+		return (t.client == "" || t.client == c.owner) && t.what != "operator-stop" && t.event < i && t.to >= c.begins
 	})
 }
 
