@@ -256,6 +256,19 @@ func (s *Session) DropRequests() (open []string) {
 	return open
 }
 
+// Reply sends the server the answer to a question. within is the server's id of the session to which the question belongs; "" for the current
+// one.
+func (s *Session) Reply(ctx context.Context, within string, answer *upstream.Outgoing) error {
+	if s.Renewing != nil && within != "" {
+		return s.Renewing.Answer(ctx, within, answer)
+	}
+	st, err := s.Conn.Send(ctx, answer)
+	if st != nil {
+		st.Close()
+	}
+	return err
+}
+
 // Stand opens the standing stream of the session.
 func (s *Session) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
 	if s.Renewing != nil {

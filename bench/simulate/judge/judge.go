@@ -250,9 +250,6 @@ func strange(w *world, wrong func(time.Duration, string, ...any)) {
 		if strings.HasPrefix(e.Text, "a request was answered by status") && w.excuse(&call{owner: e.Who}, e.At, "link-half") {
 			continue // it counts as gone, and its requests as given up
 		}
-		if strings.HasPrefix(e.Text, "an answer to a question that was not asked") && w.renewsApart() && w.excuse(&call{}, e.At, "server-") {
-			continue // it was asked in the session of another replica
-		}
 		if strings.HasPrefix(e.Text, "the end of a question that was not asked") && (w.excuse(&call{owner: e.Who}, e.At, "link-") || w.excuse(&call{owner: e.Who}, e.At, "client-")) {
 			continue // the question was lost on its way
 		}

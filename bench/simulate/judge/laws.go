@@ -269,7 +269,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			if a := find(c.asks, r.N); a != nil && isVisit(a.ID) && r.Text != "accept" { // the page is not opened
 				continue
 			}
-			if find(c.told, r.N) == nil && find(c.withdrawn, r.N) == nil {
+			if v := find(c.withdrawn, r.N); find(c.told, r.N) == nil && (v == nil || v.At > r.At+moment) {
 				wrong(r.At, "the answer to question %d of %s does not reach the server", r.N, c.mark)
 			}
 		}

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -49,9 +48,6 @@ func pings(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		if at, is := ended[e.Who+" "]; is && at > e.At && at < e.At+within {
 			continue
-		}
-		if w.renewsApart() && !w.script.Store && slices.ContainsFunc(w.all[:i], func(e trace.Event) bool { return e.Kind == trace.Loses || e.Kind == trace.Died }) {
-			continue // the answer may come to a replica that has begun a session of its own
 		}
 		wrong(e.At, "ping %s in session %s is not answered in %v", e.ID, e.Session, within)
 	}

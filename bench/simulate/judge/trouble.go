@@ -36,8 +36,6 @@ func (w *world) troubled(i int, e trace.Event) {
 	case e.Kind == trace.Gone:
 		w.gone[e.Who] = true
 	case e.Kind == trace.Died && w.gone[e.Who] && e.Failed == "": // dragoman has ended it: see waited
-	case e.Kind == trace.Died && w.renewsApart():
-		add("", "server-died", 10*time.Minute)
 	case e.Kind == trace.Died:
 		if t := w.script.Server.Transport; t == "stdio" {
 			add("", "server-died", moment)
@@ -46,16 +44,10 @@ func (w *world) troubled(i int, e trace.Event) {
 		}
 	case e.Kind == trace.Answers && e.Failed == "cut" && w.script.Server.Transport == "sse":
 		add("", "server-cut", 2*moment) // of the stream that is the whole session
-	case e.Kind == trace.Loses && w.renewsApart():
-		add("", "server-loses", 10*time.Minute)
 	case e.Kind == trace.Loses:
 		add("", "server-loses", moment)
 	}
 }
-
-// renewsApart reports whether another replica than that of a call may get the answer to its question, which does not know yet of the session
-// in the place of one that the server has lost: the answer is lost then. See docs/replicas.md.
-func (w *world) renewsApart() bool { return w.script.Replicas > 1 }
 
 // fault notes what a step of the schedule does to the world.
 func (w *world) fault(e trace.Event, add func(client, what string, for_ time.Duration)) {

@@ -55,6 +55,15 @@ func (c *HTTP) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 	return st, err
 }
 
+// Resume goes on with a stream of the session that had this number. If another session has replaced that one, the error is a
+// replacedError: in another session, the server would begin a standing stream.
+func (c *HTTP) Resume(ctx context.Context, number uint64, o upstream.ListenOptions) (upstream.Stream, error) {
+	if c.Number() != number {
+		return nil, &replacedError{}
+	}
+	return c.Listen(ctx, o)
+}
+
 // mostLost is how many sessions may be lost while one standing stream is opened. A server may be slow to open it, and lose the next
 // session meanwhile.
 const mostLost = 2
@@ -416,17 +425,22 @@ func (c *HTTP) Renew(ctx context.Context, was uint64, header []upstream.Header) 
 	}
 }
 
-// Follow continues in the server's session with this id, if another replica has begun it in the place of the one that c is in. It reports
-// whether c is in it then.
-func (c *HTTP) Follow(ctx context.Context, session string, header []upstream.Header) bool {
-	number := c.Number()
-	if c.SessionID() == session {
-		return true
+// First returns the server's id of the session with which the client's session began.
+func (c *HTTP) First() string { return c.was.Named }
+
+// Answer sends the answer to a question of this session of the server. It may be one that c is not in any more, or one that another replica
+// has begun: a server counts its questions anew in each, so that the answer goes to that one alone. If the server has lost it, the answer
+// is lost as well.
+func (c *HTTP) Answer(ctx context.Context, session string, m *upstream.Outgoing) error {
+	was, current := c.Number(), c.SessionID()
+	_, err := c.HTTPSession.In(session).Send(ctx, m)
+	switch {
+	case err == nil || !IsLost(err):
+		return err
+	case session == current:
+		return c.Renew(ctx, was, m.Header)
 	}
-	if c.host.Shared() == nil || c.there(ctx).Session != session {
-		return false
-	}
-	return c.Renew(ctx, number, header) == nil && c.SessionID() == session
+	return nil
 }
 
 // replace begins another session, or uses the one that another replica has begun.

@@ -43,7 +43,7 @@ func (x *Exchange) repeat(note, decline []byte) bool {
 	}
 	id := []byte(c.ID)
 	next := session.NewCall(id, c.Method)
-	next.As = x.Common.Now().Sealer.SealQuestion(id, note)
+	next.As = x.sealedID(id, note, c.Method)
 	question, err := crossing.Rephrase(c.More.Again.Question, next.As)
 	if err != nil {
 		return false
@@ -74,7 +74,7 @@ func (x *Exchange) isRepeated(m *wire.Message) bool {
 
 // declines returns a function that answers the server's question with decline unless the client has answered it.
 func (x *Exchange) declines(question *session.Call, decline []byte) func() {
-	s, host, at := x.Session, x.Common.Host, x.At()
+	s, within, host, at := x.Session, x.within, x.Common.Host, x.At()
 	answer := &upstream.Outgoing{Body: bytes.Clone(decline)}
 	for _, h := range x.From { // whose values belong to the client's request
 		answer.Header = append(answer.Header, upstream.Header{Name: strings.Clone(h.Name), Value: strings.Clone(h.Value)})
@@ -87,11 +87,7 @@ func (x *Exchange) declines(question *session.Call, decline []byte) func() {
 		host.Spawn(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), pipes.NoticeTimeout)
 			defer cancel()
-			st, err := s.Conn.Send(ctx, answer)
-			if st != nil {
-				st.Close()
-			}
-			if err != nil {
+			if err := s.Reply(ctx, within, answer); err != nil {
 				host.Report.Undelivered(err, at)
 			}
 		})

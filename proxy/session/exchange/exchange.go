@@ -227,8 +227,10 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 	if e := x.enquire(body); e != nil {
 		st, err = x.sendKept(e, marked)
 	} else if c := x.Session.Renewing; c != nil && x.Call != nil {
-		x.began = c.Remember(marked)
+		x.began, x.within = c.Remember(marked), c.SessionID()
 		st, err = c.HTTPSession.Send(x.Ctx, &x.Outgoing) // mend renews a session that is lost
+	} else if c != nil && x.within != "" {
+		err = c.Answer(x.seenWithin(), x.within, &x.Outgoing)
 	} else if l := x.Session.Lanes; l != nil && x.Call != nil && !x.bridged() {
 		if x.lane, err = l.Request(x.seenWithin(), &x.Outgoing); err == nil {
 			st = x.lane

@@ -169,11 +169,7 @@ func (x *Exchange) reply(message []byte) {
 
 // replyToServer is reply for a request that is the server's.
 func (x *Exchange) replyToServer(message []byte) {
-	st, err := x.Session.Conn.Send(x.Ctx, &upstream.Outgoing{Body: message, Header: x.From})
-	if st != nil {
-		st.Close()
-	}
-	if err != nil {
+	if err := x.Session.Reply(x.Ctx, x.within, &upstream.Outgoing{Body: message, Header: x.From}); err != nil {
 		x.Common.Host.Report.Undelivered(err, x.At())
 	}
 }

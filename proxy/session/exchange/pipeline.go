@@ -74,7 +74,7 @@ func (x *Exchange) Scan(raw []byte) error {
 
 // Onward is the second half of fromClient, for which a call may have to wait.
 func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
-	x.Met = nil
+	x.Met, x.within = nil, ""
 	switch m := &x.Msg; {
 	case m.Kind == wire.Request:
 		if x.OwnCall != nil {
@@ -101,6 +101,9 @@ func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	default:
 		if x.receiveAnswer(m) {
 			return nil, wire.Drop, nil
+		}
+		if c := x.Session.Renewing; c != nil {
+			x.within = c.SessionID()
 		}
 		answer, known, err := x.openSealed(raw)
 		if err != nil {

@@ -108,6 +108,7 @@ func (x *Exchange) sendAgain(c *restart.HTTP) error {
 	if x.Call.Cancelled.Load() {
 		return io.EOF
 	}
+	x.began, x.within = c.Number(), c.SessionID()
 	st, err := c.Send(x.Ctx, &x.Outgoing)
 	if err != nil {
 		return x.ended(err)
@@ -129,7 +130,13 @@ func (x *Exchange) resume() error {
 	if err := pipes.Sleep(x.Ctx, wait); err != nil {
 		return x.ended(err)
 	}
-	st, err := x.Session.Conn.Listen(x.Ctx, upstream.ListenOptions{LastEventID: string(x.ResumeAt), Header: x.From})
+	o := upstream.ListenOptions{LastEventID: string(x.ResumeAt), Header: x.From}
+	st, err := upstream.Stream(nil), error(nil)
+	if c := x.Session.Renewing; c != nil {
+		st, err = c.Resume(x.Ctx, x.began, o)
+	} else {
+		st, err = x.Session.Conn.Listen(x.Ctx, o)
+	}
 	if err != nil {
 		if errors.Is(err, upstream.ErrNoStream) {
 			return mcp.Fail(mcp.UpstreamSilent, "")

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/tidwall/gjson"
@@ -25,10 +26,7 @@ func (x *Exchange) sealNote(out, id, note []byte, method wire.Method) []byte {
 		x.keepAsked(id, note)
 		return out
 	}
-	if s := x.laterSession(); s != "" {
-		note = slices.Concat([]byte{ofSession}, []byte(s), []byte{ofSession}, []byte(method.String()), []byte{ofSession}, note)
-	}
-	as := x.Common.Now().Sealer.SealQuestion(id, note)
+	as := x.sealedID(id, note, method)
 	x.key = wire.AppendIDKey(x.key[:0], id)
 	x.Session.Asked.Change(x.key, func(c *session.Call) { c.As = as })
 	asked, err := sjson.SetRawBytes(out, "id", as)
@@ -37,6 +35,15 @@ func (x *Exchange) sealNote(out, id, note []byte, method wire.Method) []byte {
 		return out
 	}
 	return asked
+}
+
+// sealedID returns the id by which the client knows a question of the session that x is within.
+func (x *Exchange) sealedID(id, note []byte, method wire.Method) []byte {
+	if s := x.laterSession(); s != "" {
+		s = cmp.Or(x.within, s)
+		note = slices.Concat([]byte{ofSession}, []byte(s), []byte{ofSession}, []byte(method.String()), []byte{ofSession}, note)
+	}
+	return x.Common.Now().Sealer.SealQuestion(id, note)
 }
 
 // ofSession is behind the session of the server and behind the method of the question, which the note of a question begins with, and before
@@ -54,15 +61,6 @@ func (x *Exchange) laterSession() string {
 	return s.Renewing.SessionID()
 }
 
-// isIn reports whether a question of this session of the server is one of the session that x is in, or that has replaced it by now.
-func (x *Exchange) isIn(session string) bool {
-	if session == x.laterSession() {
-		return true
-	}
-	c := x.Session.Renewing
-	return c != nil && !x.Session.Local && c.Follow(x.Ctx, session, x.From)
-}
-
 // openSealed prepares the answer to a question with a sealed id for translation: it puts the server's id
 // back into the answer and sets the note. ok is false if the id is not sealed, and also if the question was answered before: then
 // answer is nil.
@@ -75,14 +73,17 @@ func (x *Exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	if !ok {
 		return raw, false, nil
 	}
-	method := wire.ElicitationCreate
-	later := len(note) > 0 && note[0] == ofSession
-	if later {
+	method, current := wire.ElicitationCreate, x.within
+	c := x.Session.Renewing
+	switch later := len(note) > 0 && note[0] == ofSession; {
+	case later && c == nil:
+		return nil, false, nil
+	case later:
 		session, rest, _ := bytes.Cut(note[1:], []byte{ofSession})
 		name, rest, _ := bytes.Cut(rest, []byte{ofSession})
-		if method, note = wire.MethodOf(name), rest; !x.isIn(string(session)) {
-			return nil, false, nil // the server has lost that session, or another process has one of its own
-		}
+		x.within, method, note = string(session), wire.MethodOf(name), rest
+	case c != nil && !x.Session.Local:
+		x.within = c.First()
 	}
 	if answer, err = sjson.SetRawBytes(raw, "id", id); err != nil {
 		return raw, false, err
@@ -91,9 +92,11 @@ func (x *Exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 		return raw, false, err
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
-	x.Met = x.Session.Asked.Take(x.key)
-	if x.Met == nil && (x.Session.Local || later && x.Common.Host.Shared() == nil || x.Session.Asked.Ended(x.key)) {
-		return nil, false, nil // it was answered already, perhaps when it was repeated
+	if x.within == current { // else another process has asked, or it is a question of a session that the server has lost
+		x.Met = x.Session.Asked.Take(x.key)
+		if x.Met == nil && (x.Session.Local || x.Session.Asked.Ended(x.key)) {
+			return nil, false, nil // it was answered already, perhaps when it was repeated
+		}
 	}
 	m.Facts, m.Method, m.Note = x.Session.Facts, method, note
 	return answer, true, nil

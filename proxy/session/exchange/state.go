@@ -109,6 +109,7 @@ type state struct {
 	Retry    time.Duration
 	Resumes  int
 	began    uint64       // the number of the server session that the request was sent in
+	within   string       // the server's id of that session, or of that whose question the client's message answers; "" for none
 	resent   bool         // the request was sent once more, in another server session
 	doubted  bool         // the server has said that it has lost the session
 	bad      *mcp.Failure // the last data of the server that was not a message

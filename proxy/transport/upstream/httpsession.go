@@ -19,6 +19,14 @@ func (h *HTTP) Session(id, version string) *HTTPSession {
 	return s
 }
 
+// In returns another session of the same server and client, with this id.
+func (s *HTTPSession) In(id string) *HTTPSession {
+	_, version := s.session()
+	other := s.http.Session(id, version)
+	other.ShareCookies(s)
+	return other
+}
+
 // unknownSession is the id of a session that no server has begun.
 const unknownSession = "no-session-of-dragoman"
 
