@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -143,16 +144,17 @@ func (c *HTTP) saysLost(ctx context.Context, err error, header []upstream.Header
 // Stand opens the standing stream like Listen, but the stream is opened again whenever it breaks off,
 // until ctx ends.
 func (c *HTTP) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+	resumed := o.LastEventID != ""
 	st, number, err := c.listen(ctx, o)
 	if _, replaced := errors.AsType[*replacedError](err); replaced {
-		o.LastEventID = ""
+		o.LastEventID, resumed = "", false
 		st, number, err = c.listen(ctx, o)
 	}
 	if err != nil {
 		return nil, err
 	}
 	out := &stream{
-		c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, parks: o.Parks, number: number, st: st, changed: make(chan struct{}, 1), replaced: make(chan struct{}, 1),
+		c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, resumed: resumed, parks: o.Parks, number: number, st: st, changed: make(chan struct{}, 1), replaced: make(chan struct{}, 1),
 	}
 	out.again.Opened()
 	c.mu.Lock()
@@ -215,7 +217,7 @@ func (s *stream) Events(yield func(sse.Event, error) bool) {
 			}
 		}
 		err, wanted := why, true
-		if s.ctx.Err() == nil && err != sse.ErrInterrupted {
+		if s.ctx.Err() == nil && err != sse.ErrInterrupted && !s.ends(err) {
 			if err, wanted = s.reopen(why, yield); !wanted {
 				return
 			}
@@ -225,6 +227,15 @@ func (s *stream) Events(yield func(sse.Event, error) bool) {
 			return
 		}
 	}
+}
+
+// afresh makes the stream begin anew, in another session.
+func (s *stream) afresh() { s.lastID, s.resumed = "", false }
+
+// ends reports whether the stream ends with err for the client as well: it has resumed the stream, which the server has closed in order. That
+// may be the stream of a call, which has nothing more to say, and ends at once however often it is opened again.
+func (s *stream) ends(err error) bool {
+	return s.resumed && err == io.EOF && s.c.Number() == s.number
 }
 
 // events returns those of st, or none while the stream that replaces st is being opened.
@@ -250,7 +261,7 @@ func (s *stream) reopen(why error, yield func(sse.Event, error) bool) (err error
 		if s.opening == nil {
 			select {
 			case <-s.changed: // a new session: do not wait
-				s.lastID = ""
+				s.afresh()
 			default:
 				if wait := min(max(s.again.Next(), s.retry), pipes.LastReopen); !s.pause(wait) {
 					return why, true
@@ -279,7 +290,7 @@ func (s *stream) reopen(why error, yield func(sse.Event, error) bool) (err error
 			s.number = o.number
 			return nil, true
 		case replaced:
-			s.lastID = ""
+			s.afresh()
 		case s.ctx.Err() != nil, errors.Is(o.err, upstream.ErrClosed), errors.Is(o.err, upstream.ErrNoStream), isFinal(o.err) && !upstream.IsConflict(o.err):
 			return o.err, true
 		}
@@ -341,7 +352,7 @@ func (s *stream) isOutdated(number uint64) bool {
 	}
 	select {
 	case <-s.changed:
-		s.lastID = ""
+		s.afresh()
 	default:
 	}
 	return false
@@ -354,7 +365,7 @@ func (s *stream) pause(wait time.Duration) bool {
 	select {
 	case <-timer.C:
 	case <-s.changed:
-		s.lastID = ""
+		s.afresh()
 		return !s.isClosed()
 	case <-s.ctx.Done():
 		return false

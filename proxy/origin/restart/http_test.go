@@ -3,6 +3,7 @@ package restart
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -233,6 +234,56 @@ func TestStandingStreamGoesOn(t *testing.T) {
 	st.Close()
 	if _, err := upstream.First(st); err != upstream.ErrClosed {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestAResumedStreamEndsWithThatOfTheServer: it may be the stream of a call, which ends at once however often it is opened again. In a session that
+// replaces a lost one, it is a standing stream like others.
+func TestAResumedStreamEndsWithThatOfTheServer(t *testing.T) {
+	f := newForgetful(t)
+	c := f.session(t, "", nil)
+	if err := send(t, c, initialized); err != nil {
+		t.Fatal(err)
+	}
+	closes := func(u *peertest.Turn) bool {
+		u.Say("{\"resumed\":true}\nid: 9")
+		return true
+	}
+	f.get.Store(&closes)
+	st, err := c.Stand(t.Context(), upstream.ListenOptions{LastEventID: "8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if e, err := upstream.First(st); err != nil || string(e.Data) != `{"resumed":true}` {
+		t.Fatalf("%s, %v", e.Data, err)
+	}
+	if e, err := upstream.First(st); err != io.EOF {
+		t.Errorf("it goes on: %s, %v", e.Data, err)
+	}
+
+	f.get.Store(nil)
+	other, err := c.Stand(t.Context(), upstream.ListenOptions{LastEventID: "9"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := upstream.First(other); err != nil {
+		t.Fatal(err)
+	}
+	f.Forget()
+	if err := send(t, c, rootsChange); err != nil {
+		t.Fatal(err)
+	}
+	for again := false; !again; { // behind what the client is told of the loss
+		e, err := upstream.First(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again = strings.HasPrefix(string(e.Data), `{"stream":`)
+	}
+	if m := f.Last(); m.Text != "GET" || m.Header.Get("Last-Event-ID") != "" {
+		t.Errorf("the last request is %s behind %q", m.Text, m.Header.Get("Last-Event-ID"))
 	}
 }
 

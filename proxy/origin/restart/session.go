@@ -238,6 +238,7 @@ type stream struct {
 	parks   bool     // as in [upstream.ListenOptions]
 	opening *opening // the stream is being opened again; nil if it is not
 	lastID  string
+	resumed bool   // the client has named an event after which it begins
 	number  uint64 // of the session in which the stream was opened last
 	retry   time.Duration
 	again   pipes.Reopening
