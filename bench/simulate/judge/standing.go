@@ -38,6 +38,7 @@ func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 	const reopens = 40 * time.Second               // after some trouble a stream is opened again within 30 s
 	wants := map[string]map[string]time.Duration{} // by client and URI: since when
 	hears := map[string]time.Duration{}            // since when a stream of the client is open
+	asked := map[string]string{}                   // what is subscribed to, by client and id
 	for i, e := range w.all {
 		switch e.Kind {
 		case trace.Subscribes:
@@ -45,6 +46,12 @@ func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 				wants[e.Who] = map[string]time.Duration{}
 			}
 			wants[e.Who][e.Text] = e.At
+			asked[e.Who+" "+e.ID] = e.Text
+		case trace.Answered, trace.Refused:
+			if uri, is := asked[e.Who+" "+e.ID]; is && e.Failed != "" {
+				delete(wants[e.Who], uri)
+			}
+			delete(asked, e.Who+" "+e.ID)
 		case trace.Unsubscribe:
 			delete(wants[e.Who], e.Text)
 		case trace.Opened:
