@@ -20,18 +20,18 @@ func mayHave(err error) bool {
 // ErrRecalled says that a request was not sent, because its client has cancelled it.
 var ErrRecalled = errors.New("the request was cancelled before it was sent")
 
-// sending is the way of a request to a server on a pipe. A cancellation may not come before its request, nor without it: see
+// Sending is the way of a request to a server on a pipe. A cancellation may not come before its request, nor without it: see
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation#behavior-requirements. While the
-// request is being sent, its cancellation waits, and takes it back if none of it was written. The table's lock guards it.
-type sending struct {
+// request is being sent, its cancellation waits, and takes it back if none of it was written. The lock of the table of open requests guards it.
+type Sending struct {
 	over      bool               // the request was sent, or will not be
 	cancelled bool               // there was a cancellation
 	recall    *upstream.Outgoing // the cancellation that waits
 	handed    *upstream.Handed   // the request, if the server is too busy to read it; else nil
 }
 
-// cancel reports whether a cancellation is to be sent now: it waits for its request, and is sent once.
-func (s *sending) cancel(body []byte, header []upstream.Header) bool {
+// Cancel reports whether a cancellation is to be sent now: it waits for its request, and is sent once.
+func (s *Sending) Cancel(body []byte, header []upstream.Header) bool {
 	if s.cancelled {
 		return false
 	}
@@ -45,16 +45,16 @@ func (s *sending) cancel(body []byte, header []upstream.Header) bool {
 	return s.over
 }
 
-// waits notes that the request waits for a busy server.
-func (s *sending) waits(h *upstream.Handed) {
+// Waits notes that the request waits for a busy server.
+func (s *Sending) Waits(h *upstream.Handed) {
 	s.handed = h
 	if s.cancelled {
 		h.TakeBack()
 	}
 }
 
-// end notes that the request was sent, or will not be, and returns the cancellation that has waited, or nil.
-func (s *sending) end() *upstream.Outgoing {
+// End notes that the request was sent, or will not be, and returns the cancellation that has waited, or nil.
+func (s *Sending) End() *upstream.Outgoing {
 	s.over, s.handed = true, nil
 	recall := s.recall
 	s.recall = nil
@@ -64,7 +64,7 @@ func (s *sending) end() *upstream.Outgoing {
 // renameCancelled replaces the id in a cancellation with the one that the server knows. It reports
 // whether the message is to be sent now. A cancellation of a request that is not open is not, and one
 // of a request that is being sent follows it; a second one is not.
-func renameCancelled[T any](t *idmap.Table[T], m *wire.Message, header []upstream.Header, way func(*idmap.Entry[T]) *sending) bool {
+func renameCancelled[T any](t *idmap.Table[T], m *wire.Message, header []upstream.Header, way func(*idmap.Entry[T]) *Sending) bool {
 	if m.Kind != wire.Notification || m.Method != wire.Cancelled {
 		return true
 	}
@@ -77,11 +77,11 @@ func renameCancelled[T any](t *idmap.Table[T], m *wire.Message, header []upstrea
 		return false
 	}
 	e.Cancel(m)
-	return way(e).cancel(m.AppendTo(nil), header)
+	return way(e).Cancel(m.AppendTo(nil), header)
 }
 
-// sendRecall sends the cancellation of a request that was sent. It does not wait.
-func sendRecall(o Owner, on upstream.Conn, recall *upstream.Outgoing) {
+// SendRecall sends the cancellation of a request that was sent. It does not wait.
+func SendRecall(o Owner, on upstream.Conn, recall *upstream.Outgoing) {
 	o.Spawn(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), NoticeTimeout)
 		defer cancel()

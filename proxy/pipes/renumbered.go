@@ -57,14 +57,14 @@ type Renumbered struct {
 	batch int // most messages in an array from the server
 
 	mu    sync.Mutex
-	table idmap.Table[sending]
-	byKey map[string]*idmap.Entry[sending]
+	table idmap.Table[Sending]
+	byKey map[string]*idmap.Entry[Sending]
 }
 
 // Renumber returns such a connection over conn, and the stream of all messages for the client. st has all messages of the server behind
 // conn, on which an initialize with the id begun was sent; nil for none.
 func Renumber(conn upstream.Conn, st upstream.Stream, begun []byte, cfg config.Limits, o Owner) (*Renumbered, upstream.Stream) {
-	c := &Renumbered{Conn: conn, owner: o, batch: cfg.Batch, byKey: make(map[string]*idmap.Entry[sending])}
+	c := &Renumbered{Conn: conn, owner: o, batch: cfg.Batch, byKey: make(map[string]*idmap.Entry[Sending])}
 	c.table.Taken(begun)
 	return c, &renumberedStream{Stream: st, of: c}
 }
@@ -94,7 +94,7 @@ func (c *Renumbered) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 		return nil, nil
 	case waits:
 		c.mu.Lock()
-		e.Of.waits(h)
+		e.Of.Waits(h)
 		c.mu.Unlock()
 		h.Then(func(err error) { c.sent(e, err) })
 	case e != nil:
@@ -104,21 +104,21 @@ func (c *Renumbered) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 }
 
 // sent notes that a request was sent, or will not be because of err.
-func (c *Renumbered) sent(e *idmap.Entry[sending], err error) {
+func (c *Renumbered) sent(e *idmap.Entry[Sending], err error) {
 	c.mu.Lock()
-	recall := e.Of.end()
+	recall := e.Of.End()
 	if err != nil {
 		c.leave(e)
 	}
 	c.mu.Unlock()
 	if recall != nil && err == nil {
-		sendRecall(c.owner, c.Conn, recall)
+		SendRecall(c.owner, c.Conn, recall)
 	}
 }
 
 // enter gives m the ids that the server is to see. e is nil if m is not a request. A cancelled
 // request is removed, so that an answer to it counts as late.
-func (c *Renumbered) enter(m *wire.Message, header []upstream.Header) (e *idmap.Entry[sending], send bool) {
+func (c *Renumbered) enter(m *wire.Message, header []upstream.Header) (e *idmap.Entry[Sending], send bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m.Kind != wire.Request {
@@ -132,7 +132,7 @@ func (c *Renumbered) enter(m *wire.Message, header []upstream.Header) (e *idmap.
 		}
 		return nil, send
 	}
-	e = c.table.Enter(m, sending{})
+	e = c.table.Enter(m, Sending{})
 	if old := c.byKey[e.Key]; old != nil {
 		c.leave(old)
 	}
@@ -141,7 +141,7 @@ func (c *Renumbered) enter(m *wire.Message, header []upstream.Header) (e *idmap.
 }
 
 // leave removes e. Called with c.mu held.
-func (c *Renumbered) leave(e *idmap.Entry[sending]) {
+func (c *Renumbered) leave(e *idmap.Entry[Sending]) {
 	c.table.Leave(e)
 	if c.byKey[e.Key] == e {
 		delete(c.byKey, e.Key)
@@ -159,13 +159,13 @@ func (c *Renumbered) Recall(id, reason string, header []upstream.Header) (given 
 		return "", nil
 	}
 	c.leave(e)
-	if !e.Of.cancel(mcp.Cancelled(e.Given, reason), header) {
+	if !e.Of.Cancel(mcp.Cancelled(e.Given, reason), header) {
 		return "", nil
 	}
 	return e.Given, c.Conn
 }
 
-func wayOfEntry(e *idmap.Entry[sending]) *sending { return &e.Of }
+func wayOfEntry(e *idmap.Entry[Sending]) *Sending { return &e.Of }
 
 // hear restores the client's ids in a message of the server. It returns false if the client is not to
 // get the message.
@@ -204,7 +204,7 @@ func (c *Renumbered) hear(m *wire.Message) bool {
 func (c *Renumbered) forget(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.table.Each(func(e *idmap.Entry[sending]) {
+	c.table.Each(func(e *idmap.Entry[Sending]) {
 		if !Spares(err, e.GivenKey) {
 			c.leave(e)
 		}

@@ -18,7 +18,7 @@ type Stream struct {
 	of       closer
 	ctx      context.Context
 	asked    *idmap.Entry[*Stream] // the request; nil on the standing stream
-	way      sending               // of the request; of guards it
+	way      Sending               // of the request; of guards it
 	answered atomic.Bool
 	closed   bool             // it only stands for a closed one
 	away     bool             // its client has left, and may resume it; of guards it

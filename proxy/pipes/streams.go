@@ -127,7 +127,7 @@ func (l *Streams) Request(ctx context.Context, m *upstream.Outgoing) (*Stream, e
 	}
 	if h, waits := err.(*upstream.Handed); waits { //nolint:errorlint // a Conn returns it as it is
 		l.mu.Lock()
-		s.way.waits(h)
+		s.way.Waits(h)
 		l.mu.Unlock()
 		h.Then(func(err error) {
 			if l.sent(s.asked, err); err != nil {
@@ -147,13 +147,13 @@ func (l *Streams) Request(ctx context.Context, m *upstream.Outgoing) (*Stream, e
 func (l *Streams) sent(e *idmap.Entry[*Stream], err error) {
 	l.mu.Lock()
 	way := &e.Of.way // of what stands in for the stream, if that was closed meanwhile
-	recall := way.end()
+	recall := way.End()
 	if err != nil && !mayHave(err) {
 		way.cancelled = true // a later cancellation would be about a request that the server does not have
 	}
 	l.mu.Unlock()
 	if recall != nil && err == nil {
-		sendRecall(l.owner, l.conn, recall)
+		SendRecall(l.owner, l.conn, recall)
 	}
 }
 
@@ -202,27 +202,12 @@ func (l *Streams) rename(m *wire.Message, header []upstream.Header) bool {
 }
 
 // wayOf returns the way of a request that is cancelled. Called with l.mu held.
-func (l *Streams) wayOf(e *idmap.Entry[*Stream]) *sending {
+func (l *Streams) wayOf(e *idmap.Entry[*Stream]) *Sending {
 	if e.Of.closed {
 		l.leave(e.Of)
 	}
 	return &e.Of.way
 }
-
-// Recall returns what Recall of [Renumbered] returns. The request stays open.
-func (l *Streams) Recall(id, reason string, header []upstream.Header) (given string, on upstream.Conn) {
-	key := string(wire.AppendIDKey(nil, []byte(id)))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := l.table.Newest(func(e *idmap.Entry[*Stream]) bool { return e.Key == key })
-	if e == nil || !l.wayOf(e).cancel(mcp.Cancelled(e.Given, reason), header) {
-		return "", nil
-	}
-	return e.Given, l.conn
-}
-
-// Beneath returns the connection on which requests have the ids that the server knows.
-func (l *Streams) Beneath() upstream.Conn { return l.conn }
 
 // Listen opens a new standing stream. It ends an older one, whose client may be gone, and takes over
 // its messages.

@@ -36,7 +36,7 @@ func (m *Conn) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Strea
 	case wire.Initialized, wire.RootsListChanged, wire.Progress:
 		return nil, nil // these are about one session, not about the process
 	case wire.Cancelled:
-		if key := idmap.Cancelled(msg); key == "" || !m.process.cancel(m, key, msg) {
+		if key := idmap.Cancelled(msg); key == "" || !m.process.cancel(m, key, msg, out.Header) {
 			return nil, nil
 		}
 		return nil, m.pass(ctx, out, msg.AppendTo(nil))
@@ -84,11 +84,14 @@ func (m *Conn) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Me
 }
 
 // send sends a request that has an entry. If that fails, the entry is removed, since no answer will come.
-func (m *Conn) send(ctx context.Context, out *upstream.Outgoing, msg *wire.Message, e *idmap.Entry[*Conn]) error {
+func (m *Conn) send(ctx context.Context, out *upstream.Outgoing, msg *wire.Message, e *idmap.Entry[openRequest]) error {
 	own := *out
 	own.Stale = func() bool { return !m.process.isOpen(e) }
 	err := m.pass(ctx, &own, msg.AppendTo(nil))
 	if h, waits := err.(*upstream.Handed); waits { //nolint:errorlint // a Conn returns it as it is
+		m.process.mu.Lock()
+		e.Of.way.Waits(h)
+		m.process.mu.Unlock()
 		h.Then(func(err error) { m.sent(e, err) })
 	} else {
 		m.sent(e, err)
@@ -96,14 +99,18 @@ func (m *Conn) send(ctx context.Context, out *upstream.Outgoing, msg *wire.Messa
 	return err
 }
 
-// sent removes the entry of a request that was not sent because of err.
-func (m *Conn) sent(e *idmap.Entry[*Conn], err error) {
-	if err == nil {
-		return
+// sent notes that a request was sent, or removes its entry if it was not because of err.
+func (m *Conn) sent(e *idmap.Entry[openRequest], err error) {
+	h := m.process
+	h.mu.Lock()
+	recall := e.Of.way.End()
+	if err != nil {
+		h.leave(e)
 	}
-	m.process.mu.Lock()
-	defer m.process.mu.Unlock()
-	m.process.leave(e)
+	h.mu.Unlock()
+	if recall != nil && err == nil {
+		pipes.SendRecall(h.host, h.conn, recall)
+	}
 }
 
 // subscribe sends a request for a subscription, which counts from now on unless the process refuses it.
@@ -168,17 +175,20 @@ func (m *Conn) Listen(context.Context, upstream.ListenOptions) (upstream.Stream,
 }
 
 // Close ends the session. The process gets notifications/cancelled for each open request of the
-// session.
+// session that it has.
 func (m *Conn) Close(ctx context.Context) error {
 	h := m.process
 	var notices [][]byte
 	h.mu.Lock()
 	_, joined := h.conns[m]
 	delete(h.conns, m)
-	h.asked.Each(func(e *idmap.Entry[*Conn]) {
-		if e.Of == m {
-			h.leave(e)
-			notices = append(notices, mcp.Cancelled(e.Given, ""))
+	h.asked.Each(func(e *idmap.Entry[openRequest]) {
+		if e.Of.Conn != m {
+			return
+		}
+		h.leave(e)
+		if notice := mcp.Cancelled(e.Given, ""); e.Of.way.Cancel(notice, nil) {
+			notices = append(notices, notice)
 		}
 	})
 	var left []string

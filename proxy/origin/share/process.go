@@ -63,9 +63,15 @@ type process struct {
 	mu         sync.Mutex
 	err        error // why the process has ended; nil while it runs
 	conns      map[*Conn]struct{}
-	asked      idmap.Table[*Conn] // the open requests; of a nil Conn: dragoman's own
+	asked      idmap.Table[openRequest]
 	subscribed map[string]map[*Conn]*subscription
-	wanted     map[*idmap.Entry[*Conn]]*subscription // of the open requests that subscribe
+	wanted     map[*idmap.Entry[openRequest]]*subscription // of the open requests that subscribe
+}
+
+// openRequest is a request that has no response yet.
+type openRequest struct {
+	*Conn // of the session that has sent it; nil for dragoman's own
+	way   pipes.Sending
 }
 
 // unshareable holds the capabilities that sessions are not offered, since one session's use affects the others.
@@ -88,7 +94,7 @@ func newProcess(ctx context.Context, proxy *Proxy) (*process, error) {
 	h := &process{
 		host: proxy.Host, conn: hs.Conn, st: hs.Standing, result: bytes.Clone(m.Result()),
 		ended: make(chan struct{}), conns: make(map[*Conn]struct{}),
-		subscribed: make(map[string]map[*Conn]*subscription), wanted: make(map[*idmap.Entry[*Conn]]*subscription),
+		subscribed: make(map[string]map[*Conn]*subscription), wanted: make(map[*idmap.Entry[openRequest]]*subscription),
 	}
 	for _, path := range unshareable {
 		if out, err := sjson.DeleteBytes(h.result, path); err == nil {
@@ -266,7 +272,7 @@ func (h *process) dispatch(m *wire.Message) {
 		if e != nil && idmap.AsText(m) {
 			h.host.Quirk(mcp.TextID)
 		}
-		if e != nil && e.Of != nil {
+		if e != nil && e.Of.Conn != nil {
 			e.Of.open--
 			h.settleLocked(e, m.Kind == wire.Error)
 		}
@@ -274,14 +280,14 @@ func (h *process) dispatch(m *wire.Message) {
 		switch {
 		case e == nil:
 			h.host.Report.Dropped("late_answer")
-		case e.Of != nil:
+		case e.Of.Conn != nil:
 			e.Of.enqueue(h.answer(e, m), true)
 		}
 	case m.Method == wire.Progress:
 		h.mu.Lock()
 		e, _ := h.asked.About(m)
 		h.mu.Unlock()
-		if e == nil || e.Of == nil {
+		if e == nil || e.Of.Conn == nil {
 			h.host.Report.Dropped("unattributed")
 			return
 		}
@@ -304,7 +310,7 @@ func (h *process) dispatch(m *wire.Message) {
 }
 
 // answer returns the response m for the session that has sent the request. A large response waits for memory.
-func (h *process) answer(e *idmap.Entry[*Conn], m *wire.Message) []byte {
+func (h *process) answer(e *idmap.Entry[openRequest], m *wire.Message) []byte {
 	room, err := h.host.Memory().Alloc(context.Background(), large.AnswerWait, large.Copy, len(m.Raw)+m.Growth())
 	if err != nil {
 		return h.host.Report.Failed(err, report.At{}).About([]byte(e.ID)).Body()
@@ -330,8 +336,8 @@ func (h *process) failOpen(err error) {
 	f := clienterror.Of(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.asked.Each(func(e *idmap.Entry[*Conn]) {
-		if e.Of != nil {
+	h.asked.Each(func(e *idmap.Entry[openRequest]) {
+		if e.Of.Conn != nil {
 			e.Of.open = 0
 			h.settleLocked(e, false) // the next process is asked for it
 			lost := *f
@@ -354,16 +360,16 @@ func size(uri string) int { return 2*len(uri) + pipes.SubscriptionOverhead }
 
 // wantLocked notes that the open request e subscribes to a resource; h.mu must be held. What [Conn.mayHold] has counted
 // for it belongs to the subscription.
-func (h *process) wantLocked(e *idmap.Entry[*Conn], uri string) {
+func (h *process) wantLocked(e *idmap.Entry[openRequest], uri string) {
 	all := h.subscribed[uri]
 	if all == nil {
 		all = make(map[*Conn]*subscription)
 		h.subscribed[strings.Clone(uri)] = all
 	}
-	s := all[e.Of]
+	s := all[e.Of.Conn]
 	if s == nil {
 		s = &subscription{uri: strings.Clone(uri)}
-		all[e.Of] = s
+		all[e.Of.Conn] = s
 		e.Of.subscriptions++
 		e.Of.subscribed += size(uri)
 	}
@@ -373,7 +379,7 @@ func (h *process) wantLocked(e *idmap.Entry[*Conn], uri string) {
 
 // settleLocked ends a request that was noted by wantLocked. If the process has refused all of the session's requests for the
 // resource, the session is not subscribed. h.mu must be held.
-func (h *process) settleLocked(e *idmap.Entry[*Conn], refused bool) {
+func (h *process) settleLocked(e *idmap.Entry[openRequest], refused bool) {
 	s := h.wanted[e]
 	if s == nil {
 		return
@@ -381,8 +387,8 @@ func (h *process) settleLocked(e *idmap.Entry[*Conn], refused bool) {
 	delete(h.wanted, e)
 	s.open--
 	s.accepted = s.accepted || !refused
-	if s.open == 0 && !s.accepted && h.subscribed[s.uri][e.Of] == s {
-		h.unsubscribeLocked(e.Of, s.uri)
+	if s.open == 0 && !s.accepted && h.subscribed[s.uri][e.Of.Conn] == s {
+		h.unsubscribeLocked(e.Of.Conn, s.uri)
 	}
 }
 
@@ -401,7 +407,7 @@ func (h *process) unsubscribeLocked(m *Conn, uri string) {
 }
 
 // isOpen reports whether a request has no response yet.
-func (h *process) isOpen(e *idmap.Entry[*Conn]) bool {
+func (h *process) isOpen(e *idmap.Entry[openRequest]) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.asked.Has(e)
@@ -467,48 +473,49 @@ func (m *Conn) wake() {
 
 // enter gives a request a unique id. If too many requests of one session are open, enter drops
 // the oldest, assuming that its client does not wait for it any more. by is nil for dragoman's own requests.
-func (h *process) enter(by *Conn, msg *wire.Message) (*idmap.Entry[*Conn], error) {
+func (h *process) enter(by *Conn, msg *wire.Message) (*idmap.Entry[openRequest], error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.enterLocked(by, msg)
 }
 
 // enterLocked is enter; h.mu must be held.
-func (h *process) enterLocked(by *Conn, msg *wire.Message) (*idmap.Entry[*Conn], error) {
+func (h *process) enterLocked(by *Conn, msg *wire.Message) (*idmap.Entry[openRequest], error) {
 	if h.err != nil {
 		return nil, h.err
 	}
 	if by != nil {
 		if by.open >= h.host.Config().Limits.OpenRequests {
-			h.leave(h.asked.Oldest(func(e *idmap.Entry[*Conn]) bool { return e.Of == by }))
+			h.leave(h.asked.Oldest(func(e *idmap.Entry[openRequest]) bool { return e.Of.Conn == by }))
 		}
 		by.open++
 	}
-	return h.asked.Enter(msg, by), nil
+	return h.asked.Enter(msg, openRequest{Conn: by}), nil
 }
 
 // leave ends a request without a response. The caller holds h.mu.
-func (h *process) leave(e *idmap.Entry[*Conn]) {
+func (h *process) leave(e *idmap.Entry[openRequest]) {
 	if e == nil || !h.asked.Has(e) {
 		return
 	}
 	h.asked.Leave(e)
 	h.settleLocked(e, false) // the process may have accepted it
-	if e.Of != nil {
+	if e.Of.Conn != nil {
 		e.Of.open--
 	}
 }
 
 // cancel ends the request of m that the cancellation msg names by this key, and puts into msg the
-// id by which the process knows the request. It returns false if there is none.
-func (h *process) cancel(m *Conn, key string, msg *wire.Message) bool {
+// id by which the process knows the request. It returns false if the cancellation is not to be sent now: there is no such request, or
+// it is being sent, or will not be.
+func (h *process) cancel(m *Conn, key string, msg *wire.Message, header []upstream.Header) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e := h.asked.Newest(func(e *idmap.Entry[*Conn]) bool { return e.Of == m && e.Key == key })
+	e := h.asked.Newest(func(e *idmap.Entry[openRequest]) bool { return e.Of.Conn == m && e.Key == key })
 	if e == nil {
 		return false
 	}
 	e.Cancel(msg)
 	h.leave(e)
-	return true
+	return e.Of.way.Cancel(msg.AppendTo(nil), header)
 }

@@ -14,8 +14,10 @@ import (
 type Streams interface {
 	upstream.Conn
 	Request(ctx context.Context, out *upstream.Outgoing) (*pipes.Stream, error)
-	Beneath() upstream.Conn // the connection to the process
-	Reason() error          // why the process has ended; nil while it runs
+	// RecallStream says that the request of a stream is given up. It returns how to cancel it at the process, or nil if there is
+	// nothing to cancel, or not yet.
+	RecallStream(st *pipes.Stream, reason string, header []upstream.Header) (given string, on upstream.Conn)
+	Reason() error // why the process has ended; nil while it runs
 }
 
 // Remapper is a connection to a process that serves several modern clients. Closing the stream of a request cancels the
@@ -65,8 +67,8 @@ type remappedStream struct {
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation.
 func (st *remappedStream) Close() error {
 	st.once.Do(func() {
-		if !st.Answered() && !st.Over() { // else there is nothing to cancel
-			st.of.host.SendCancelled(st.of.Beneath(), st.Given(), nil, "", func() {})
+		if id, on := st.of.RecallStream(st.Stream, "", nil); on != nil {
+			st.of.host.SendCancelled(on, id, nil, "", func() {})
 		}
 	})
 	return st.Stream.Close()

@@ -32,6 +32,7 @@ type program struct {
 	fails chan error // to read one message, after which others follow
 	over  chan struct{}
 	busy  chan struct{} // while it is open, the process reads nothing; nil for a process that reads on
+	gone  error         // of what is sent to it; nil while it runs
 
 	mu   sync.Mutex
 	got  []string
@@ -46,12 +47,15 @@ func (p *program) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream
 		p.says <- `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"` + translate.Latest().Name + `","capabilities":{"tools":{},"logging":{},"tasks":{}},"serverInfo":{"name":"s","version":"1"}}}`
 		return nil, nil
 	}
-	p.got = append(p.got, body)
 	if p.busy != nil {
 		p.mu.Unlock()
 		<-p.busy
 		p.mu.Lock()
 	}
+	if p.gone != nil {
+		return nil, p.gone
+	}
+	p.got = append(p.got, body)
 	return nil, nil
 }
 
@@ -212,6 +216,40 @@ func TestShareOfWhatWaits(t *testing.T) {
 			t.Errorf("after the process has read all: %v", err)
 		}
 	})
+}
+
+// TestEndedWhileARequestIsSent: when a session ends, a request that is on its way to the process is cancelled behind it, and one that
+// does not get there is not.
+func TestEndedWhileARequestIsSent(t *testing.T) {
+	const list = `{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`
+	for _, gone := range []error{nil, errors.New("the process has ended")} {
+		synctest.Test(t, func(t *testing.T) {
+			p, begin := shared(t, func(*config.Config) {})
+			a, b := begin(), begin()
+			p.busy = make(chan struct{})
+			sent := make(chan error, 1)
+			go func() {
+				_, err := a.at.Conn.Send(t.Context(), &upstream.Outgoing{Body: fmt.Appendf(nil, list, 20), Request: true})
+				sent <- err
+			}()
+			synctest.Wait()
+			a.at.Conn.Close(t.Context())
+			p.gone = gone
+			close(p.busy)
+			if err := <-sent; err != gone {
+				t.Errorf("the request ended with %v, want %v", err, gone)
+			}
+			got := p.takes()
+			if gone == nil {
+				same(t, got, fmt.Sprintf(list, 1), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+			} else {
+				same(t, got)
+			}
+			p.gone = nil
+			b.say(fmt.Sprintf(list, 21))
+			same(t, p.takes(), fmt.Sprintf(list, 2))
+		})
+	}
 }
 
 // TestSessionsOfOneProcess: each session gets the answers to its own requests, under its own ids, and no message that may be about

@@ -77,8 +77,11 @@ func (x *Exchange) failed(err error) *mcp.Failure {
 // giveUp sends the server notifications/cancelled for x's request. It does not wait.
 func (x *Exchange) giveUp(reason string) {
 	if l := x.Session.Lanes; l != nil && !x.bridged() { // several requests may have the same id
-		if x.lane != nil && !x.lane.Answered() {
-			x.Common.SendCancelled(x.Session, l.Beneath(), x.lane.Given(), x.From, reason)
+		if x.lane == nil {
+			return
+		}
+		if id, on := l.RecallStream(x.lane, reason, x.From); on != nil {
+			x.Common.SendCancelled(x.Session, on, id, x.From, reason)
 		}
 		return
 	}
