@@ -283,10 +283,12 @@ func (w *world) disordered(from, to time.Duration) bool {
 }
 
 // atReplica reports whether e cancels a call that another replica has than the one which got the cancellation, and not the server: one of an
-// adapter's tool, or one that waits for its gate. Where the cancellation came, it is a call of the server's like any other.
+// adapter's tool, or one that waits for its gate. Where the cancellation came, it is a call of the server's like any other. So is one of an
+// adapter's tool that its cancellation has overtaken.
 func (w *world) atReplica(e trace.Event) bool {
-	return w.script.Replicas > 1 && slices.ContainsFunc(w.calls, func(c *call) bool {
-		away := len(c.received) == 0 || c.atAPI() || c.received[0].At >= e.At
+	return slices.ContainsFunc(w.calls, func(c *call) bool {
+		late := len(c.received) > 0 && c.received[0].At >= e.At
+		away := late && c.atAPI() || w.script.Replicas > 1 && (late || len(c.received) == 0 || c.atAPI())
 		return away && c.id == e.ID && c.cancelled > 0 && c.cancelled <= e.At && e.At <= c.cancelled+moment
 	})
 }
