@@ -92,7 +92,7 @@ func (b *call) asTask(answer []byte) []byte {
 		if ttl := task.Get("ttl"); ttl.Type == gjson.Number {
 			long = lifetime(ttl.Num)
 		}
-		c.watchTask(runningTask{strings.Clone(task.Get("taskId").String()), time.Now().Add(long), slices.Clone(b.request.Header)})
+		c.watchTask(runningTask{strings.Clone(task.Get("taskId").String()), time.Now().Add(long), slices.Clone(b.from)})
 		return answer
 	}
 	now := time.Now().UTC()
