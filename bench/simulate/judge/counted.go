@@ -27,7 +27,7 @@ func counted(w *world, wrong func(time.Duration, string, ...any)) {
 		case !isClient(e.Who):
 		case e.Kind == trace.Note && e.Text == "a ghost": // which was refused if its session had ended
 			sent[e.Method]++
-		case e.Kind == trace.Calls || e.Kind == trace.Requests || e.Kind == trace.Subscribes || e.Kind == trace.Unsubscribe || e.Kind == trace.Begins:
+		case e.Kind == trace.Calls || e.Kind == trace.Requests || e.Kind == trace.Subscribes || e.Kind == trace.Unsubscribe || e.Kind == trace.Begins || e.Kind == trace.Polls:
 			sent[e.Method]++
 		case e.Kind == trace.Replies:
 			again++

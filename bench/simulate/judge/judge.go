@@ -49,6 +49,7 @@ var laws = []law{
 	{"progress", progress},
 	{"questions", questions},
 	{"pages", pages},
+	{"tasks", tasks},
 	{"cancel", cancellations},
 	{"ping", pings},
 	{"subscription", subscriptions},
@@ -136,6 +137,8 @@ type call struct {
 	asked       []trace.Event
 	completes   []trace.Event // at the server: a page was opened
 	completed   []trace.Event // at the client
+	tasks       []trace.Event // answers of the server that are a task
+	tasked      []trace.Event // what its client is told of the task
 	replies     []trace.Event
 	told        []trace.Event
 	withdrawn   []trace.Event
@@ -213,7 +216,13 @@ func (c *call) add(e trace.Event) {
 		if e.Failed == "404" { // it has lost the session, and dragoman begins another: no answer of the call
 			return
 		}
+		if e.Failed == "task" {
+			c.tasks = append(c.tasks, e)
+			return
+		}
 		c.answers = append(c.answers, e)
+	case trace.Tasked:
+		c.tasked = append(c.tasked, e)
 	case trace.Stopped:
 		c.stopped = append(c.stopped, e)
 	case trace.Progressed:
@@ -312,7 +321,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			continue
 		}
-		if !c.foreseen(e) && !w.cannotVisit(c, e) && !w.gatedTwice(c, e) && !w.lostQuietly(c, e) && !w.refusedByGate(c, e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
+		if !c.foreseen(e) && !w.cannotVisit(c, e) && !w.lostTask(c, e) && !w.onlyAsTask(c, e) && !w.gatedTwice(c, e) && !w.lostQuietly(c, e) && !w.refusedByGate(c, e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}
@@ -370,6 +379,9 @@ func (c *call) foreseen(e trace.Event) bool {
 		return e.At <= at+moment
 	}
 	if c.how != "" || c.shared { // an answer is not owed, or may be that of another
+		return true
+	}
+	if c.finished > 0 && len(c.tasked) > 0 { // it cannot ask for the result any more
 		return true
 	}
 	if c.finished > 0 && slices.ContainsFunc(c.asks, func(a trace.Event) bool {

@@ -379,7 +379,7 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			answered, done := c.answered()
 			seen := c.received[0].At
 			due := max(seen, c.cancelled) + moment
-			if !(done && answered <= due) && !c.waitsForClient(c.cancelled) && due < w.over && !w.troubledBy(c, due, "client-hang") && !w.takenOver(c, due) && !w.replacedApart(due) && !(c.atAPI() && w.script.Replicas > 1) {
+			if !(done && answered <= due) && !(c.isTask() && (len(c.tasked) == 0 || c.tasked[0].At > c.cancelled)) && !c.waitsForClient(c.cancelled) && due < w.over && !w.troubledBy(c, due, "client-hang") && !w.takenOver(c, due) && !w.replacedApart(due) && !(c.atAPI() && w.script.Replicas > 1) {
 				wrong(due, "%s, cancelled at %.3fs, is not cancelled at the server", c.mark, c.cancelled.Seconds())
 			}
 		}
@@ -432,8 +432,11 @@ func (c *call) waitsForClient(at time.Duration) bool {
 	return last.Kind == trace.Asked && isKey(last.ID) || c.restsAtServer(at)
 }
 
-// restsAtServer reports whether the server has answered a call with questions, so that nothing of it is open there.
+// restsAtServer reports whether the server has answered a call with questions or a task, so that nothing of it is open there.
 func (c *call) restsAtServer(at time.Duration) bool {
+	if len(c.tasked) > 0 && c.tasked[0].At <= at { // its client asks for it when it likes
+		return true
+	}
 	asked := time.Duration(-1)
 	for _, a := range c.asks {
 		if isKey(a.ID) && a.At <= at {

@@ -57,7 +57,7 @@ func requests(w *world, wrong func(time.Duration, string, ...any)) {
 // accepted: over HTTP+SSE, a request that dragoman has accepted is answered before it closes the stream.
 func accepted(w *world, wrong func(time.Duration, string, ...any)) {
 	for _, c := range w.calls {
-		if w.client(c.owner).Transport != "sse" || c.how != "" || len(c.ends) == 0 {
+		if w.client(c.owner).Transport != "sse" || c.how != "" || len(c.ends) == 0 || len(c.tasked) > 0 { // its client may ask for the task later
 			continue
 		}
 		e := c.ends[0]

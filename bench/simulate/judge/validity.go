@@ -12,11 +12,11 @@ import (
 var (
 	received = map[trace.Kind]bool{
 		trace.Answered: true, trace.Progressed: true, trace.Logged: true, trace.Asked: true, trace.Revoked: true, trace.Completed: true, trace.Updated: true,
-		trace.Changed: true, trace.Pinged: true, trace.Began: true, trace.Opened: true,
+		trace.Changed: true, trace.Tasked: true, trace.Pinged: true, trace.Began: true, trace.Opened: true,
 		trace.Received: true, trace.Told: true, trace.Stopped: true, trace.Initialized: true, trace.Ponged: true,
 	}
 	sent = map[trace.Kind]bool{
-		trace.Begins: true, trace.Calls: true, trace.Requests: true, trace.Replies: true, trace.Cancels: true, trace.Subscribes: true, trace.Unsubscribe: true,
+		trace.Begins: true, trace.Calls: true, trace.Requests: true, trace.Polls: true, trace.Replies: true, trace.Cancels: true, trace.Subscribes: true, trace.Unsubscribe: true,
 		trace.Answers: true, trace.Progresses: true, trace.Logs: true, trace.Asks: true, trace.Withdraws: true, trace.Completes: true, trace.Pings: true,
 		trace.Updates: true, trace.Changes: true,
 	}
@@ -63,7 +63,7 @@ func (m methodsAsked) read(e *trace.Event) {
 // of is the method of the request whose answer is the message of e; that of the message if it is none.
 func (m methodsAsked) of(e *trace.Event) string {
 	id, method := headOf(e.Raw)
-	if method == "" && (e.Kind == trace.Answered || e.Kind == trace.Asked) {
+	if method == "" && (e.Kind == trace.Answered && e.Method != "tasks/get" || e.Kind == trace.Asked) {
 		method = m[e.Mark]
 	}
 	if method == "" {

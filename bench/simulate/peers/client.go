@@ -65,7 +65,8 @@ type Client struct {
 	waiting  int                  // steps that wait for a session
 	calls    map[string]*call     // by mark
 	pages    map[string]*question // by elicitationId
-	level    string               // modern: of the logs that it wants
+	lastTask string
+	level    string // modern: of the logs that it wants
 	deaf     time.Time
 	spoilt   bool               // a bad line was sent, which may be answered without an id
 	active   map[*exchange]bool // exchanges of HTTP that have not ended
@@ -88,6 +89,7 @@ type clientSession struct {
 	asked    map[string]*question
 	listens  map[string]*call // modern: by URI; "" is that for the lists
 	standing *exchange
+	tasks    bool   // the server has tasks
 	last     string // of the standing stream: the last event's id
 	away     bool   // it left, and has not come back: there is no standing stream
 	leaves   int    // how often it left
@@ -101,6 +103,8 @@ type call struct {
 	id           string
 	params       object
 	plan         script.Plan
+	tasks        bool                                        // it may be a task, or is about one
+	task         string                                      // its task; "" for none
 	hung         bool                                        // the client has closed its way back, and can cancel it still
 	alone        bool                                        // its stream is not resumed
 	listen       *listen                                     // a modern subscription
@@ -348,6 +352,10 @@ func (c *Client) doing(step script.Step) func(s *clientSession) {
 			return nil
 		}
 		return asks("logging/setLevel", object{"level": step.Word(0)}, step.Word(0))
+	case "peek": // the world says whose task
+		if task := step.Get("task"); task != "" {
+			return func(s *clientSession) { s.peek(step.Word(0), task) }
+		}
 	case "roots":
 		if !c.modern {
 			return func(s *clientSession) { s.tell("notifications/roots/list_changed", "", nil) }
@@ -383,10 +391,17 @@ func (s *clientSession) marked(step script.Step) {
 		} else if step.Verb == "read" {
 			k.method, k.params = "resources/read", object{"uri": "mark://" + k.mark + "?plan=" + url.QueryEscape(script.PlanText(step))}
 		} else {
-			k.method, k.params = "tools/call", object{"name": "act", "arguments": object{"mark": k.mark, "odd": odd, "plan": script.PlanText(step)}}
+			tool := "act"
+			if plan.Task == "run" && step.Verb == "call" {
+				tool = plan.Task
+			}
+			k.method, k.params = "tools/call", object{"name": tool, "arguments": object{"mark": k.mark, "odd": odd, "plan": script.PlanText(step)}}
 		}
 		if arguments, ok := k.params["arguments"].(object); ok && plan.Kind != "" {
 			arguments["kind"], arguments["extra"] = plan.Kind, []string{"x"}
+		}
+		if plan.Task != "" && step.Verb == "call" {
+			k.wantTask(s)
 		}
 		if plan.Progress > 0 {
 			k.params["_meta"] = object{"progressToken": k.mark}
@@ -449,6 +464,11 @@ func (s *clientSession) withMeta(k *call) any {
 		metaPrefix + "protocolVersion":    s.c.o.Revision,
 		metaPrefix + "clientInfo":         object{"name": s.c.o.Name, "version": "1"},
 		metaPrefix + "clientCapabilities": s.c.capabilities(),
+	}
+	if k.tasks {
+		can := s.c.capabilities()
+		can["extensions"] = object{tasksExtension: object{}}
+		meta[metaPrefix+"clientCapabilities"] = can
 	}
 	if level := s.c.level; level != "" || k.plan.Logs > 0 {
 		if level == "" {

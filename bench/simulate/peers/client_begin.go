@@ -55,7 +55,7 @@ func (s *clientSession) hello(k *call, x *exchange, m *message) {
 		s.strange(x, "the answer to "+k.method+" lacks what it must have", m.raw)
 	}
 	ready := func() {
-		s.ok = true
+		s.ok, s.tasks = true, tasksIn(r.Capabilities)
 		s.note(x, trace.Event{Kind: trace.Began, Method: k.method, ID: k.id, N: s.n, Text: s.revision, Raw: m.raw})
 		close(s.began)
 		switch {

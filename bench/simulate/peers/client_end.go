@@ -96,6 +96,10 @@ func (k *call) cancel() {
 	s := k.s
 	s.note(nil, trace.Event{Kind: trace.Cancels, Mark: k.mark, Method: k.method, ID: k.id})
 	k.quiet()
+	if k.task != "" {
+		k.cancelTask()
+		return
+	}
 	k.giveUp()
 }
 

@@ -260,6 +260,8 @@ func (s *clientSession) modernFields(calls []*call) []string {
 		fields = append(fields, "Mcp-Name", k.params["name"].(string))
 	case "resources/read":
 		fields = append(fields, "Mcp-Name", k.params["uri"].(string))
+	case "tasks/get", "tasks/cancel":
+		fields = append(fields, "Mcp-Name", k.params["taskId"].(string))
 	}
 	return fields
 }

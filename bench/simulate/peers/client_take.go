@@ -139,7 +139,7 @@ func (s *clientSession) answer(m *message, x *exchange) {
 		k.inputRequired(questions, r.RequestState, x)
 		return
 	}
-	if k.ended || k.visits(m, x) {
+	if k.ended || k.takesTask(m, x) || k.visits(m, x) {
 		return
 	}
 	k.end()

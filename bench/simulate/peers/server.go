@@ -18,6 +18,7 @@ import (
 type ServerOptions struct {
 	Transport string // http (Streamable HTTP at /mcp), sse (at /sse), stdio
 	Revision  string // the newest that it speaks; 2026-07-28 speaks no other, and "both" speaks all
+	Tasks     bool   // it has tasks, as far as its revision has them
 	Trace     *trace.Trace
 	Turn      func(what string)            // returns when it is the server's turn; nil: it always is
 	Listen    func() (net.Listener, error) // http, sse
@@ -45,6 +46,7 @@ type Server struct {
 	extra      map[string]bool
 	numbers    map[string]int // the last number of what is numbered: sessions, processes, connections, pings
 	pages      map[string]*serverPage
+	tasks      map[string]*serverTask
 	status     int // what each POST gets until statusEnd
 	statusEnd  time.Time
 	deafEnd    time.Time
@@ -67,7 +69,7 @@ func since(revision, first string) bool { return revision >= first }
 // NewServer returns a server that does not run yet.
 func NewServer(o ServerOptions) *Server {
 	return &Server{o: o, given: map[string]bool{}, carried: map[string]int{}, versions: map[string]int{}, extra: map[string]bool{},
-		numbers: map[string]int{}, pages: map[string]*serverPage{}}
+		numbers: map[string]int{}, pages: map[string]*serverPage{}, tasks: map[string]*serverTask{}}
 }
 
 func (s *Server) modern() bool { return s.o.Revision == modernRevision || s.o.Revision == "both" }
@@ -155,6 +157,7 @@ func (sess *serverSession) end() {
 	for _, c := range slices.Clone(sess.calls) {
 		c.end()
 	}
+	s.dropTasks(sess)
 	for _, st := range append(slices.Clone(sess.standing), sess.posts...) {
 		st.end()
 	}
@@ -370,6 +373,7 @@ func (s *Server) die() {
 	s.listener.Close()
 	s.listener = nil
 	s.tell(trace.Event{Kind: trace.Died})
+	s.dropTasks(nil)
 	for _, c := range slices.Clone(s.conns) {
 		c.end()
 	}

@@ -44,6 +44,8 @@ type serverParams struct {
 	Arguments       json.RawMessage
 	InputResponses  map[string]json.RawMessage
 	RequestState    string
+	TaskID          string
+	Task            json.RawMessage
 	Notifications   serverFilter
 	Meta            struct {
 		ProgressToken json.RawMessage
@@ -76,7 +78,7 @@ func newServerCall(sess *serverSession, m *message, out *serverStream, conn *ser
 	var plan string
 	switch c.m.Method {
 	case "tools/call":
-		if c.params.Name == "act" {
+		if c.params.Name == "act" || c.params.Name == "run" {
 			var a struct{ Mark, Plan string }
 			_ = json.Unmarshal(c.params.Arguments, &a)
 			c.mark, plan = a.Mark, a.Plan
@@ -139,6 +141,15 @@ func (s *Server) request(c *serverCall) {
 	s.running.Add(1)
 	go func() {
 		defer s.running.Done()
+		switch {
+		case c.mark == "":
+		case c.onlyTask():
+			c.locked(func() { c.fail(-32601, "The tool run only runs as a task", nil) })
+			return
+		case c.wantsTask():
+			c.locked(c.beginTask)
+			return
+		}
 		if c.mark != "" && !c.carryOut() {
 			return
 		}
@@ -263,7 +274,7 @@ func (c *serverCall) streams() bool { return c.plan.How == script.SSE }
 // reply answers a call.
 func (c *serverCall) reply() {
 	result, failed := c.result()
-	if c.over || c.m.Method == "subscriptions/listen" && failed == nil {
+	if c.over || result == nil && failed == nil { // it is answered later
 		return
 	}
 	if failed != nil {

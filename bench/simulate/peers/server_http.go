@@ -492,6 +492,8 @@ func (s *Server) postModern(x *serverExchange, q *http.Request, c *serverCall) {
 		name = c.params.Name
 	case "resources/read":
 		name = c.params.URI
+	case "tasks/get", "tasks/cancel", "tasks/update":
+		name = c.params.TaskID
 	}
 	switch {
 	case m.response():

@@ -98,6 +98,8 @@ func (c *serverCall) result() (object, *rpcError) {
 			return nil, &rpcError{Code: -32602, Message: "Unknown prompt: " + c.params.Name}
 		}
 		return object{"messages": []any{object{"role": "user", "content": object{"type": "text", "text": "hello"}}}}, nil
+	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/list", "tasks/update":
+		return c.aboutTask()
 	case "completion/complete":
 		return object{"completion": object{"values": []string{"one", "two"}}}, nil
 	}
@@ -159,7 +161,13 @@ func (s *Server) tools(revision string) []any {
 		return t
 	}
 	text := object{"type": "string"}
-	all := []any{tool("act", object{"mark": text, "plan": text}), tool("noop", object{}), tool("kinds", object{})}
+	act, run := tool("act", object{"mark": text, "plan": text}), tool("run", object{"mark": text, "plan": text})
+	all := []any{act, tool("noop", object{}), tool("kinds", object{})}
+	if s.o.Tasks {
+		if all = append(all, run); revision == "2025-11-25" {
+			act["execution"], run["execution"] = object{"taskSupport": "optional"}, object{"taskSupport": "required"}
+		}
+	}
 	if s.extra["tools"] {
 		all = append(all, tool("extra", object{}))
 	}
@@ -204,6 +212,13 @@ func (s *Server) capabilities(revision string) object {
 		"resources": object{"listChanged": true, "subscribe": true}}
 	if since(revision, "2025-03-26") {
 		all["completions"] = object{}
+	}
+	switch {
+	case !s.o.Tasks:
+	case revision == modernRevision:
+		all["extensions"] = object{tasksExtension: object{}}
+	case revision == "2025-11-25":
+		all["tasks"] = object{"list": object{}, "cancel": object{}, "requests": object{"tools": object{"call": object{}}}}
 	}
 	return all
 }

@@ -65,6 +65,7 @@ func (m *maker) world() {
 	if m.s.Server.Transport != "sse" && m.oneIn(7) {
 		m.s.Server.Revision = "both"
 	}
+	m.s.Server.Tasks = m.s.Server.Revision >= revisions[modern-1] && m.oneIn(2) // "both" is behind them
 	for i := range 1 + m.IntN(4) {
 		c := Client{Name: fmt.Sprint("c", i+1), Transport: m.of("http|http|http|http|stdio|stdio|sse")}
 		c.Revision = m.revision(c.Transport)
@@ -115,7 +116,7 @@ func (m *maker) lacks(transport string) string {
 		all = append(all, "stream")
 	}
 	if m.oneIn(5) {
-		all = append(all, m.of("elicitation|elicitation|sampling|roots|url|url|form"))
+		all = append(all, m.of("elicitation|elicitation|sampling|roots|url|url|form|tasks"))
 	}
 	return strings.Join(all, ",")
 }
@@ -354,6 +355,8 @@ func (m *maker) has(only string) bool {
 			ok = m.client.Revision == revisions[modern]
 		case "unbeaten": // what writes to a client that reads nothing holds a mutex, and in a bubble time does not pass for a heartbeat that waits for it
 			ok = !m.s.Has("heartbeat:") || m.s.Has("heartbeat: 0s")
+		case "tasks":
+			ok = m.s.Server.Tasks && m.client.Revision >= revisions[modern-1]
 		case "old":
 			ok = m.client.Revision != revisions[modern]
 		case "calls":
@@ -413,6 +416,8 @@ func (m *maker) word(word string) string {
 		return fmt.Sprint(m.client.Name, ".", last)
 	case "LAST": // one of the last
 		return fmt.Sprint(last - m.IntN(min(last, 3)))
+	case "ANY":
+		return m.s.Clients[m.IntN(len(m.s.Clients))].Name
 	case "OTHER":
 		return m.other()
 	case "R":

@@ -24,6 +24,7 @@ type Plan struct {
 	Opens  time.Duration // how long after its answer a page that it has agreed to open is opened
 	Cancel time.Duration // when the client cancels the call by itself; 0 for never
 	As     string        // how the client writes the call: see below
+	Task   string        // the call may be a task, if both know tasks: of act, or of run, a tool that only runs so before 2026-07-28
 	Kind   string        // of what it acts, with a parameter that a gate allows for some: open, shut
 	More   string        // how the client reads what was cut out of the answer: raw, lines; "" does not
 }
@@ -71,7 +72,7 @@ func PlanOf(s Step) Plan {
 	p := Plan{
 		Progress: s.Number("progress"), Logs: s.Number("logs"), Together: s.Get("together") != "", Away: s.Get("away") != "", Needs: s.Get("needs") != "",
 		Gap: s.Time("gap"), Wait: s.Time("wait"), How: s.Get("how"), Size: s.Number("size"),
-		Reply: s.Get("reply"), Late: s.Time("late"), Opens: s.Time("opens"), Cancel: s.Time("cancel"), More: s.Get("more"), Kind: s.Get("kind"), As: s.Get("as"),
+		Reply: s.Get("reply"), Late: s.Time("late"), Opens: s.Time("opens"), Cancel: s.Time("cancel"), More: s.Get("more"), Kind: s.Get("kind"), Task: s.Get("task"), As: s.Get("as"),
 	}
 	if ask := s.Get("ask"); ask != "" {
 		p.Ask = strings.Split(ask, ",")

@@ -27,6 +27,16 @@ type Script struct {
 type Server struct {
 	Transport string // http, sse, stdio
 	Revision  string // the newest that it speaks; "both" for a server of both eras
+	Tasks     bool   // it has tasks, as far as its revision has them
+}
+
+// String is the line.
+func (s Server) String() string {
+	line := "server " + s.Transport + " " + s.Revision
+	if s.Tasks {
+		line += " tasks"
+	}
+	return line
 }
 
 // Client is a client of the world. Its name is c1, c2 …
@@ -35,7 +45,7 @@ type Client struct {
 	Transport string // http, sse, stdio
 	Revision  string
 	User      string // whose token it sends, over HTTP; "" for none
-	Lacks     string // what other clients have, with commas between: stream, roots, sampling, elicitation, and of that form or url
+	Lacks     string // what other clients have, with commas between: stream, roots, sampling, elicitation, form or url of that, tasks
 }
 
 // Without says whether the client lacks something.
@@ -152,7 +162,7 @@ func ParseStep(line string) (Step, error) {
 func (s *Script) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "world seed=%d replicas=%d store=%t portable=%t\n", s.Seed, s.Replicas, s.Store, s.Portable)
-	fmt.Fprintf(&b, "server %s %s\n", s.Server.Transport, s.Server.Revision)
+	fmt.Fprintln(&b, s.Server)
 	for _, c := range s.Clients {
 		fmt.Fprintln(&b, c)
 	}
@@ -201,8 +211,8 @@ func Parse(text string) (*Script, error) {
 			}
 			s.Seed, _ = strconv.ParseUint(of.Get("seed"), 10, 64)
 			s.Replicas, s.Store, s.Portable = max(of.Number("replicas"), 1), of.Get("store") == "true", of.Get("portable") == "true"
-		case words[0] == "server" && len(words) == 3:
-			s.Server = Server{words[1], words[2]}
+		case words[0] == "server" && (len(words) == 3 || len(words) == 4 && words[3] == "tasks"):
+			s.Server = Server{words[1], words[2], len(words) == 4}
 		case words[0] == "client":
 			of, err := ParseStep("the " + line)
 			if err != nil || len(of.Words) < 3 || len(of.Words) > 4 {

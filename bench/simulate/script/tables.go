@@ -78,6 +78,9 @@ var steps = []row{
 	{"pingaway", "C leave ; wait 2s..4s ; server ping ; wait 12s ; C back", "web old pipe", 2, ""},
 	{"unreached", "C call N gap=1s progress=1 ask=sample|roots|elicit wait=30s ; wait 1ms..900ms ; C leave ; wait 20s ; C back", "web old pipe", 2, ""},
 	{"slow", "server slow 1s..4s", "", 1, "server slow 0s"},
+	{"peek", "C peek get|result|cancel ANY|ANY|unknown", "tasks", 0, ""},
+	{"taskstop", "C call N task=act|run wait=2s..9s ; wait 300ms..2s ; operator stop|kill R ; wait 300ms..2s", "tasks replica", 3, "operator start R"},
+	{"tasklose", "C call N task=act|run wait=2s..9s ; wait 300ms..2s ; server restart|lose", "tasks remote", 3, ""},
 	{"serverdeaf", "server deaf 5s..1m", "", 3, ""},
 	{"status", "server status 503|500|429|502 1s..10s", "http", 2, ""},
 
@@ -144,6 +147,9 @@ var plans = []row{
 	{"pages", "ask=url|visit,ASK|visit,ASK together=yes|0 opens=0s|300ms|1s..4s late=0s|40ms|1s", "", 0, ""},
 	{"visitodd", "ask=url|visit reply=decline|twice|error|decline|never late=0s|1s", "", 1, ""},
 	{"needspage", "ask=url|visit needs=yes", "", 0, ""},
+	{"task", "task=act|run wait=0s|300ms|1s..9s size=0..2000", "tasks", 0, ""},
+	{"taskodd", "task=act|run wait=0s|1s how=error|sse", "tasks", 0, ""},
+	{"taskcancelled", "task=act|run wait=2s..9s cancel=5ms..4s", "tasks", 1, ""},
 	{"away", "ask=ASK away=yes", "", 0, ""},
 	{"needs", "ask=ASK needs=yes", "", 0, ""},
 	{"escaped", "as=escaped", "", 0, ""},
@@ -206,8 +212,8 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "announce=1 stopasked=1 silentasked=6 pingaway=2 hangcancel=1 losenow=1 loselater=1 losetwice=2 losekeeps=2 unreached=4 hesitate=1 ghost=2 gate=4 look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
-	ordinary = "url=3 visit=3 pages=2 visitodd=1 needspage=3 needs=6 broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 asgated=10 gatedtwice=4 more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
+	everyday = "peek=4 taskstop=1 tasklose=1 announce=1 stopasked=1 silentasked=6 pingaway=2 hangcancel=1 losenow=1 loselater=1 losetwice=2 losekeeps=2 unreached=4 hesitate=1 ghost=2 gate=4 look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	ordinary = "task=20 taskodd=5 taskcancelled=2 url=3 visit=3 pages=2 visitodd=1 needspage=3 needs=6 broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 asgated=10 gatedtwice=4 more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
 

@@ -33,6 +33,8 @@ const (
 	Unsubscribe Kind = "unsubscribes"
 	Opened      Kind = "opened"   // its standing stream, or that of a subscription, is open
 	Closed      Kind = "closed"   // that stream ended; Text says how
+	Tasked      Kind = "tasked"   // the call of Mark is the task ID, whose status is Text
+	Polls       Kind = "polls"    // it asks for the state or the result of its task
 	Unheard     Kind = "unheard"  // it closed the way back of the request of Mark, without a word
 	Leaves      Kind = "leaves"   // it goes away, without a word, with all that is open
 	Finishes    Kind = "finishes" // on stdio: it says no more, and waits for what is open
@@ -57,6 +59,7 @@ const (
 	Withdraws   Kind = "withdraws" // it cancels question N of Mark
 	Completes   Kind = "completes" // it says that the page of question N of Mark was opened
 	Stopped     Kind = "stopped"   // a cancellation of the request of Mark came
+	Becomes     Kind = "becomes"   // the call of Mark is the task ID, which has the status Text from now on
 	Pings       Kind = "pings"
 	Ponged      Kind = "ponged"
 	Updates     Kind = "updates"

@@ -111,7 +111,7 @@ func (w *world) open(dir string) error {
 		w.store = newEngine(func(text string) { w.trace.Add(trace.Event{Who: "store", Kind: trace.Strange, Text: text}) })
 	}
 	w.server = peers.NewServer(peers.ServerOptions{
-		Transport: w.script.Server.Transport, Revision: w.script.Server.Revision, Trace: w.trace,
+		Transport: w.script.Server.Transport, Revision: w.script.Server.Revision, Tasks: w.script.Server.Tasks, Trace: w.trace,
 		Turn:   func(what string) { w.network.Turn("server", "", []byte(what)) },
 		Listen: func() (net.Listener, error) { return w.network.Listen("server", serverPort) },
 	})
@@ -377,9 +377,26 @@ func (w *world) do(step script.Step) {
 				id, revision := of.Session()
 				step.Values = []script.Value{{Name: "session", Text: id}, {Name: "revision", Text: revision}}
 			}
+			if step.Verb == "peek" {
+				task := "unknown"
+				if of := w.clients[step.Word(1)]; of != nil && (step.Word(0) != "cancel" || w.apart(step.Who, step.Word(1))) {
+					task = of.LastTask()
+				}
+				step.Values = []script.Value{{Name: "task", Text: task}}
+			}
 			c.Do(step)
 		}
 	}
+}
+
+// apart reports whether two clients can never have a task in common: the server has sessions, and so have they.
+func (w *world) apart(a, b string) bool {
+	for _, c := range w.script.Clients {
+		if (c.Name == a || c.Name == b) && c.Revision >= "2026" {
+			return false
+		}
+	}
+	return a != b && w.script.Server.Revision < "2026"
 }
 
 // link carries out a step on links: "link c1 r1 cut 120", "link server refuse 3s", "link heal". A * is any host.
