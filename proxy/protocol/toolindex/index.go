@@ -29,7 +29,8 @@ const (
 	maxUnlisted = 256
 	// freshness is how long a list that was read counts as current.
 	freshness = time.Second
-	// retryAfter is how long a list that could not be read is not requested again.
+	// retryAfter is how long a list that the server refuses, or is slow to fail with, is not requested again. Another error, such as the end
+	// of a connection, soon has no more to do with the next call.
 	retryAfter = 30 * time.Second
 )
 
@@ -257,7 +258,7 @@ func (x *Index) set(tool string, t Tool) {
 }
 
 // Look returns what the server's list says about a tool. If the tool is not known, Look reads the list, unless that
-// was done a moment ago or has just failed. The error is that of the last read, or of ctx.
+// was done a moment ago, or the server has just refused it. The error is that of the last read, or of ctx.
 func (x *Index) Look(ctx context.Context, tool string, ask Ask) (Tool, error) {
 	if t, known := x.Find(tool); known {
 		return t, nil
@@ -304,7 +305,9 @@ func (x *Index) read(ctx context.Context, then time.Time, ask Ask) (map[string]T
 	if fresh {
 		return nil, err
 	}
+	begun := time.Now()
 	found, err := pages(ask)
+	_, refused := errors.AsType[*mcp.ServerError](err)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return found, err // the client has left, which says nothing about the list
 	}
@@ -313,7 +316,7 @@ func (x *Index) read(ctx context.Context, then time.Time, ask Ask) (map[string]T
 	if x.change != change {
 		return found, err // the list has changed: found may be outdated
 	}
-	if x.readAt, x.err = time.Now(), err; err != nil {
+	if x.readAt, x.err = time.Now(), err; refused || err != nil && time.Since(begun) >= freshness {
 		x.readAt = x.readAt.Add(retryAfter)
 	}
 	for name, t := range found {

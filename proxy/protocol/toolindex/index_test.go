@@ -128,6 +128,35 @@ func TestAFailureIsRememberedForAWhile(t *testing.T) {
 	})
 }
 
+// TestWhatFailuresSayOfTheNextCall: that a connection ended says nothing soon after; that the server refuses the list, or is slow to fail, does.
+func TestWhatFailuresSayOfTheNextCall(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails error
+		slow  time.Duration
+		asked int
+	}{
+		"an ended connection": {errors.New("the connection ended"), 0, 2},
+		"a refusal":           {&mcp.ServerError{Raw: []byte(`{"code":-32601,"message":"Method not found"}`)}, 0, 1},
+		"a silent server":     {errors.New("no answer"), 10 * time.Second, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := listing{pages: []string{`{"name":"a"}`}, fails: c.fails, slow: c.slow}
+				var x Index
+				for range 2 {
+					if _, err := x.Look(t.Context(), "a", l.as()); err == nil {
+						t.Error("it was found")
+					}
+					time.Sleep(freshness + time.Millisecond)
+				}
+				if l.asked != c.asked {
+					t.Errorf("asked %d times, not %d", l.asked, c.asked)
+				}
+			})
+		})
+	}
+}
+
 // TestWaitingCallsEndWithTheirContexts: one call reads. The others wait for it no longer than
 // their own contexts, and known tools are found meanwhile.
 func TestWaitingCallsEndWithTheirContexts(t *testing.T) {
