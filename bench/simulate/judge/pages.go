@@ -59,7 +59,7 @@ func pages(w *world, wrong func(time.Duration, string, ...any)) {
 		if w.isModern(c.owner) {
 			w.visits(c, wrong)
 		}
-		if len(c.ends) > 0 && !c.shared && w.cannotVisit(c, c.ends[0]) && c.how == "" {
+		if len(c.ends) > 0 && c.ends[0].Kind == trace.Answered && !c.shared && w.cannotVisit(c, c.ends[0]) && c.how == "" {
 			w.namesPages(c, wrong)
 		}
 	}
