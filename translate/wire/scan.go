@@ -75,7 +75,7 @@ func skipValue(b []byte, i, depth int) int {
 	return skipScalar(b, i)
 }
 
-// skipMembers skips the object at i, which is the container number depth around its members.
+// skipMembers skips the object at i. Its members lie in depth containers, it included.
 func skipMembers(b []byte, i, depth int) int {
 	if depth > MaxDepth {
 		return broken(i, faultDepth)
