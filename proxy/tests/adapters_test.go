@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/session/setup"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -52,14 +53,13 @@ func adapterFile(name, base, ops string) string {
 func items(t *testing.T) (base string, calls *atomic.Int64, last *atomic.Pointer[http.Header]) {
 	t.Helper()
 	calls, last = new(atomic.Int64), new(atomic.Pointer[http.Header])
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	api := peertest.Web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
 		h := r.Header.Clone()
 		last.Store(&h)
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"asked":%q}`, r.Method+" "+r.URL.Path)
 	}))
-	t.Cleanup(api.Close)
 	t.Setenv("DRAGOMAN_TEST_API_TOKEN", "ghp_0123456789abcdefghijklmnopqrstuvwxyz")
 	return api.URL, calls, last
 }

@@ -231,6 +231,7 @@ const veryLong = 50 << 20 / effort
 // session and its other calls continue. Answers to questions that this process does not know are
 // forwarded, since another process may have asked them.
 func TestBadServersOverHTTP(t *testing.T) {
+	waits(t)
 	const limit = 1 << 20
 	tooLong := strings.Repeat("x", limit+1)
 	large := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", veryLong) + `"}]}}`
@@ -441,6 +442,7 @@ func beBadChild(how string) {
 
 // TestBadServersOnStdio is TestBadServersOverHTTP for servers on a pipe.
 func TestBadServersOnStdio(t *testing.T) {
+	waits(t)
 	large := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", veryLong) + `"}]}}`
 	lost := func(how string) string {
 		return upstreamError(fmt.Sprintf("upstream process ended and is being restarted; the request was lost: upstream %q ended (%s", os.Args[0], how))
@@ -485,6 +487,7 @@ func TestBadServersOnStdio(t *testing.T) {
 
 // TestServersThatDoNotBegin: processes that do not answer initialize.
 func TestServersThatDoNotBegin(t *testing.T) {
+	waits(t)
 	for _, c := range []struct {
 		name   string
 		status int

@@ -176,39 +176,37 @@ func TestARefusedHandshakeIsProof(t *testing.T) {
 
 // TestANewVersionOfTheServerIsTriedAgain: what was proved of a server's handshake need not hold for its next version.
 func TestANewVersionOfTheServerIsTriedAgain(t *testing.T) {
-	bubble(t, aNewVersionIsTriedAgain)
-}
-
-func aNewVersionIsTriedAgain(t *testing.T) {
-	var upgraded atomic.Bool
-	s := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
-		version := "1"
-		if upgraded.Load() {
-			version = "2"
+	bubble(t, func(t *testing.T) {
+		var upgraded atomic.Bool
+		s := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+			version := "1"
+			if upgraded.Load() {
+				version = "2"
+			}
+			switch {
+			case u.ID == "":
+			case u.Method == "server/discover":
+				u.Answer(200, result(u.ID, fmt.Sprintf(`"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":%q}}`, version)))
+			case u.Method == "initialize" && upgraded.Load():
+				u.Answer(200, result(u.ID, `"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`))
+			case u.Method == "ping" && upgraded.Load():
+				u.Answer(200, result(u.ID, ""))
+			default:
+				u.Answer(400, rpcError(u.ID, `"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}`))
+			}
+		})
+		p := through(t, s.At())
+		begin := func() { p.client(t, false).Initialize("2025-06-18", `{}`) }
+		begin()
+		begin()
+		if n := calls(s, "initialize"); n != 1 {
+			t.Errorf("the first version got initialize %d times", n)
 		}
-		switch {
-		case u.ID == "":
-		case u.Method == "server/discover":
-			u.Answer(200, result(u.ID, fmt.Sprintf(`"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":%q}}`, version)))
-		case u.Method == "initialize" && upgraded.Load():
-			u.Answer(200, result(u.ID, `"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`))
-		case u.Method == "ping" && upgraded.Load():
-			u.Answer(200, result(u.ID, ""))
-		default:
-			u.Answer(400, rpcError(u.ID, `"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}`))
+		upgraded.Store(true)
+		begin() // it sees the new version
+		begin()
+		if n := calls(s, "initialize"); n != 2 {
+			t.Errorf("both versions got initialize %d times", n)
 		}
 	})
-	p := through(t, s.At())
-	begin := func() { p.client(t, false).Initialize("2025-06-18", `{}`) }
-	begin()
-	begin()
-	if n := calls(s, "initialize"); n != 1 {
-		t.Errorf("the first version got initialize %d times", n)
-	}
-	upgraded.Store(true)
-	begin() // it sees the new version
-	begin()
-	if n := calls(s, "initialize"); n != 2 {
-		t.Errorf("both versions got initialize %d times", n)
-	}
 }

@@ -44,6 +44,7 @@ func (h heardAll) numbered() (n int) {
 // TestBusyServerOnStdio: what is sent to a server while it works at a call waits for it, however long that takes and however
 // much it is. The process is not ended.
 func TestBusyServerOnStdio(t *testing.T) {
+	waits(t)
 	for _, shared := range []bool{false, true} {
 		runTogether(t, fmt.Sprint("shared ", shared), func(t *testing.T) {
 			client := busyServer(t, func(cfg *config.Config) { cfg.Upstream.ShareChild = shared })
@@ -85,6 +86,7 @@ func TestBusyServerOnStdio(t *testing.T) {
 // TestCallThatABusyServerDoesNotReadInTime: it fails at its limit, or is cancelled, and the server never gets it. Other calls do
 // not notice.
 func TestCallThatABusyServerDoesNotReadInTime(t *testing.T) {
+	waits(t)
 	for _, how := range []string{"limit", "cancelled"} {
 		runTogether(t, how, func(t *testing.T) {
 			client := busyServer(t, func(cfg *config.Config) {
@@ -155,6 +157,7 @@ func onABusyPipe(t *testing.T, over string, change func(*config.Config)) (say fu
 // TestPipeBehindABusyServer: a client on a pipe has one way for all its messages. A call that waits for a busy server keeps no
 // cancellation, limit or other message of it waiting, and those that the server gets keep their order.
 func TestPipeBehindABusyServer(t *testing.T) {
+	waits(t)
 	for _, over := range []string{"stdio", "sse"} {
 		for _, server := range []string{"is busy", "is busy, shared", "is busy and modern"} {
 			for _, how := range []string{"answered", "cancelled", "limit"} {
@@ -222,6 +225,7 @@ func playBehindABusyServer(t *testing.T, over, server, how string) (got, want []
 
 // TestBusyServerThatEnds: the calls that wait for it fail.
 func TestBusyServerThatEnds(t *testing.T) {
+	waits(t)
 	for _, over := range []string{"stdio", "sse"} {
 		runTogether(t, over, func(t *testing.T) {
 			say, hear := onABusyPipe(t, over, quickly)

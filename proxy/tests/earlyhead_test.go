@@ -57,6 +57,7 @@ func slowServer(t *testing.T, status int, header ...string) string {
 // TestLateAnswers: a client whose call waits for longer than a heartbeat gets the head of an event stream. What its status
 // could not say any more is in the error, and the status of the next request.
 func TestLateAnswers(t *testing.T) {
+	waits(t)
 	const beat = 30 * time.Millisecond
 	for _, c := range []struct {
 		name   string
@@ -95,6 +96,7 @@ func TestLateAnswers(t *testing.T) {
 // TestCallsOfAllKindsThatWait: for a server on stdio, for clients of all revisions and for each call of a batch. initialize gets
 // its own head, which names the session.
 func TestCallsOfAllKindsThatWait(t *testing.T) {
+	waits(t)
 	client := serving(t, func(cfg *config.Config) {
 		cfg.Upstream.Command, cfg.Upstream.Env = []string{os.Args[0]}, map[string]string{badChild: "is busy"}
 		cfg.Heartbeat = time.Millisecond

@@ -12,7 +12,6 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
@@ -22,9 +21,6 @@ import (
 // TestProcessThatStartsSlowly: a process may take longer to start than dragoman waits for an answer
 // to server/discover.
 func TestProcessThatStartsSlowly(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	list := func(id, _, _ string) ([]string, error) { return one(result(id, `"resultType":"complete","tools":[]`)) }
 	// refusing is a server that answers initialize with these members, after its id.
 	refusing := func(f *fakeServer, members string) *fakeServer {
@@ -61,7 +57,7 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 		{"legacy, refuses", legacyServer(`{"tools":{}}`, refusingDiscovery), "handshake"},
 	} {
 		for _, piped := range []bool{false, true} {
-			runTogether(t, c.name+" "+transportName(piped), func(t *testing.T) {
+			inBubble(t, c.name+" "+transportName(piped), func(t *testing.T) {
 				s := peertest.NewServer(t, peertest.Stdio, func(*peertest.Turn) {})
 				s.Sessions = true
 				s.First = func(u *peertest.Turn) {
@@ -73,10 +69,7 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 				cfg := config.Default()
 				cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
 				behind(t, s.At(), &cfg)
-				srv, err := proxy.New(cfg, zap.NewNop())
-				if err != nil {
-					t.Fatal(err)
-				}
+				srv := newOf(t, cfg, zap.NewNop())
 				srv.Eras.Silence = 50 * time.Millisecond
 				front := testServer{srv, t, nil}
 				good := func(said string) {

@@ -109,6 +109,7 @@ func fails(f fault, method string) func(*testing.T) failurePlayed {
 // TestEachCauseOfFailure: each cause of failure has a log line at its level with advice, and a
 // count, and the client gets a status and an error.
 func TestEachCauseOfFailure(t *testing.T) {
+	waits(t)
 	rows := slices.Concat(unreachableRows(t), refusedRows(), brokenRows(t), commandRows(), revisionRows(), ownRows())
 	seen := map[failures.Cause]bool{}
 	for _, r := range rows {

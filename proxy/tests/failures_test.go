@@ -172,19 +172,19 @@ func (s *faultyServer) proxyOf(t *testing.T, f fault) *webClient {
 // error with status 200, as the body or as the last event of the stream. For initialize and for
 // modern clients it is the HTTP status.
 func TestServerFailuresAreAnswered(t *testing.T) {
+	waits(t)
 	for _, begun := range []bool{false, true} {
 		list, form := faults(), "json"
 		if begun {
 			list, form = begunFaults(), "stream"
 		}
 		for _, f := range list {
-			t.Run(form+"/"+f.name, func(t *testing.T) {
-				runTogether(t, "session", func(t *testing.T) { f.inSession(t, begun) })
-				runTogether(t, "initialize", f.atInitialize)
-				for _, modern := range []bool{false, true} {
-					runTogether(t, fmt.Sprintf("modern client, modern server %v", modern), func(t *testing.T) { f.withoutSession(t, begun, modern) })
-				}
-			})
+			name := form + "/" + f.name + "/"
+			runTogether(t, name+"session", func(t *testing.T) { f.inSession(t, begun) })
+			runTogether(t, name+"initialize", f.atInitialize)
+			for _, modern := range []bool{false, true} {
+				runTogether(t, fmt.Sprintf("%smodern client, modern server %v", name, modern), func(t *testing.T) { f.withoutSession(t, begun, modern) })
+			}
 		}
 	}
 }
@@ -329,7 +329,7 @@ func TestServerFailsANotification(t *testing.T) {
 // for good, so does dragoman.
 func TestServerFailsAStandingStream(t *testing.T) {
 	for _, status := range []int{500, 503} {
-		runTogether(t, strconv.Itoa(status), func(t *testing.T) {
+		inBubble(t, strconv.Itoa(status), func(t *testing.T) {
 			s := newFaultyServer(t, "", false)
 			asked := make(chan struct{}, 10)
 			s.stands = func(w http.ResponseWriter, r *http.Request) {

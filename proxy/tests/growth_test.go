@@ -54,7 +54,7 @@ func TestSessionsLeaveNothing(t *testing.T) {
 	t.Cleanup(server.Close) // after the proxy has ended
 	cfg := config.Default()
 	cfg.Upstream.URL = server.URL
-	cfg.Bridge.ParkTimeout, cfg.Bridge.Coalesce = 100*time.Millisecond, time.Millisecond
+	cfg.Bridge.ParkTimeout, cfg.Bridge.Coalesce = 20*time.Millisecond, time.Millisecond
 	srv := newOf(t, cfg, zap.NewNop())
 	base, _ := startServing(t, srv)
 	at := strings.TrimPrefix(base, "http://")
@@ -160,7 +160,7 @@ func objectsLeft(t *testing.T) int {
 	t.Helper()
 	var s runtime.MemStats
 	least, same := int(^uint(0)>>1), 0
-	for end := time.Now().Add(patience); same < 10; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); same < 10; time.Sleep(5 * time.Millisecond) {
 		runtime.GC()
 		runtime.ReadMemStats(&s)
 		if now := int(s.HeapObjects); now < least {

@@ -30,6 +30,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/session/setup"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // certificate makes a self-signed certificate for this machine, in two files.
@@ -438,62 +439,51 @@ func TestOpenFilesAreToldOnAPipe(t *testing.T) {
 }
 
 func TestProbesAndMetrics(t *testing.T) {
-	leavesNothing(t)
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := config.Default()
-	cfg.Upstream.URL = "http://" + gone.Addr().String()
-	cfg.Auth.Tokens = []string{"t"}
-	srv, err := proxy.New(cfg, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lns [2]net.Listener
-	for i := range lns {
-		if lns[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-			t.Fatal(err)
+	bubble(t, func(t *testing.T) {
+		gone := peertest.Listen(t)
+		cfg := config.Default()
+		cfg.Upstream.URL = "http://" + gone.Addr().String()
+		cfg.Auth.Tokens = []string{"t"}
+		srv := newOf(t, cfg, zap.NewNop())
+		lns := []net.Listener{peertest.Listen(t), peertest.Listen(t)}
+		ctx, stop := context.WithCancel(context.Background())
+		srv.Admin(lns[1])
+		ended := make(chan error, 1)
+		go func() { ended <- srv.Serve(ctx, lns[0]) }()
+		client := peertest.WebClient(t)
+		main, admin := "http://"+lns[0].Addr().String(), "http://"+lns[1].Addr().String()
+		for _, c := range []struct {
+			url, token string
+			status     int
+			text       string
+		}{
+			{admin + "/livez", "", 200, "ok"},
+			{admin + "/readyz", "", 200, "ok"},
+			{admin + "/metrics", "", 200, "dragoman_sessions 0"},
+			{admin + "/mcp", "", 404, ""},
+			{admin + "/sse", "", 404, ""},
+			{main + "/livez", "", 401, ""},
+			{main + "/livez", "t", 200, "ok"},
+			{main + "/metrics", "t", 200, "dragoman_sessions 0"},
+		} {
+			status, _, text := visit(t, client, "GET", c.url, "", "X-Dragoman-Token", c.token)
+			if status != c.status || !strings.Contains(text, c.text) {
+				t.Errorf("%s: %d %q", c.url, status, text)
+			}
 		}
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	srv.Admin(lns[1])
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(ctx, lns[0]) }()
-	client := &http.Client{Transport: new(http.Transport), Timeout: patience}
-	main, admin := "http://"+lns[0].Addr().String(), "http://"+lns[1].Addr().String()
-	for _, c := range []struct {
-		url, token string
-		status     int
-		text       string
-	}{
-		{admin + "/livez", "", 200, "ok"},
-		{admin + "/readyz", "", 200, "ok"},
-		{admin + "/metrics", "", 200, "dragoman_sessions 0"},
-		{admin + "/mcp", "", 404, ""},
-		{admin + "/sse", "", 404, ""},
-		{main + "/livez", "", 401, ""},
-		{main + "/livez", "t", 200, "ok"},
-		{main + "/metrics", "t", 200, "dragoman_sessions 0"},
-	} {
-		status, _, text := visit(t, client, "GET", c.url, "", "X-Dragoman-Token", c.token)
-		if status != c.status || !strings.Contains(text, c.text) {
-			t.Errorf("%s: %d %q", c.url, status, text)
+		gone.Close()
+		eventually(t, "the server is not reachable", func() bool { // as soon as the last look at it is too old
+			status, _, text := visit(t, client, "GET", admin+"/readyz", "")
+			return status == 503 && strings.Contains(text, "refused")
+		})
+		if status, _, _ := visit(t, client, "GET", admin+"/livez", ""); status != 200 {
+			t.Errorf("livez depends on the server: %d", status)
 		}
-	}
-	gone.Close()
-	eventually(t, "the server is not reachable", func() bool { // as soon as the last look at it is too old
-		status, _, text := visit(t, client, "GET", admin+"/readyz", "")
-		return status == 503 && strings.Contains(text, "refused")
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
-	if status, _, _ := visit(t, client, "GET", admin+"/livez", ""); status != 200 {
-		t.Errorf("livez depends on the server: %d", status)
-	}
-	client.CloseIdleConnections()
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
 
 func TestFilesOfTheListener(t *testing.T) {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,32 +49,24 @@ func serveInFrontOf(t *testing.T, path string, h http.HandlerFunc, change ...fun
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
 	l := &looked{logs: logs}
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	web := peertest.Web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.note(r)
 		h(w, r)
 	}))
-	t.Cleanup(web.Close)
 	l.addr = web.Listener.Addr().String()
 	cfg := config.Default()
 	cfg.Upstream.URL = web.URL + path
 	for _, c := range change {
 		c(&cfg)
 	}
-	srv, err := proxy.New(cfg, zap.New(core))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.srv = srv
+	l.srv = newOf(t, cfg, zap.New(core))
 	l.serve(t)
 	return l
 }
 
 func (l *looked) serve(t *testing.T) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := peertest.Listen(t)
 	l.base = "http://" + ln.Addr().String()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -185,8 +175,7 @@ func TestServeLooksAtItsServer(t *testing.T) {
 		{name: "names of hosts", path: "/mcp", h: says(421, "text/plain", "Invalid Host header"), asked: post,
 			told: unusable + "host_refused: 421 Misdirected Request: Invalid Host header → the server takes requests for certain host names only: use one of them in the URL (upstream.url), or let the server allow this one"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, c.name, func(t *testing.T) {
 			change := c.change
 			if change == nil {
 				change = func(*config.Config) {}

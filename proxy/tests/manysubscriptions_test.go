@@ -185,7 +185,7 @@ func (c *follower) saw(n int) int {
 // is subscribed, and none to one that is not.
 func TestManySubscriptionsAreAHandfulOfConnections(t *testing.T) {
 	for _, size := range []struct{ all, most int }{{300, 1 << 20}, {280, 256}} { // 256 is what dragoman itself grants
-		t.Run(fmt.Sprint("at most ", size.most), func(t *testing.T) {
+		inBubble(t, fmt.Sprint("at most ", size.most), func(t *testing.T) {
 			const atOnce = 20
 			all, most := size.all, size.most
 			server := newNewsroom(t, peertest.HTTP)
@@ -317,50 +317,52 @@ func TestManySubscriptionsAreAHandfulOfConnections(t *testing.T) {
 
 // TestOneRefusedResourceHarmsNoOther: a server that refuses a whole request because of one resource in it.
 func TestOneRefusedResourceHarmsNoOther(t *testing.T) {
-	server := newNewsroom(t, peertest.HTTP)
-	var gone atomic.Bool
-	server.refuses = func(uris []string) string {
-		for _, uri := range uris {
-			if strings.HasPrefix(uri, "bad:") || gone.Load() && uri == "a:3" {
-				return "no such resource: " + uri
+	bubble(t, func(t *testing.T) {
+		server := newNewsroom(t, peertest.HTTP)
+		var gone atomic.Bool
+		server.refuses = func(uris []string) string {
+			for _, uri := range uris {
+				if strings.HasPrefix(uri, "bad:") || gone.Load() && uri == "a:3" {
+					return "no such resource: " + uri
+				}
 			}
+			return ""
 		}
-		return ""
-	}
-	server.At()
-	proxy := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Version = server.URL, "2026-07-28" })
-	client := newFollower(t, proxy.base)
-	var all sync.WaitGroup
-	for n := range 40 {
-		uri := fmt.Sprint("a:", n)
-		if n%7 == 0 {
-			uri = fmt.Sprint("bad:", n)
-		}
-		all.Go(func() {
-			if answer := client.ask("subscribe", uri); gjson.Get(answer, "result").Exists() != (n%7 != 0) || cmp.Or(gjson.Get(answer, "error.message").String(), uri) != uri && !strings.Contains(answer, "no such resource: "+uri) {
-				t.Errorf("%s: %s", uri, answer)
-			}
-		})
-	}
-	all.Wait()
-	arrives := func() {
-		t.Helper()
+		server.At()
+		proxy := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Version = server.URL, "2026-07-28" })
+		client := newFollower(t, proxy.base)
+		var all sync.WaitGroup
 		for n := range 40 {
-			if n%7 == 0 || gone.Load() && n == 3 {
-				continue
-			}
 			uri := fmt.Sprint("a:", n)
-			told := client.wasTold(uri)
-			number := server.update(uri)
-			eventually(t, fmt.Sprint("the update of ", n), func() bool { return client.saw(number) == 1 || client.wasTold(uri) > told })
+			if n%7 == 0 {
+				uri = fmt.Sprint("bad:", n)
+			}
+			all.Go(func() {
+				if answer := client.ask("subscribe", uri); gjson.Get(answer, "result").Exists() != (n%7 != 0) || cmp.Or(gjson.Get(answer, "error.message").String(), uri) != uri && !strings.Contains(answer, "no such resource: "+uri) {
+					t.Errorf("%s: %s", uri, answer)
+				}
+			})
 		}
-	}
-	arrives()
-	gone.Store(true) // the server forgets one resource, and breaks all streams
-	server.Cut()
-	eventually(t, "all others are subscribed again", func() bool { _, _, names := server.open(); return names == 33 })
-	arrives()
-	if _, largest, _ := server.open(); largest > 10 {
-		t.Errorf("%d requests at one time", largest)
-	}
+		all.Wait()
+		arrives := func() {
+			t.Helper()
+			for n := range 40 {
+				if n%7 == 0 || gone.Load() && n == 3 {
+					continue
+				}
+				uri := fmt.Sprint("a:", n)
+				told := client.wasTold(uri)
+				number := server.update(uri)
+				eventually(t, fmt.Sprint("the update of ", n), func() bool { return client.saw(number) == 1 || client.wasTold(uri) > told })
+			}
+		}
+		arrives()
+		gone.Store(true) // the server forgets one resource, and breaks all streams
+		server.Cut()
+		eventually(t, "all others are subscribed again", func() bool { _, _, names := server.open(); return names == 33 })
+		arrives()
+		if _, largest, _ := server.open(); largest > 10 {
+			t.Errorf("%d requests at one time", largest)
+		}
+	})
 }

@@ -210,7 +210,7 @@ func TestModernMessagesSurviveTranslationThereAndBack(t *testing.T) {
 		if testing.Short() && way[0] != way[1] {
 			continue
 		}
-		t.Run(fmt.Sprintf("%s-%s-%s", transportName(way[0]), transportName(way[1]), transportName(way[2])), func(t *testing.T) {
+		inBubble(t, fmt.Sprintf("%s-%s-%s", transportName(way[0]), transportName(way[1]), transportName(way[2])), func(t *testing.T) {
 			newest := func(cfg *config.Config) { cfg.Upstream.Version = modernOnly }
 			at := modernPeer(t, way[2]).At()
 			direct := live(t, proxied{web: at, pipe: at}.client(t, way[2]))

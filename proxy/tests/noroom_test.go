@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -52,7 +51,7 @@ func postTo(t *testing.T, url, session, message string) (*http.Response, string)
 	if session != "" {
 		r.Header.Set("Mcp-Session-Id", session)
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := peertest.WebClient(t).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,42 +66,44 @@ func postTo(t *testing.T, url, session, message string) (*http.Response, string)
 // TestAnswerWithoutRoomIsAnError: the error names the limit that is reached, and the session
 // continues.
 func TestAnswerWithoutRoomIsAnError(t *testing.T) {
-	upstream := largeAnswers(t, 200<<10)
-	upstream.At()
-	cfg := config.Default()
-	cfg.Upstream.URL = upstream.URL
-	cfg.Limits.InHand = 4 << 20
-	cfg.Limits.Time = map[string]config.TimeLimit{"tools/call": {Silence: time.Second}} // for room too
-	srv := newOf(t, cfg, zap.NewNop())
-	base, _ := startServing(t, srv)
-	url := base + "/mcp"
-	resp, _ := postTo(t, url, "", initialize("2025-06-18", "{}"))
-	session := resp.Header.Get("Mcp-Session-Id")
-	call := func(id int, tool string) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q}}`, id, tool)
-	}
-	if err := srv.Host.Memory().Budget.Take(t.Context(), large.Copy, 4<<20); err != nil {
-		t.Fatal(err)
-	}
-	resp, body := postTo(t, url, session, call(1, "json"))
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" ||
-		gjson.Get(body, "id").Int() != 1 || !strings.Contains(body, "limits.in_hand") {
-		t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
-	}
-	if _, body := postTo(t, url, session, call(2, "event")); gjson.Get(body, "id").Int() != 2 || !strings.Contains(body, "limits.in_hand") {
-		t.Errorf("an event: %s", body)
-	}
-	srv.Host.Memory().Budget.Give(large.Copy, 4<<20)
-	cfg.Limits.Time = nil
-	if err := srv.Reload(cfg); err != nil {
-		t.Fatal(err)
-	}
-	for id, tool := range []string{"json", "event"} {
-		if resp, body := postTo(t, url, session, call(id, tool)); resp.StatusCode != http.StatusOK || len(body) < 200<<10 {
-			t.Errorf("%d %.200s", resp.StatusCode, body)
+	bubble(t, func(t *testing.T) {
+		upstream := largeAnswers(t, 200<<10)
+		upstream.At()
+		cfg := config.Default()
+		cfg.Upstream.URL = upstream.URL
+		cfg.Limits.InHand = 4 << 20
+		cfg.Limits.Time = map[string]config.TimeLimit{"tools/call": {Silence: time.Second}} // for room too
+		srv := newOf(t, cfg, zap.NewNop())
+		base, _ := startServing(t, srv)
+		url := base + "/mcp"
+		resp, _ := postTo(t, url, "", initialize("2025-06-18", "{}"))
+		session := resp.Header.Get("Mcp-Session-Id")
+		call := func(id int, tool string) string {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q}}`, id, tool)
 		}
-	}
-	eventually(t, "nothing to be in hand", func() bool { return srv.Host.Memory().Budget.Taken() == 0 })
+		if err := srv.Host.Memory().Budget.Take(t.Context(), large.Copy, 4<<20); err != nil {
+			t.Fatal(err)
+		}
+		resp, body := postTo(t, url, session, call(1, "json"))
+		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" ||
+			gjson.Get(body, "id").Int() != 1 || !strings.Contains(body, "limits.in_hand") {
+			t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
+		}
+		if _, body := postTo(t, url, session, call(2, "event")); gjson.Get(body, "id").Int() != 2 || !strings.Contains(body, "limits.in_hand") {
+			t.Errorf("an event: %s", body)
+		}
+		srv.Host.Memory().Budget.Give(large.Copy, 4<<20)
+		cfg.Limits.Time = nil
+		if err := srv.Reload(cfg); err != nil {
+			t.Fatal(err)
+		}
+		for id, tool := range []string{"json", "event"} {
+			if resp, body := postTo(t, url, session, call(id, tool)); resp.StatusCode != http.StatusOK || len(body) < 200<<10 {
+				t.Errorf("%d %.200s", resp.StatusCode, body)
+			}
+		}
+		eventually(t, "nothing to be in hand", func() bool { return srv.Host.Memory().Budget.Taken() == 0 })
+	})
 }
 
 // TestModernRequestOwnsItsMemory: the copy is in one buffer, which has room for a second copy if it is large.
@@ -142,49 +143,50 @@ func requestOwnsItsMemory(t *testing.T, argument string) {
 // TestAdaptersAnswerWithoutRoomIsAnError as a server's is, for tools and at the plain endpoints. What is counted for it is given
 // back.
 func TestAdaptersAnswerWithoutRoomIsAnError(t *testing.T) {
-	const size = 200 << 10
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain")
-		_, _ = io.WriteString(w, strings.Repeat("\x01", size))
-	}))
-	t.Cleanup(api.Close)
-	t.Setenv("DRAGOMAN_TEST_API_TOKEN", "ghp_0123456789abcdefghijklmnopqrstuvwxyz")
-	cfg := config.Default()
-	cfg.Adapters.Sources = []string{adapterDir(t, map[string]string{"texts-adapter.md": adapterFile("texts", api.URL, "\n  read: [{name: get_text, maps_to: GET /, description: Get a text, response: {as: text}, timeout_ms: 1000}]\n")})}
-	cfg.Limits.InHand = 8 << 20
-	srv := newOf(t, cfg, zap.NewNop())
-	base, _ := startServing(t, srv)
-	resp, _ := postTo(t, base+"/mcp", "", initialize("2025-06-18", "{}"))
-	session := resp.Header.Get("Mcp-Session-Id")
-	call := callOurs(1, "mcp_aql_read", `{"operation":"get_text"}`)
-	plain := base + "/adapters/texts/read"
+	bubble(t, func(t *testing.T) {
+		const size = 200 << 10
+		api := peertest.Web(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+			_, _ = io.WriteString(w, strings.Repeat("\x01", size))
+		}))
+		t.Setenv("DRAGOMAN_TEST_API_TOKEN", "ghp_0123456789abcdefghijklmnopqrstuvwxyz")
+		cfg := config.Default()
+		cfg.Adapters.Sources = []string{adapterDir(t, map[string]string{"texts-adapter.md": adapterFile("texts", api.URL, "\n  read: [{name: get_text, maps_to: GET /, description: Get a text, response: {as: text}, timeout_ms: 1000}]\n")})}
+		cfg.Limits.InHand = 8 << 20
+		srv := newOf(t, cfg, zap.NewNop())
+		base, _ := startServing(t, srv)
+		resp, _ := postTo(t, base+"/mcp", "", initialize("2025-06-18", "{}"))
+		session := resp.Header.Get("Mcp-Session-Id")
+		call := callOurs(1, "mcp_aql_read", `{"operation":"get_text"}`)
+		plain := base + "/adapters/texts/read"
 
-	budget := srv.Host.Memory().Budget
-	if err := budget.Take(t.Context(), large.Copy, 8<<20); err != nil {
-		t.Fatal(err)
-	}
-	var both sync.WaitGroup
-	both.Go(func() {
+		budget := srv.Host.Memory().Budget
+		if err := budget.Take(t.Context(), large.Copy, 8<<20); err != nil {
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		both.Go(func() {
+			resp, body := postTo(t, base+"/mcp", session, call)
+			if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || gjson.Get(body, "id").Int() != 1 || !strings.Contains(body, "limits.in_hand") {
+				t.Errorf("%d %v %.500s", resp.StatusCode, resp.Header, body)
+			}
+		})
+		both.Go(func() {
+			resp, body := postTo(t, plain, "", `{"operation":"get_text"}`)
+			if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || gjson.Get(body, "error.code").String() != "INTERNAL_ERROR" {
+				t.Errorf("%d %v %.500s", resp.StatusCode, resp.Header, body)
+			}
+		})
+		both.Wait() // for as long as a large copy waits
+		budget.Give(large.Copy, 8<<20)
+
 		resp, body := postTo(t, base+"/mcp", session, call)
-		if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || gjson.Get(body, "id").Int() != 1 || !strings.Contains(body, "limits.in_hand") {
-			t.Errorf("%d %v %.500s", resp.StatusCode, resp.Header, body)
+		if text := gjson.Get(gjson.Get(body, "result.content.0.text").String(), "data").String(); resp.StatusCode != 200 || text != strings.Repeat("\x01", size) {
+			t.Errorf("%d %.300s", resp.StatusCode, body)
 		}
-	})
-	both.Go(func() {
-		resp, body := postTo(t, plain, "", `{"operation":"get_text"}`)
-		if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || gjson.Get(body, "error.code").String() != "INTERNAL_ERROR" {
-			t.Errorf("%d %v %.500s", resp.StatusCode, resp.Header, body)
+		if resp, body := postTo(t, plain, "", `{"operation":"get_text"}`); resp.StatusCode != 200 || gjson.Get(body, "data").String() != strings.Repeat("\x01", size) {
+			t.Errorf("%d %.300s", resp.StatusCode, body)
 		}
+		eventually(t, "nothing to be in hand", func() bool { return budget.Taken() == 0 })
 	})
-	both.Wait() // for as long as a large copy waits
-	budget.Give(large.Copy, 8<<20)
-
-	resp, body := postTo(t, base+"/mcp", session, call)
-	if text := gjson.Get(gjson.Get(body, "result.content.0.text").String(), "data").String(); resp.StatusCode != 200 || text != strings.Repeat("\x01", size) {
-		t.Errorf("%d %.300s", resp.StatusCode, body)
-	}
-	if resp, body := postTo(t, plain, "", `{"operation":"get_text"}`); resp.StatusCode != 200 || gjson.Get(body, "data").String() != strings.Repeat("\x01", size) {
-		t.Errorf("%d %.300s", resp.StatusCode, body)
-	}
-	eventually(t, "nothing to be in hand", func() bool { return budget.Taken() == 0 })
 }

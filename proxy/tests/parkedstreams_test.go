@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"runtime/pprof"
 	"slices"
@@ -122,38 +121,49 @@ func TestQuietStreamsHoldNoGoroutine(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no stream is parked on this system")
 	}
+	type pair struct {
+		over, base string
+		server     *quietServer
+		client     quietClient
+		stream     *quietStream
+	}
+	var all, again []*pair // the streams are at once, since each may take a second to be quiet
 	for _, over := range []string{"http", "sse"} {
 		for _, named := range []string{"", "51e9"} {
-			t.Run(fmt.Sprintf("%s, session %q", over, named), func(t *testing.T) {
-				s := &quietServer{named: named, streams: make(chan *quietStream, 10)}
-				web := httptest.NewServer(s)
-				t.Cleanup(web.Close)
-				t.Cleanup(web.CloseClientConnections)
-				base := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" }).base
-				client := quietClientOf(t, base, over)
-				st := <-s.streams
-				says := func(text string) {
-					t.Helper()
-					peertest.Eventually(t, "no goroutine waits", func() bool { return !goroutineIn("exchange.(*Exchange).Answer") })
-					st.say <- text
-					sameJSON(t, client.next(), logLine)
-				}
-				says("data: " + logLine + "\n\n")
-				says("id: 7\ndata: " + logLine + "\n\n")
-				if over == "sse" || named != "" { // else the client opens its stream again
-					close(st.end)
-					if st = <-s.streams; st.lastEventID != "7" {
-						t.Errorf("opened again after %q", st.lastEventID)
-					}
-					says("data: " + logLine + "\n\n")
-				}
-				client.leave()
-				<-st.left
-
-				quietClientOf(t, base, over) // the shutdown ends its stream
-				<-s.streams
-			})
+			s := &quietServer{named: named, streams: make(chan *quietStream, 10)}
+			web := peertest.Web(t, s)
+			base := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" }).base
+			p := &pair{over: over, base: base, server: s, client: quietClientOf(t, base, over)}
+			p.stream = <-s.streams
+			all = append(all, p)
+			if over == "sse" || named != "" { // else the client opens its stream again
+				again = append(again, p)
+			}
 		}
+	}
+	say := func(to []*pair, text string) {
+		t.Helper()
+		peertest.Eventually(t, "no goroutine waits", func() bool { return !goroutineIn("exchange.(*Exchange).Answer") })
+		for _, p := range to {
+			p.stream.say <- text
+			sameJSON(t, p.client.next(), logLine)
+		}
+	}
+	say(all, "data: "+logLine+"\n\n")
+	say(all, "id: 7\ndata: "+logLine+"\n\n")
+	for _, p := range again {
+		close(p.stream.end)
+		if p.stream = <-p.server.streams; p.stream.lastEventID != "7" {
+			t.Errorf("%s, session %q: opened again after %q", p.over, p.server.named, p.stream.lastEventID)
+		}
+	}
+	say(again, "data: "+logLine+"\n\n")
+	for _, p := range all {
+		p.client.leave()
+		<-p.stream.left
+
+		quietClientOf(t, p.base, p.over) // the shutdown ends its stream
+		<-p.server.streams
 	}
 }
 
@@ -161,11 +171,9 @@ func TestQuietStreamsHoldNoGoroutine(t *testing.T) {
 // again is not parked, also if it is opened again in the meantime.
 func TestQuestionOfAQuietStreamIsAskedAgain(t *testing.T) {
 	for _, c := range []struct{ over, named string }{{"http", "51e9"}, {"sse", "51e9"}, {"sse", ""}} {
-		t.Run(fmt.Sprintf("%s, session %q", c.over, c.named), func(t *testing.T) {
+		inBubble(t, fmt.Sprintf("%s, session %q", c.over, c.named), func(t *testing.T) {
 			s := &quietServer{named: c.named, version: "2025-11-25", streams: make(chan *quietStream, 10), answers: make(chan string, 10)}
-			web := httptest.NewServer(s)
-			t.Cleanup(web.Close)
-			t.Cleanup(web.CloseClientConnections)
+			web := peertest.Web(t, s)
 			base := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" }).base
 			client := quietClientOf(t, base, c.over)
 			st := <-s.streams
@@ -190,9 +198,7 @@ func TestQuestionOfAQuietStreamIsAskedAgain(t *testing.T) {
 // TestShutdownEndsAStreamThatIsNotGranted: nothing else would end it soon.
 func TestShutdownEndsAStreamThatIsNotGranted(t *testing.T) {
 	s := &quietServer{named: "51e9", silent: true, streams: make(chan *quietStream, 10)}
-	web := httptest.NewServer(s)
-	t.Cleanup(web.Close)
-	t.Cleanup(web.CloseClientConnections)
+	web := peertest.Web(t, s)
 	p := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
 	c := peertest.NewClient(t, peertest.Endpoint{URL: p.base + "/mcp"})
 	begun := c.Say(initialize("2025-06-18", `{}`))
@@ -210,20 +216,20 @@ func TestShutdownEndsAStreamThatIsNotGranted(t *testing.T) {
 
 // TestStreamInANewSessionIsResumed behind its last event, although the session was replaced when the stream was opened.
 func TestStreamInANewSessionIsResumed(t *testing.T) {
-	s := &quietServer{named: "51e9", streams: make(chan *quietStream, 10)}
-	web := httptest.NewServer(s)
-	t.Cleanup(web.Close)
-	t.Cleanup(web.CloseClientConnections)
-	base := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" }).base
-	client := quietClientOf(t, base, "http")
-	st := <-s.streams
-	s.lost.Store(true)
-	close(st.end)
-	st = <-s.streams
-	st.say <- "id: 7\ndata: " + logLine + "\n\n"
-	sameJSON(t, client.next(), logLine)
-	close(st.end)
-	if st = <-s.streams; st.lastEventID != "7" {
-		t.Errorf("opened again after %q", st.lastEventID)
-	}
+	bubble(t, func(t *testing.T) {
+		s := &quietServer{named: "51e9", streams: make(chan *quietStream, 10)}
+		web := peertest.Web(t, s)
+		base := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" }).base
+		client := quietClientOf(t, base, "http")
+		st := <-s.streams
+		s.lost.Store(true)
+		close(st.end)
+		st = <-s.streams
+		st.say <- "id: 7\ndata: " + logLine + "\n\n"
+		sameJSON(t, client.next(), logLine)
+		close(st.end)
+		if st = <-s.streams; st.lastEventID != "7" {
+			t.Errorf("opened again after %q", st.lastEventID)
+		}
+	})
 }

@@ -215,7 +215,7 @@ func TestACallInFlightFailsWithAReasonWhenItsSessionIsLost(t *testing.T) {
 // TestTheStandingStreamOutlivesALostSession, and tells that lists, and resources with a subscription, may have changed.
 func TestTheStandingStreamOutlivesALostSession(t *testing.T) {
 	for status, words := range map[int]string{404: notFound, 200: towerLost} {
-		standingStreamOfALostSession(t, newForgetful(t, peertest.HTTP, status, words))
+		bubble(t, func(t *testing.T) { standingStreamOfALostSession(t, newForgetful(t, peertest.HTTP, status, words)) })
 	}
 }
 

@@ -46,7 +46,7 @@ func severalOf(t *testing.T, s peer, n int, change ...func(*config.Config)) []te
 	var all []testServer
 	for range n {
 		core, logs := observer.New(zap.DebugLevel)
-		srv, err := proxy.New(cfg, zap.New(core))
+		srv, err := proxy.NewIn(worldOf(t), cfg, zap.New(core))
 		if err != nil {
 			t.Fatal(err)
 		}

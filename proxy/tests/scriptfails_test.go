@@ -65,7 +65,7 @@ client gets 200 {"jsonrpc":"2.0","id":1,"result":{"b":[]}}
 		{"no such revision", "-- client 2025-06-18", "-- client 2025-06-19", `a.txt:3: want a revision`},
 		{"no sentence", "# \"A sentence.\"\n# https", "# http", `a.txt:1: a script begins with`},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		inBubble(t, c.what, func(t *testing.T) {
 			s, err := readScript("a.txt", strings.Replace(right, c.old, c.new, 1))
 			if err != nil {
 				if c.want == "" || !strings.HasPrefix(err.Error(), c.want) {
@@ -96,7 +96,8 @@ client gets 200 {"jsonrpc":"2.0","id":1,"result":{"b":[]}}
 
 // TestScriptsCompareStatus: an HTTP status that differs is an error over HTTP only.
 func TestScriptsCompareStatus(t *testing.T) {
-	s, err := readScript("a.txt", `# "A sentence." https://modelcontextprotocol.io/specification/2025-06-18
+	bubble(t, func(t *testing.T) {
+		s, err := readScript("a.txt", `# "A sentence." https://modelcontextprotocol.io/specification/2025-06-18
 -- client 2025-06-18 over http,stdio --
 -- server 2025-06-18 over http --
 -- steps --
@@ -105,19 +106,21 @@ server gets {"jsonrpc":"2.0","id":"<call>","method":"ping"}
 server sends {"jsonrpc":"2.0","id":"<call>","result":{}}
 client gets 404 {"jsonrpc":"2.0","id":1,"result":{}}
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.each(func(play scriptPlay, client, server scriptPeer, from, to string) {
-		if err := s.play(t, play, client, server, from, to, patience); (err != nil) != (from == "http") {
-			t.Errorf("%s: %v", from, err)
+		if err != nil {
+			t.Fatal(err)
 		}
+		s.each(func(play scriptPlay, client, server scriptPeer, from, to string) {
+			if err := s.play(t, play, client, server, from, to, patience); (err != nil) != (from == "http") {
+				t.Errorf("%s: %v", from, err)
+			}
+		})
 	})
 }
 
 // TestScriptsCompareHeaders: an HTTP header that differs is an error over HTTP only, in both directions.
 func TestScriptsCompareHeaders(t *testing.T) {
-	const right = `# "A sentence." https://modelcontextprotocol.io/specification/2025-06-18
+	bubble(t, func(t *testing.T) {
+		const right = `# "A sentence." https://modelcontextprotocol.io/specification/2025-06-18
 -- client 2025-06-18 over http,stdio --
 -- server 2025-06-18 over http,stdio --
 -- steps --
@@ -129,24 +132,25 @@ server sends {"jsonrpc":"2.0","id":"<call>","result":{}}
 client gets {"jsonrpc":"2.0","id":1,"result":{}}
 with Content-Type: application/json
 `
-	for _, c := range []struct{ old, new, who, want string }{
-		{"", "", "", ""},
-		{"Mcp-Name:", "Mcp-Name: x", "server", `a.txt:7: server gets header Mcp-Name: "", want "x"`},
-		{"Mcp-Name:", "Content-Type:", "server", `a.txt:7: server gets header Content-Type: "application/json", want ""`},
-		{"with Mcp-Name:", "with Mcp-Name: <any>", "server", `a.txt:7: server gets header Mcp-Name: "", want "<any>"`},
-		{"application/json", "<any>", "", ""},
-		{"application/json", "text/event-stream", "client", `a.txt:10: client gets header Content-Type: "application/json", want "text/event-stream"`},
-	} {
-		s, err := readScript("a.txt", strings.Replace(right, c.old, c.new, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.each(func(play scriptPlay, client, server scriptPeer, from, to string) {
-			fails := c.who == "server" && to == "http" || c.who == "client" && from == "http"
-			err := s.play(t, play, client, server, from, to, patience)
-			if (err != nil) != fails || fails && !strings.HasPrefix(err.Error(), c.want) {
-				t.Errorf("%s to %s: got %v, want %s", from, to, err, c.want)
+		for _, c := range []struct{ old, new, who, want string }{
+			{"", "", "", ""},
+			{"Mcp-Name:", "Mcp-Name: x", "server", `a.txt:7: server gets header Mcp-Name: "", want "x"`},
+			{"Mcp-Name:", "Content-Type:", "server", `a.txt:7: server gets header Content-Type: "application/json", want ""`},
+			{"with Mcp-Name:", "with Mcp-Name: <any>", "server", `a.txt:7: server gets header Mcp-Name: "", want "<any>"`},
+			{"application/json", "<any>", "", ""},
+			{"application/json", "text/event-stream", "client", `a.txt:10: client gets header Content-Type: "application/json", want "text/event-stream"`},
+		} {
+			s, err := readScript("a.txt", strings.Replace(right, c.old, c.new, 1))
+			if err != nil {
+				t.Fatal(err)
 			}
-		})
-	}
+			s.each(func(play scriptPlay, client, server scriptPeer, from, to string) {
+				fails := c.who == "server" && to == "http" || c.who == "client" && from == "http"
+				err := s.play(t, play, client, server, from, to, patience)
+				if (err != nil) != fails || fails && !strings.HasPrefix(err.Error(), c.want) {
+					t.Errorf("%s to %s: got %v, want %s", from, to, err, c.want)
+				}
+			})
+		}
+	})
 }

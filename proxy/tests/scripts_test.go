@@ -50,7 +50,7 @@ func TestScripts(t *testing.T) {
 				if testing.Short() && to == "stdio" && from != "http" {
 					return
 				}
-				runTogether(t, fmt.Sprintf("%s/%s %s to %s %s", play.title, client.revision, from, server.revision, to), func(t *testing.T) {
+				inBubble(t, fmt.Sprintf("%s/%s %s to %s %s", play.title, client.revision, from, server.revision, to), func(t *testing.T) {
 					if err := s.play(t, play, client, server, from, to, patience/4); err != nil {
 						t.Error(err)
 					}

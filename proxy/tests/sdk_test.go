@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -48,7 +49,11 @@ func TestMain(m *testing.M) {
 		syscall.Exit(0)
 	}
 	peertest.WaitTogether()
+	before := runtime.NumGoroutine()
 	code := m.Run()
+	if code == 0 && !peertest.GoroutinesFallTo(before) {
+		code = 1
+	}
 	peertest.RemoveWire()
 	os.Exit(code)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
@@ -62,7 +61,7 @@ func frontOfWeb(t *testing.T, url string, change ...func(*config.Config)) testSe
 	t.Helper()
 	cfg := config.Default()
 	cfg.Upstream.URL = url
-	o, err := origin.Of(cfg, zap.NewNop())
+	o, err := worldOf(t).Of(cfg, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

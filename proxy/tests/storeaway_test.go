@@ -15,6 +15,7 @@ import (
 
 // TestAStoreThatIsAwayAtStartIsOneWarning: it names the store and what to do; what is missing meanwhile is told below a warning.
 func TestAStoreThatIsAwayAtStartIsOneWarning(t *testing.T) {
+	waits(t)
 	file := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(file, []byte(strings.Repeat("ab", sealed.KeyBytes)), 0o600); err != nil {
 		t.Fatal(err)

@@ -365,7 +365,7 @@ func TestLegacyMessagesSurviveTranslationThereAndBack(t *testing.T) {
 			if (testing.Short() || !strings.HasPrefix(c.name, "own")) && way[0] != way[1] {
 				continue
 			}
-			runTogether(t, fmt.Sprintf("%s %s-%s-%s", c.name, transportName(way[0]), transportName(way[1]), transportName(way[2])), func(t *testing.T) {
+			inBubble(t, fmt.Sprintf("%s %s-%s-%s", c.name, transportName(way[0]), transportName(way[1]), transportName(way[2])), func(t *testing.T) {
 				spoken := func(cfg *config.Config) {
 					cfg.Upstream.Version, cfg.Contract.SchemaDialect = c.revision, "off" // schemas between the proxies have another dialect
 					cfg.Bridge.Coalesce = 200 * time.Millisecond                         // progress and questions have streams of their own in the proxy, and the readers of both may have to wait for a processor
@@ -429,7 +429,7 @@ func sameAs(got, want []string) bool {
 // the server.
 func TestSubscriptionsSurviveTranslationThereAndBack(t *testing.T) {
 	for _, way := range [][3]bool{{}, {true, true, true}, {false, true, false}, {true, false, true}} {
-		runTogether(t, fmt.Sprintf("%s-%s-%s", transportName(way[0]), transportName(way[1]), transportName(way[2])), func(t *testing.T) {
+		inBubble(t, fmt.Sprintf("%s-%s-%s", transportName(way[0]), transportName(way[1]), transportName(way[2])), func(t *testing.T) {
 			s := script(t, way[2], nil)
 			s.SessionID = "session-1"
 			s.Script = func(u *peertest.Turn) {
@@ -504,7 +504,7 @@ func TestSubscriptionsSurviveTranslationThereAndBack(t *testing.T) {
 // TestDeleteEndsWhatRunsAtAServerWithoutSessions: open requests and subscriptions are cancelled.
 func TestDeleteEndsWhatRunsAtAServerWithoutSessions(t *testing.T) {
 	for _, piped := range []bool{false, true} {
-		runTogether(t, transportName(piped), func(t *testing.T) {
+		inBubble(t, transportName(piped), func(t *testing.T) {
 			c := &staged{T: t, server: piped}
 			ended := make(chan string, 8)
 			s := c.modern(`"capabilities":{"tools":{},"resources":{"subscribe":true}}`, func(u *peertest.Turn) {

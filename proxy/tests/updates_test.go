@@ -158,7 +158,7 @@ func TestEachUpdateArrivesOnceOrItsLossIsTold(t *testing.T) {
 // TestClientWhoseStreamIsRefusedFirst hears nothing until the server grants a stream, and is told so.
 func TestClientWhoseStreamIsRefusedFirst(t *testing.T) {
 	for _, piped := range []bool{false, true} {
-		runTogether(t, fmt.Sprintf("piped %v", piped), func(t *testing.T) {
+		inBubble(t, fmt.Sprintf("piped %v", piped), func(t *testing.T) {
 			s := newChanging(t, peertest.HTTP, "2025-06-18")
 			s.refuses.Store(1 << 30)
 			hears := s.subscribe(t, through(t, s.At()).client(t, piped), "2025-11-25")

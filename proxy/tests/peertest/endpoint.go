@@ -58,13 +58,30 @@ func NoLeaks(t *testing.T) {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for end := time.Now().Add(Patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				stacks := make([]byte, 1<<20)
-				t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
-			}
+		if left := goroutinesBeyond(before); left != "" {
+			t.Fatal(left)
 		}
 	})
+}
+
+// GoroutinesFallTo waits until there are no more goroutines than before. If that does not come, it prints them and returns false.
+func GoroutinesFallTo(before int) bool {
+	left := goroutinesBeyond(before)
+	if left != "" {
+		fmt.Fprintln(os.Stderr, left)
+	}
+	return left == ""
+}
+
+// goroutinesBeyond waits until there are no more goroutines than before, and returns "", or describes them if that does not come.
+func goroutinesBeyond(before int) string {
+	for end := time.Now().Add(Patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			stacks := make([]byte, 1<<20)
+			return fmt.Sprintf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+	return ""
 }
 
 // Endpoint is where a peer is reached: a URL, or the address of a wire.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/rawio"
@@ -145,14 +146,16 @@ func (c *memoryConn) Quiet() error {
 // MemoryListener accepts connections in memory. They live in a bubble of testing/synctest, where no time is spent on waiting.
 type MemoryListener struct {
 	at     *net.TCPAddr
-	come   chan net.Conn
+	come   chan net.Conn // those that are not accepted yet
 	closed chan struct{}
-	once   sync.Once
+
+	mu    sync.Mutex
+	ended bool
 }
 
 // ListenInMemory returns a listener at a port of 127.0.0.1, which none of the system's connections reaches.
 func ListenInMemory(port int) *MemoryListener {
-	return &MemoryListener{at: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}, come: make(chan net.Conn), closed: make(chan struct{})}
+	return &MemoryListener{at: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}, come: make(chan net.Conn, 1024), closed: make(chan struct{})}
 }
 
 // Accept implements [net.Listener].
@@ -166,20 +169,38 @@ func (l *MemoryListener) Accept() (net.Conn, error) {
 }
 
 // Close implements [net.Listener].
-func (l *MemoryListener) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *MemoryListener) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return nil
+	}
+	l.ended = true
+	close(l.closed)
+	for {
+		select {
+		case nc := <-l.come:
+			nc.Close()
+		default:
+			return nil
+		}
+	}
+}
 
 // Addr implements [net.Listener].
 func (l *MemoryListener) Addr() net.Addr { return l.at }
 
-// Dial connects to the listener, whatever the address is.
+// Dial connects to the listener, whatever the address is. As at a socket, the connection need not be accepted for that.
 func (l *MemoryListener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	ours, theirs := memoryPair(&net.TCPAddr{IP: l.at.IP, Port: 50000}, l.at)
-	select {
-	case l.come <- theirs:
-		return ours, nil
-	case <-l.closed:
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: l.at, Err: net.ErrClosed}
-	case <-ctx.Done():
+	switch {
+	case l.ended:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: l.at, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
+	l.come <- theirs
+	return ours, nil
 }

@@ -22,8 +22,7 @@ type SSEClient struct {
 // NewSSEClient opens the stream of what serves HTTP+SSE at this base URL.
 func NewSSEClient(t *testing.T, base string) *SSEClient {
 	t.Helper()
-	c := &SSEClient{T: t, HTTP: &http.Client{Transport: new(http.Transport)}, base: base}
-	t.Cleanup(c.HTTP.CloseIdleConnections)
+	c := &SSEClient{T: t, HTTP: WebClient(t), base: base}
 	res, err := c.HTTP.Get(c.base + "/sse")
 	if err != nil {
 		t.Fatal(err)
