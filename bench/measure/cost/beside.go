@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -16,60 +15,6 @@ import (
 
 // tryTime is how long one client may take from its start to its answer. A proxy in Node.js starts within three seconds.
 const tryTime = 10 * time.Second
-
-// rival is a proxy as its own documentation starts it; nil for what it does not do.
-type rival struct {
-	name string
-	// stdio is the command that connects a client on stdio to a server of this kind (http or sse).
-	stdio func(kind, url string) []string
-	// network is the command that listens on a port for clients of this kind (http or sse), in front of the command of a server.
-	network func(kind, port string, server []string) []string
-	// between and pipe are the same in front of a URL, and on stdio in front of a command.
-	between func(port, url string) []string
-	pipe    func(server []string) []string
-	path    map[string]string // of the listener, by the kind of client
-}
-
-func (l launcher) rivals(n *installed) []*rival {
-	paths := map[string]string{"http": "/mcp", "sse": "/sse"}
-	all := []*rival{{
-		name:  "dragoman",
-		stdio: func(_, url string) []string { return []string{l.dragoman, "stdio", url} },
-		network: func(_, port string, server []string) []string {
-			return append([]string{l.dragoman, "serve", "--listen", "127.0.0.1:" + port, "--"}, server...)
-		},
-		between: func(port, url string) []string {
-			return []string{l.dragoman, "serve", "--listen", "127.0.0.1:" + port, url}
-		},
-		pipe: func(server []string) []string { return append([]string{l.dragoman, "stdio", "--"}, server...) },
-		path: paths,
-	}}
-	if file := n.files["mcp-remote"]; file != "" {
-		all = append(all, &rival{name: "mcp-remote", stdio: func(_, url string) []string { return []string{n.node, file, url, "--allow-http"} }})
-	}
-	if file := n.files["supergateway"]; file != "" {
-		flag := map[string]string{"http": "--streamableHttp", "sse": "--sse"}
-		output := map[string][]string{"http": {"--outputTransport", "streamableHttp", "--stateful"}, "sse": {"--outputTransport", "sse"}}
-		all = append(all, &rival{
-			name:  "supergateway",
-			stdio: func(kind, url string) []string { return []string{n.node, file, flag[kind], url} },
-			network: func(kind, port string, server []string) []string {
-				return append([]string{n.node, file, "--stdio", strings.Join(server, " "), "--port", port}, output[kind]...)
-			},
-			path: paths,
-		})
-	}
-	if file := n.files["mcp-proxy"]; file != "" {
-		all = append(all, &rival{
-			name: "mcp-proxy",
-			network: func(_, port string, server []string) []string {
-				return append([]string{n.node, file, "--host", "127.0.0.1", "--port", port, "--"}, server...)
-			},
-			path: paths,
-		})
-	}
-	return all
-}
 
 // besideRow is one row of the table: what each proxy does, "" for what it has no mode for.
 type besideRow struct {
@@ -83,45 +28,30 @@ func (l launcher) measureBeside(ctx context.Context, slice time.Duration, n *ins
 	for _, r := range all {
 		names = append(names, r.name)
 	}
-	row := func(what string, has func(*rival) bool, play func(*rival) (string, error)) error {
-		out := besideRow{what: what}
-		for _, r := range all {
-			text := ""
-			if has(r) {
-				if text, err = play(r); err != nil {
-					return fmt.Errorf("%s, %s: %w", what, r.name, err)
-				}
-			}
-			out.does = append(out.does, text)
-		}
-		rows = append(rows, out)
-		return nil
-	}
 	onStdio := func(r *rival) bool { return r.stdio != nil }
 	onNetwork := func(r *rival) bool { return r.network != nil }
-	for _, step := range []func() error{
-		func() error {
-			return row("pairs of revisions that work, of 25: client on stdio, server on the network", onStdio, func(r *rival) (string, error) { return l.pairsFromStdio(ctx, r) })
-		},
-		func() error {
-			return row("the same: client on the network, server a command", onNetwork, func(r *rival) (string, error) { return l.pairsToStdio(ctx, r) })
-		},
-		func() error {
-			return row("pairs of transports that work, of 9 (stdio, HTTP+SSE, Streamable HTTP)", func(*rival) bool { return true }, func(r *rival) (string, error) { return l.transports(ctx, r) })
-		},
-		func() error {
-			return row("a server on the network restarts, and forgets its sessions: the client's next calls", onStdio, func(r *rival) (string, error) { return l.serverRestarts(ctx, r) })
-		},
-		func() error {
-			return row("a server that is a command dies: the client's next calls", onNetwork, func(r *rival) (string, error) { return l.commandDies(ctx, r) })
-		},
-		func() error {
-			return row("memory after 100 calls of a client on stdio, MB", onStdio, func(r *rival) (string, error) { return l.memory(ctx, r) })
-		},
+	for _, world := range []struct {
+		what string
+		has  func(*rival) bool
+		play func(context.Context, *rival) (string, error)
+	}{
+		{"pairs of revisions that work, of 25: client on stdio, server on the network", onStdio, l.pairsFromStdio},
+		{"the same: client on the network, server a command", onNetwork, l.pairsToStdio},
+		{"pairs of transports that work, of 9 (stdio, HTTP+SSE, Streamable HTTP)", func(*rival) bool { return true }, l.transports},
+		{"a server on the network restarts, and forgets its sessions: the client's next calls", onStdio, l.serverRestarts},
+		{"a server that is a command dies: the client's next calls", onNetwork, l.commandDies},
+		{"memory after 100 calls of a client on stdio, MB", onStdio, l.memory},
 	} {
-		if err := step(); err != nil {
-			return nil, nil, err
+		row := besideRow{what: world.what, does: make([]string, len(all))}
+		for i, r := range all {
+			if !world.has(r) {
+				continue
+			}
+			if row.does[i], err = world.play(ctx, r); err != nil {
+				return nil, nil, fmt.Errorf("%s, %s: %w", world.what, r.name, err)
+			}
 		}
+		rows = append(rows, row)
 	}
 	groups, err := l.measureOthers(ctx, slice, n)
 	if err != nil {
@@ -185,24 +115,6 @@ func (l launcher) pairsFromStdio(ctx context.Context, r *rival) (string, error) 
 		server.Stop()
 	}
 	return strconv.Itoa(good), ctx.Err()
-}
-
-// listening starts a proxy that listens for clients of this kind.
-func (l launcher) listening(ctx context.Context, r *rival, kind string, command func(port string) []string) (*process.Process, error) {
-	addr, err := process.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	_, port, _ := net.SplitHostPort(addr)
-	args := command(port)
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = l.env()
-	return process.StartSilent(ctx, cmd, "http://"+addr+r.path[kind], addr)
-}
-
-// before is the command in front of a server that is a command.
-func (l launcher) before(r *rival, kind string, speaks *translate.Revision) func(port string) []string {
-	return func(port string) []string { return r.network(kind, port, l.serverCommand(speaks)) }
 }
 
 // pairsToStdio counts the pairs of revisions with which a client on the network gets an answer of a server that is a command.

@@ -138,17 +138,6 @@ func TestGrowthHasAVerdict(t *testing.T) {
 	}
 }
 
-func TestCapacityIsTheStatedFormula(t *testing.T) {
-	if got := carried(35, 2); got != 2*0.7*1e6/35 {
-		t.Error(got)
-	}
-	for f, want := range map[float64]string{12345: "12,000", 99.4: "99", 996: "1,000", 28571: "29,000"} {
-		if got := thousands(round2(f)); got != want {
-			t.Errorf("%v: %s, want %s", f, got, want)
-		}
-	}
-}
-
 func TestMarkers(t *testing.T) {
 	for _, bad := range []string{"", "<!-- latency:begin -->\n", "<!-- latency:end -->\n<!-- latency:begin -->\n"} {
 		if _, err := replaceMarked([]byte(bad), "latency", "x"); err == nil {

@@ -19,15 +19,15 @@ import (
 
 // growth says which sizes are measured, and how long each.
 type growth struct {
-	slice                               time.Duration
-	tools, bytes, connections, adapters []int
+	slice                                   time.Duration
+	tools, kilobytes, connections, adapters []int
 }
 
 func growthPlan(quick bool, slice time.Duration) growth {
 	if quick {
-		return growth{min(slice, 10*time.Millisecond), []int{1, 50}, []int{1000, 64_000}, []int{1, 20}, []int{1, 10}}
+		return growth{min(slice, 10*time.Millisecond), []int{1, 50}, []int{1, 64}, []int{1, 20}, []int{1, 10}}
 	}
-	return growth{slice, []int{1, 50, 500, 5000}, []int{1000, 10_000, 100_000, 1_000_000, 10_000_000, largest}, []int{1, 10, 100, 1000, 10_000}, []int{1, 10, 100, 1000}}
+	return growth{slice, []int{1, 50, 500, 5000}, []int{1, 10, 100, 1000, 10_000, largest / 1000}, []int{1, 10, 100, 1000, 10_000}, []int{1, 10, 100, 1000}}
 }
 
 // series is how one cost grows with one number.
@@ -41,8 +41,6 @@ type sized struct {
 	n    int
 	cost float64
 }
-
-func (s *series) put(n int, cost float64) { s.points = append(s.points, sized{n, cost}) }
 
 // step is how the cost grows from one size to the next: with n^exponent.
 type step struct {
@@ -118,15 +116,28 @@ func figure(f float64) string {
 func (l launcher) measureGrowth(ctx context.Context, g growth) (all []series, err error) {
 	began := time.Now()
 	for _, part := range []struct {
-		name string
-		run  func(context.Context, growth) ([]series, error)
-	}{{"tools", l.growTools}, {"bytes", l.growBytes}, {"connections", l.growConnections}, {"adapters", l.growAdapters}} {
-		fmt.Fprintf(os.Stderr, "latency: %3.0f s: %s\n", time.Since(began).Seconds(), part.name)
-		some, err := part.run(ctx, g)
-		if err != nil {
-			return nil, fmt.Errorf("growth with %s: %w", part.name, err)
+		each  string
+		sizes []int
+		costs []series
+		run   func(ctx context.Context, n int, slice time.Duration) ([]float64, error)
+	}{
+		{"tools", g.tools, []series{{what: "processor time of a list", unit: "µs"}, {what: "p50 of a list, with client and server", unit: "µs"}}, l.growTools},
+		{"KB", g.kilobytes, []series{{what: "processor time of a result", unit: "µs"}, {what: "p50 of a result, with client and server", unit: "µs"}, {what: "peak of memory with one result at a time", unit: "MB"}}, l.growBytes},
+		{"connections", g.connections, []series{{what: "memory with open sessions", unit: "MB"}, {what: "processor time of a small call, of each connection in turn", unit: "µs"}}, l.growConnections},
+		{"adapters", g.adapters, []series{{what: "processor time from the start to the first list", unit: "ms"}, {what: "memory after the first list", unit: "MB"}, {what: "processor time of a list", unit: "µs"}}, l.growAdapters},
+	} {
+		fmt.Fprintf(os.Stderr, "growth: %3.0f s: %s\n", time.Since(began).Seconds(), part.each)
+		for _, n := range part.sizes {
+			costs, err := part.run(ctx, n, g.slice)
+			if err != nil {
+				return nil, fmt.Errorf("growth with %d %s: %w", n, part.each, err)
+			}
+			for i, cost := range costs {
+				part.costs[i].each = part.each
+				part.costs[i].points = append(part.costs[i].points, sized{n, cost})
+			}
 		}
-		all = append(all, some...)
+		all = append(all, part.costs...)
 	}
 	return all, nil
 }
@@ -150,12 +161,13 @@ func (l launcher) between(ctx context.Context, tools int) (*way, error) {
 
 // repeated measures a call of one client for the length of slice, after one that is not measured.
 func (w *way) repeated(ctx context.Context, slice time.Duration, request func(*session) *call) (*cell, error) {
+	m := w.cell(small, 1)
 	if err := w.connect(ctx, 1); err != nil {
-		return nil, err
+		return m, err
 	}
-	m, one := w.cell(small, 1), &caller{w.clients[0], request(w.clients[0])}
+	one := &caller{w.clients[0], request(w.clients[0])}
 	if err := one.do(one.call); err != nil {
-		return nil, err
+		return m, err
 	}
 	w.callers = map[key][]*caller{{small, 1}: {one}}
 	return m, w.turn(ctx, small, 1, slice)
@@ -163,70 +175,41 @@ func (w *way) repeated(ctx context.Context, slice time.Duration, request func(*s
 
 func theList(s *session) *call { return s.request(list) }
 
-func (l launcher) growTools(ctx context.Context, g growth) ([]series, error) {
-	cpu := series{what: "processor time of a list", unit: "µs", each: "tools"}
-	p50 := series{what: "p50 of a list, with client and server", unit: "µs", each: "tools"}
-	for _, n := range g.tools {
-		w, err := l.between(ctx, n)
-		if err != nil {
-			return nil, err
-		}
-		m, err := w.repeated(ctx, g.slice, theList)
-		w.close()
-		if err != nil {
-			return nil, err
-		}
-		cpu.put(n, m.cpuPerCall())
-		p50.put(n, m.quantile(0.5))
+func (l launcher) growTools(ctx context.Context, n int, slice time.Duration) ([]float64, error) {
+	w, err := l.between(ctx, n)
+	if err != nil {
+		return nil, err
 	}
-	return []series{cpu, p50}, nil
+	defer w.close()
+	m, err := w.repeated(ctx, slice, theList)
+	return []float64{m.cpuPerCall(), m.quantile(0.5)}, err
 }
 
-func (l launcher) growBytes(ctx context.Context, g growth) ([]series, error) {
-	cpu := series{what: "processor time of a result", unit: "µs", each: "KB"}
-	p50 := series{what: "p50 of a result, with client and server", unit: "µs", each: "KB"}
-	peak := series{what: "peak of memory with one result at a time", unit: "MB", each: "KB"}
-	for _, n := range g.bytes {
-		w, err := l.between(ctx, 50)
-		if err != nil {
-			return nil, err
-		}
-		m, err := w.repeated(ctx, g.slice, func(s *session) *call { return s.tool("sized", fmt.Sprintf(`{"bytes":%d}`, n)) })
-		var used process.Usage
-		if err == nil {
-			used, err = process.UsageOf(w.pid)
-		}
-		w.close()
-		if err != nil {
-			return nil, err
-		}
-		cpu.put(n/1000, m.cpuPerCall())
-		p50.put(n/1000, m.quantile(0.5))
-		peak.put(n/1000, float64(used.Peak)/1e6)
+func (l launcher) growBytes(ctx context.Context, n int, slice time.Duration) ([]float64, error) {
+	w, err := l.between(ctx, 50)
+	if err != nil {
+		return nil, err
 	}
-	return []series{cpu, p50, peak}, nil
+	defer w.close()
+	m, err := w.repeated(ctx, slice, func(s *session) *call { return s.tool("sized", fmt.Sprintf(`{"bytes":%d}`, 1000*n)) })
+	if err != nil {
+		return nil, err
+	}
+	used, err := process.UsageOf(w.pid)
+	return []float64{m.cpuPerCall(), m.quantile(0.5), float64(used.Peak) / 1e6}, err
 }
 
 // callers is how many calls are made at the same time by all connections together.
 const callers = 8
 
-func (l launcher) growConnections(ctx context.Context, g growth) ([]series, error) {
-	memory := series{what: "memory with open sessions", unit: "MB", each: "connections"}
-	cpu := series{what: "processor time of a small call, of each connection in turn", unit: "µs", each: "connections"}
-	for _, n := range g.connections {
-		w, err := l.between(ctx, 50)
-		if err != nil {
-			return nil, err
-		}
-		resident, used, err := w.inTurn(ctx, n, g.slice)
-		w.close()
-		if err != nil {
-			return nil, fmt.Errorf("%d: %w", n, err)
-		}
-		memory.put(n, float64(resident)/1e6)
-		cpu.put(n, used)
+func (l launcher) growConnections(ctx context.Context, n int, slice time.Duration) ([]float64, error) {
+	w, err := l.between(ctx, 50)
+	if err != nil {
+		return nil, err
 	}
-	return []series{memory, cpu}, nil
+	defer w.close()
+	resident, cpu, err := w.inTurn(ctx, n, slice)
+	return []float64{float64(resident) / 1e6, cpu}, err
 }
 
 // inTurn opens n clients, each of which makes a small call when it is its turn.
@@ -295,51 +278,32 @@ operations:
 # An API
 `
 
-func (l launcher) growAdapters(ctx context.Context, g growth) ([]series, error) {
-	start := series{what: "processor time from the start to the first list", unit: "ms", each: "adapters"}
-	memory := series{what: "memory after the first list", unit: "MB", each: "adapters"}
-	cpu := series{what: "processor time of a list", unit: "µs", each: "adapters"}
-	for _, n := range g.adapters {
-		dir, err := os.MkdirTemp(l.dir, "adapters")
-		if err != nil {
-			return nil, err
-		}
-		for i := range n {
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("api%d-adapter.md", i)), fmt.Appendf(nil, adapterFile, i), 0o600); err != nil {
-				return nil, err
-			}
-		}
-		d, err := l.serve(ctx, "--adapters", dir)
-		if err != nil {
-			return nil, err
-		}
-		w := through(dragoman, d, dialer(d.URL(), serverRevision()))
-		err = w.growAdapters(ctx, n, g.slice, &start, &memory, &cpu)
-		w.close()
-		if err != nil {
+func (l launcher) growAdapters(ctx context.Context, n int, slice time.Duration) ([]float64, error) {
+	dir, err := os.MkdirTemp(l.dir, "adapters")
+	if err != nil {
+		return nil, err
+	}
+	for i := range n {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("api%d-adapter.md", i)), fmt.Appendf(nil, adapterFile, i), 0o600); err != nil {
 			return nil, err
 		}
 	}
-	return []series{start, memory, cpu}, nil
-}
-
-func (w *way) growAdapters(ctx context.Context, n int, slice time.Duration, start, memory, cpu *series) error {
+	d, err := l.serve(ctx, "--adapters", dir)
+	if err != nil {
+		return nil, err
+	}
+	w := through(dragoman, d, dialer(d.URL(), serverRevision()))
+	defer w.close()
 	if err := w.connect(ctx, 1); err != nil {
-		return err
+		return nil, err
 	}
 	if err := w.clients[0].do(theList(w.clients[0])); err != nil {
-		return err
+		return nil, err
 	}
 	used, err := process.UsageOf(w.pid)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m, err := w.repeated(ctx, slice, theList)
-	if err != nil {
-		return err
-	}
-	start.put(n, float64(used.CPU.Microseconds())/1e3)
-	memory.put(n, float64(used.Resident)/1e6)
-	cpu.put(n, m.cpuPerCall())
-	return nil
+	return []float64{float64(used.CPU.Microseconds()) / 1e3, float64(used.Resident) / 1e6, m.cpuPerCall()}, err
 }

@@ -65,6 +65,78 @@ func (l launcher) install(ctx context.Context, dir string) *installed {
 	return n
 }
 
+// rival is a proxy as its own documentation starts it; nil for what it does not do.
+type rival struct {
+	name string
+	// stdio is the command that connects a client on stdio to a server of this kind (http or sse).
+	stdio func(kind, url string) []string
+	// network is the command that listens on a port for clients of this kind (http or sse), in front of the command of a server.
+	network func(kind, port string, server []string) []string
+	// between and pipe are the same in front of a URL, and on stdio in front of a command.
+	between func(port, url string) []string
+	pipe    func(server []string) []string
+	path    map[string]string // of the listener, by the kind of client
+}
+
+func (l launcher) rivals(n *installed) []*rival {
+	paths := map[string]string{"http": "/mcp", "sse": "/sse"}
+	all := []*rival{{
+		name:  dragoman,
+		stdio: func(_, url string) []string { return []string{l.dragoman, "stdio", url} },
+		network: func(_, port string, server []string) []string {
+			return append([]string{l.dragoman, "serve", "--listen", "127.0.0.1:" + port, "--"}, server...)
+		},
+		between: func(port, url string) []string {
+			return []string{l.dragoman, "serve", "--listen", "127.0.0.1:" + port, url}
+		},
+		pipe: func(server []string) []string { return append([]string{l.dragoman, "stdio", "--"}, server...) },
+		path: paths,
+	}}
+	if file := n.files["mcp-remote"]; file != "" {
+		all = append(all, &rival{name: "mcp-remote", stdio: func(_, url string) []string { return []string{n.node, file, url, "--allow-http"} }})
+	}
+	if file := n.files["supergateway"]; file != "" {
+		flag := map[string]string{"http": "--streamableHttp", "sse": "--sse"}
+		output := map[string][]string{"http": {"--outputTransport", "streamableHttp", "--stateful"}, "sse": {"--outputTransport", "sse"}}
+		all = append(all, &rival{
+			name:  "supergateway",
+			stdio: func(kind, url string) []string { return []string{n.node, file, flag[kind], url, "--logLevel", "none"} },
+			network: func(kind, port string, server []string) []string {
+				return append([]string{n.node, file, "--stdio", strings.Join(server, " "), "--port", port, "--logLevel", "none"}, output[kind]...)
+			},
+			path: paths,
+		})
+	}
+	if file := n.files["mcp-proxy"]; file != "" {
+		all = append(all, &rival{
+			name: "mcp-proxy",
+			network: func(_, port string, server []string) []string {
+				return append([]string{n.node, file, "--host", "127.0.0.1", "--port", port, "--"}, server...)
+			},
+			path: paths,
+		})
+	}
+	return all
+}
+
+// listening starts a proxy that listens for clients of this kind.
+func (l launcher) listening(ctx context.Context, r *rival, kind string, command func(port string) []string) (*process.Process, error) {
+	addr, err := process.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(addr)
+	args := command(port)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = l.env()
+	return process.StartSilent(ctx, cmd, "http://"+addr+r.path[kind], addr)
+}
+
+// before is the command in front of a server that is a command.
+func (l launcher) before(r *rival, kind string, speaks *translate.Revision) func(port string) []string {
+	return func(port string) []string { return r.network(kind, port, l.serverCommand(speaks)) }
+}
+
 // group are ways to the same server, the first of which is direct.
 type group struct {
 	name string
@@ -118,7 +190,7 @@ func (g *group) measure(ctx context.Context, slice time.Duration, n *installed) 
 
 // betweenHTTP has proxies between a client and a server that both speak HTTP.
 func (l launcher) betweenHTTP(ctx context.Context, url string, speaks *translate.Revision, n *installed) (*group, error) {
-	g := &group{name: "HTTP to HTTP", ways: []*way{{name: "direct", dial: dialer(url, speaks)}}}
+	g := &group{name: "HTTP to HTTP", ways: []*way{{name: direct, dial: dialer(url, speaks)}}}
 	b, err := l.role(ctx, bare, url)
 	if err != nil {
 		return g, err
@@ -150,24 +222,17 @@ func (g *group) add(name string, p *process.Process, client *translate.Revision)
 
 // fromStdio has commands that connect a client on stdio to a server that speaks HTTP.
 func (l launcher) fromStdio(ctx context.Context, url string, speaks *translate.Revision, n *installed) (*group, error) {
-	g := &group{name: "stdio to HTTP", ways: []*way{{name: "direct", dial: dialer(url, speaks)}}}
-	commands := map[string][]string{
-		"dragoman":     {l.dragoman, "stdio", url},
-		"mcp-remote":   {n.node, n.files["mcp-remote"], url, "--transport", "http-only", "--allow-http"},
-		"supergateway": {n.node, n.files["supergateway"], "--streamableHttp", url, "--logLevel", "none"},
-	}
-	for _, name := range []string{"dragoman", "mcp-remote", "supergateway"} {
-		if name != "dragoman" && n.files[name] == "" {
+	g := &group{name: "stdio to HTTP", ways: []*way{{name: direct, dial: dialer(url, speaks)}}}
+	for _, r := range l.rivals(n) {
+		if r.stdio == nil {
 			continue
 		}
-		w, err := l.pipe(ctx, name, speaks, commands[name])
-		switch {
-		case err == nil:
-			g.ways = append(g.ways, w)
-		case name == "dragoman":
+		w, err := l.pipe(ctx, r.name, speaks, r.stdio("http", url))
+		if err := g.unless(n, r, err); err != nil {
 			return g, err
-		default:
-			n.skip(name+", "+g.name, fmt.Sprintf("failed: %.120s", err))
+		}
+		if err == nil {
+			g.ways = append(g.ways, w)
 		}
 	}
 	return g, nil
@@ -176,39 +241,32 @@ func (l launcher) fromStdio(ctx context.Context, url string, speaks *translate.R
 // toStdio has servers that start a command for a client that speaks HTTP.
 func (l launcher) toStdio(ctx context.Context, _ string, speaks *translate.Revision, n *installed) (*group, error) {
 	g := &group{name: "HTTP to stdio"}
-	command := l.serverCommand(speaks)
-	w, err := l.pipe(ctx, "direct", speaks, command)
+	w, err := l.pipe(ctx, direct, speaks, l.serverCommand(speaks))
 	if err != nil {
 		return g, err
 	}
 	w.pid = 0
 	g.ways = append(g.ways, w)
-	d, err := l.serve(ctx, append([]string{"--"}, command...)...)
-	if err != nil {
-		return g, err
-	}
-	g.add("dragoman", d, speaks)
-	for _, name := range []string{"supergateway", "mcp-proxy"} {
-		if n.files[name] == "" {
+	for _, r := range l.rivals(n) {
+		if r.network == nil {
 			continue
 		}
-		addr, err := process.FreeAddress()
-		if err != nil {
+		p, err := l.listening(ctx, r, "http", l.before(r, "http", speaks))
+		if err := g.unless(n, r, err); err != nil {
 			return g, err
 		}
-		_, port, _ := net.SplitHostPort(addr)
-		args := []string{n.files[name], "--stdio", strings.Join(command, " "), "--outputTransport", "streamableHttp", "--stateful", "--port", port, "--logLevel", "none"}
-		if name == "mcp-proxy" {
-			args = append([]string{n.files[name], "--host", "127.0.0.1", "--port", port, "--server", "stream", "--"}, command...)
+		if err == nil {
+			g.add(r.name, p, speaks)
 		}
-		cmd := exec.Command(n.node, args...)
-		cmd.Env = l.env()
-		p, err := process.StartSilent(ctx, cmd, "http://"+addr+"/mcp", addr)
-		if err != nil {
-			n.skip(name+", "+g.name, fmt.Sprintf("failed: %.120s", err))
-			continue
-		}
-		g.add(name, p, speaks)
 	}
 	return g, nil
+}
+
+// unless notes that a proxy failed. If it is dragoman, that is an error.
+func (g *group) unless(n *installed, r *rival, err error) error {
+	if err == nil || r.name == dragoman {
+		return err
+	}
+	n.skip(r.name+", "+g.name, fmt.Sprintf("failed: %.120s", err))
+	return nil
 }

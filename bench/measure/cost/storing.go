@@ -110,7 +110,7 @@ func (u *use) turn(ctx context.Context, s *replicas.Service, engine *replicas.En
 		return err
 	}
 	after, err := engine.Usage()
-	u.reads += readsAfter - reads - 1 // without the look itself
+	u.reads += readsAfter - reads
 	u.engine += after.CPU - before.CPU
 	return err
 }

@@ -41,7 +41,6 @@ func (r *report) markdown() string {
 	r.pairTable(&b)
 	r.otherTables(&b)
 	r.loadTable(&b)
-	r.capacity(&b)
 	if len(r.skipped) > 0 {
 		fmt.Fprintf(&b, "Not measured: %s.\n\n", strings.Join(r.skipped, "; "))
 	}
@@ -130,8 +129,9 @@ func (r *report) loadTable(b *strings.Builder) {
 	for _, rate := range rates {
 		fmt.Fprintf(b, "| %s ", thousands(rate))
 	}
-	b.WriteString("|\n|---" + strings.Repeat("|---", len(rates)) + "|\n")
+	b.WriteString("| CPU at the highest rate that was kept |\n|---" + strings.Repeat("|---", len(rates)+1) + "|\n")
 	for _, c := range r.load {
+		cpu := ""
 		fmt.Fprintf(b, "| %s ", c.way)
 		for i := range rates {
 			switch {
@@ -141,67 +141,12 @@ func (r *report) loadTable(b *strings.Builder) {
 				b.WriteString("| not kept ")
 			default:
 				fmt.Fprintf(b, "| %s; %s ", micros(c.points[i].p50), micros(c.points[i].p99))
+				cpu = micros(c.points[i].cpu)
 			}
 		}
-		b.WriteString("|\n")
+		fmt.Fprintf(b, "| %s |\n", cpu)
 	}
 	b.WriteString("\n")
-}
-
-// planned is the share of a processor that is planned for: beyond it, queues make the 99th percentile grow faster than the load.
-const planned = 0.7
-
-// capacity derives what machines carry from the processor time of a call: of the median and the worst pair, one at a time,
-// and of the highest rate that was kept, where a call costs less because it is one of many.
-func (r *report) capacity(b *strings.Builder) {
-	fmt.Fprintf(b, "On paper, calls a second = cores × %.1f × 1,000,000 ÷ CPU per call in µs, for dragoman on the network alone, without the server:\n\n", planned)
-	b.WriteString("| | CPU, µs | one core | a sidecar of 2 cores | a node of 16 cores | 100 nodes |\n|---|---|---|---|---|---|\n")
-	for _, c := range r.costs() {
-		fmt.Fprintf(b, "| %s | %s ", c.of, micros(c.cpu))
-		for _, cores := range []float64{1, 2, 16, 1600} {
-			fmt.Fprintf(b, "| %s ", thousands(round2(carried(c.cpu, cores))))
-		}
-		b.WriteString("|\n")
-	}
-	b.WriteString("\n")
-}
-
-// cost is the processor time of a call, in µs.
-type cost struct {
-	of  string
-	cpu float64
-}
-
-func (r *report) costs() (all []cost) {
-	for kind, name := range timedKinds() {
-		cpu := r.addedBy(remote, kind, func(a added) float64 { return a.cpu })
-		all = append(all, cost{name + ", median pair", median(cpu)}, cost{name + ", worst pair", slices.Max(cpu)})
-	}
-	for _, c := range r.load {
-		if !strings.HasPrefix(c.way, "dragoman, ") {
-			continue
-		}
-		for _, p := range slices.Backward(c.points) {
-			if p.kept {
-				what := strings.TrimPrefix(c.way, "dragoman, ")
-				all = append(all, cost{fmt.Sprintf("small call, %s, at %s calls a second", what, thousands(p.rate)), p.cpu})
-				break
-			}
-		}
-	}
-	return all
-}
-
-// carried is how many calls a second cores carry.
-func carried(cpu, cores float64) float64 { return cores * planned * 1e6 / max(cpu, 0.1) }
-
-// round2 keeps two digits.
-func round2(f float64) int {
-	unit := 1
-	for f/float64(unit) >= 100 {
-		unit *= 10
-	}
-	return int(f/float64(unit)+0.5) * unit
 }
 
 func median(list []float64) float64 {

@@ -20,7 +20,7 @@ import (
 
 const (
 	flowTime   = 15 * time.Second
-	heardTime  = 12 * time.Second // until an update or a log message must have been heard, over lost streams
+	leaveTime  = 12 * time.Second // until a deleted session must be unknown to all replicas
 	markTime   = time.Second      // until a deleted session is unknown to all replicas, but for some of them on a busy machine
 	recovery   = 7 * time.Second  // after the engine is back: replicas register again, and forget that they did not find each other
 	reconnects = 50
@@ -35,23 +35,16 @@ type client struct {
 	rand     *rand.Rand
 
 	session *mcp.ClientSession
-	stream  *listening
 	close   func()
-	began   time.Time
 	n       int
-
-	mu     sync.Mutex
-	heard  map[string]int // updates, by URI
-	logged []string       // levels of log messages, since the last look
 }
 
-// needs says what a flow depends on besides its replicas and the server.
-type needs int
+// needs says whether a flow depends on what is put into the store during the flow, besides its replicas and the server.
+type needs bool
 
 const (
-	nothing      needs = iota
-	fromTheStore       // what was put into the store during the flow
-	ofTheSession       // what was put into the store during the session
+	nothing      needs = false
+	fromTheStore needs = true
 )
 
 // run makes clients of all revisions, several of each, use a service until ctx ends.
@@ -96,8 +89,6 @@ func (c *client) try(ctx context.Context, what string, needs needs, flow func(co
 		c.results.Excuse(what, "while a replica died")
 	case engine != nil && needs == fromTheStore && engine.out(began, recovery):
 		c.results.Excuse(what, "while the engine was away")
-	case engine != nil && needs == ofTheSession && engine.out(c.began, recovery):
-		c.results.Excuse(what, "in a session from before the engine was emptied")
 	default:
 		c.results.Fail(what, fmt.Errorf("%s: %w", c.name, err))
 	}
@@ -111,8 +102,6 @@ func (c *client) stay(ctx context.Context) {
 		return
 	}
 	defer func() { c.close() }()
-	own := c.text("thing")
-	listening, leveled := c.prepare(ctx, own)
 	for range 30 + c.rand.IntN(30) {
 		if ctx.Err() != nil {
 			return
@@ -128,12 +117,6 @@ func (c *client) stay(ctx context.Context) {
 			c.try(ctx, "limited call", nothing, c.limited)
 		case n < 55 && c.asks():
 			c.try(ctx, "elicitation", fromTheStore, c.elicit) // where it waits is in the store
-		case n < 60 && c.modern() && c.s.plan.Server != translate.Modern():
-			c.try(ctx, "task", fromTheStore, c.task)
-		case n < 65 && listening:
-			c.try(ctx, "update", ofTheSession, func(ctx context.Context) error { return c.update(ctx, own) })
-		case n < 70 && leveled:
-			c.try(ctx, "log", ofTheSession, c.log)
 		default:
 			c.try(ctx, "call", nothing, c.echo)
 		}
@@ -147,40 +130,9 @@ func (c *client) stay(ctx context.Context) {
 	}
 }
 
-// prepare sets what belongs to the session. It returns whether the client hears of updates of its own resource, and
-// whether the session has a log level.
-func (c *client) prepare(ctx context.Context, own string) (listening, leveled bool) {
-	if c.modern() {
-		return c.try(ctx, "subscribe", nothing, func(ctx context.Context) error { return c.subscribe(ctx, own) }), false
-	}
-	leveled = c.try(ctx, "log level", fromTheStore, func(ctx context.Context) error {
-		return c.session.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "warning"})
-	})
-	return c.try(ctx, "subscribe", fromTheStore, func(ctx context.Context) error { return c.subscribe(ctx, own) }), leveled
-}
-
-func (c *client) subscribe(ctx context.Context, own string) error {
-	return c.session.Subscribe(ctx, &mcp.SubscribeParams{URI: uriPrefix + own})
-}
-
 func (c *client) connect(ctx context.Context) error {
-	c.mu.Lock()
-	c.heard, c.logged = map[string]int{}, nil
-	c.mu.Unlock()
 	capabilities := &mcp.ClientCapabilities{}
-	handlers := &mcp.ClientOptions{
-		Capabilities: capabilities,
-		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.heard[r.Params.URI]++
-		},
-		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.logged = append(c.logged, string(r.Params.Level))
-		},
-	}
+	handlers := &mcp.ClientOptions{Capabilities: capabilities}
 	if c.asks() {
 		capabilities.Elicitation = &mcp.ElicitationCapabilities{}
 		handlers.ElicitationHandler = func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
@@ -192,14 +144,14 @@ func (c *client) connect(ctx context.Context) error {
 		options = &mcp.ClientSessionOptions{ProtocolVersion: c.revision}
 	}
 	transport := &http.Transport{DisableCompression: true}
-	c.stream = &listening{next: transport}
-	to := &mcp.StreamableClientTransport{Endpoint: c.s.URL(), MaxRetries: reconnects, HTTPClient: &http.Client{Transport: c.stream}}
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "fleet", Version: "1"}, handlers).Connect(ctx, to, options)
+	// Without a standing stream, since the client does not open it again if a balancer cannot serve it.
+	to := &mcp.StreamableClientTransport{Endpoint: c.s.URL(), MaxRetries: reconnects, DisableStandaloneSSE: true, HTTPClient: &http.Client{Transport: transport}}
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "replicas", Version: "1"}, handlers).Connect(ctx, to, options)
 	if err != nil {
 		transport.CloseIdleConnections()
 		return err
 	}
-	c.session, c.began = session, time.Now()
+	c.session = session
 	c.close = func() {
 		_ = session.Close() // again, if the client has left: then it fails
 		transport.CloseIdleConnections()
@@ -350,65 +302,41 @@ func (c *client) limited(ctx context.Context) error {
 	return nil
 }
 
-// update makes the server tell that the client's own resource has changed, until the client hears it. A stream that
-// dies with its replica takes with it what was on its way: so one update may be lost, but not all, and none while the
-// client's stream stays open.
-func (c *client) update(ctx context.Context, own string) error {
-	heard := func() int {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.heard[uriPrefix+own]
+// lateDelete is counted for a deleted session that a replica still knew after markTime.
+const lateDelete = "late delete"
+
+// leave deletes the session, and waits until no replica knows it.
+func (c *client) leave(ctx context.Context) error {
+	id := c.session.ID()
+	if err := c.session.Close(); err != nil {
+		return fmt.Errorf("close: %w", err)
 	}
-	before := heard()
-	for end, round := time.Now().Add(heardTime), 0; ; round++ {
-		stream := c.stream.opens.Load()
-		if err := c.expect(ctx, "touch", own, own); err != nil {
+	for unknown, began := 0, time.Now(); unknown < c.s.plan.Replicas; {
+		message := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":%q}}}`, c.name)
+		r, err := load.Request(ctx, http.MethodPost, c.s.URL(), message, map[string]string{"Mcp-Session-Id": id, "Mcp-Protocol-Version": c.revision})
+		if err != nil {
 			return err
 		}
-		wait := time.Now().Add(500 * time.Millisecond)
-		if stream != 0 {
-			wait = end
+		got := load.Send(http.DefaultClient, r)
+		if got.Err != nil {
+			return got.Err
 		}
-		for ; time.Now().Before(wait) && c.stream.opens.Load() == stream; time.Sleep(5 * time.Millisecond) {
-			if heard() > before {
-				return nil
-			}
-		}
+		took := time.Since(began)
 		switch {
-		case stream != 0 && c.stream.opens.Load() == stream && round == 0:
-			return fmt.Errorf("an update was lost although the client's stream was open for %v; %d were heard before", heardTime, before)
-		case !time.Now().Before(end):
-			return fmt.Errorf("no update was heard in %v, after %d before", heardTime, before)
-		}
-		if c.modern() { // its stream ends with its replica, and the client has to open another
-			_ = c.session.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: uriPrefix + own})
-			if err := c.subscribe(ctx, own); err != nil {
-				return err
+		case got.Status == http.StatusNotFound:
+			if unknown++; unknown == c.s.plan.Replicas && took > markTime {
+				c.results.Good(lateDelete)
 			}
+			continue
+		case took > leaveTime:
+			return fmt.Errorf("a deleted session got %.200v", got)
+		}
+		unknown = 0
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-// log checks the log level of the session: the server sends messages of level error, and none of level info.
-func (c *client) log(ctx context.Context) error {
-	c.mu.Lock()
-	c.logged = nil
-	c.mu.Unlock()
-	text := c.text("log")
-	if err := c.expect(ctx, "log", text, text); err != nil {
-		return err
-	}
-	for end := time.Now().Add(heardTime); ; time.Sleep(5 * time.Millisecond) {
-		c.mu.Lock()
-		logged := strings.Join(c.logged, " ")
-		c.mu.Unlock()
-		switch {
-		case logged == "error":
-			return nil
-		case strings.Contains(logged, "info"):
-			return fmt.Errorf("at level warning, the client got: %s", logged)
-		case time.Now().After(end):
-			return fmt.Errorf("at level warning, the client got no error message: %q", logged)
-		}
-	}
+	return nil
 }

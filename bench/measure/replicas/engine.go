@@ -1,17 +1,17 @@
 package replicas
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/dragoman-proxy/dragoman/bench/measure/process"
 )
@@ -105,97 +105,50 @@ func (e *Engine) out(from time.Time, after time.Duration) bool {
 	return false
 }
 
+const engineTime = 5 * time.Second
+
+// do carries out one command.
+func (e *Engine) do(ctx context.Context, command ...string) (rueidis.RedisMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{e.addr}, ForceSingleClient: true, DisableCache: true, DisableRetry: true})
+	if err != nil {
+		return rueidis.RedisMessage{}, err
+	}
+	defer client.Close()
+	answer, err := client.Do(ctx, client.B().Arbitrary(command...).Build()).ToMessage()
+	if err != nil {
+		err = fmt.Errorf("%s of the engine: %w", command, err)
+	}
+	return answer, err
+}
+
 // keys returns the names of the keys in the engine.
 func (e *Engine) keys(ctx context.Context) ([]string, error) {
-	said, err := e.say(ctx, "KEYS *")
+	said, err := e.do(ctx, "KEYS", "*")
 	if err != nil {
 		return nil, err
 	}
-	keys, _ := said.([]string)
-	return keys, nil
+	return said.AsStrSlice()
 }
 
-// Calls returns how many commands the engine has processed since it was started.
-func (e *Engine) Calls(ctx context.Context) (int64, error) {
-	said, err := e.say(ctx, "INFO stats")
+// Calls returns how many commands the engine has carried out for others since it was started, those of scripts included.
+func (e *Engine) Calls(ctx context.Context) (calls int64, err error) {
+	said, err := e.do(ctx, "INFO", "commandstats")
 	if err != nil {
 		return 0, err
 	}
-	text, _ := said.(string)
+	text, err := said.ToString()
 	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "total_commands_processed:"); ok {
-			return strconv.ParseInt(value, 10, 64)
+		name, counts, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
+		if name == "info" || name == "hello" || strings.HasPrefix(name, "client") { // of this function
+			continue
 		}
+		number, _, _ := strings.Cut(counts, ",")
+		n, _ := strconv.ParseInt(number, 10, 64) // 0 for a line that is no command
+		calls += n
 	}
-	return 0, errors.New("INFO stats has no total_commands_processed")
-}
-
-const engineTime = 5 * time.Second
-
-// say sends one inline command and reads its answer: a string, an int64, or a list of strings.
-func (e *Engine) say(ctx context.Context, command string) (any, error) {
-	d := net.Dialer{Timeout: engineTime}
-	conn, err := d.DialContext(ctx, "tcp", e.addr)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(engineTime)); err != nil {
-		return nil, err
-	}
-	if _, err := io.WriteString(conn, command+"\r\n"); err != nil {
-		return nil, err
-	}
-	answer, err := readReply(bufio.NewReader(conn))
-	if err != nil {
-		return nil, fmt.Errorf("%s of the engine: %w", command, err)
-	}
-	return answer, nil
-}
-
-// readReply reads a reply of the protocol's version 2.
-func readReply(r *bufio.Reader) (any, error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return nil, err
-	}
-	line = strings.TrimSuffix(line, "\r\n")
-	if line == "" {
-		return nil, errors.New("an empty reply")
-	}
-	rest := line[1:]
-	switch line[0] {
-	case '+':
-		return rest, nil
-	case '-':
-		return nil, errors.New(rest)
-	case ':':
-		return strconv.ParseInt(rest, 10, 64)
-	case '$', '*':
-	default:
-		return nil, fmt.Errorf("reply %q", line)
-	}
-	n, err := strconv.Atoi(rest)
-	if err != nil || n < -1 || n > maxBody {
-		return nil, fmt.Errorf("length %q of a reply", rest)
-	}
-	if line[0] == '$' {
-		text := make([]byte, max(n, 0)+2)
-		if n < 0 {
-			return "", nil
-		}
-		_, err := io.ReadFull(r, text)
-		return string(text[:n]), err
-	}
-	list := []string{}
-	for range max(n, 0) {
-		one, err := readReply(r)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, fmt.Sprint(one))
-	}
-	return list, nil
+	return calls, err
 }
 
 // span is a time; the zero end means now.

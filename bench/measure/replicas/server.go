@@ -1,17 +1,13 @@
 package replicas
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -22,8 +18,7 @@ import (
 )
 
 const (
-	longLines     = 80 // of the tool long
-	uriPrefix     = "fleet://resource/"
+	longLines     = 80              // of the tool long
 	serverSession = 2 * time.Minute // how long the server keeps an idle session
 )
 
@@ -41,10 +36,7 @@ func startServer(revision string) (*server, error) {
 	if modern {
 		options.SessionTimeout = 0
 	}
-	var handler http.Handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, options)
-	if !modern {
-		handler = &tasks{next: handler, byID: map[string]task{}}
-	}
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, options)
 	web := httptest.NewUnstartedServer(handler)
 	ln, err := net.Listen("tcp", net.JoinHostPort(outside(), "0"))
 	if err != nil {
@@ -80,11 +72,8 @@ func say(format string, args ...any) *mcp.CallToolResult {
 
 // newServer returns a server of one revision.
 func newServer(revision string) *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "fleet", Version: "1"}, &mcp.ServerOptions{
+	s := mcp.NewServer(&mcp.Implementation{Name: "replicas", Version: "1"}, &mcp.ServerOptions{
 		SupportedProtocolVersions: []string{revision},
-		Capabilities:              &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}},
-		SubscribeHandler:          func(context.Context, *mcp.SubscribeRequest) error { return nil },
-		UnsubscribeHandler:        func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 	})
 	if revision == translate.Modern() {
 		s.AddReceivingMiddleware(withoutHandshake)
@@ -110,21 +99,6 @@ func newServer(revision string) *mcp.Server {
 	tool("long", func(_ context.Context, _ *mcp.CallToolRequest, text string) (*mcp.CallToolResult, error) {
 		return say("%s", longText(text)), nil
 	})
-	tool("log", func(ctx context.Context, r *mcp.CallToolRequest, text string) (*mcp.CallToolResult, error) {
-		for _, level := range []mcp.LoggingLevel{"info", "error"} {
-			if err := r.Session.Log(ctx, &mcp.LoggingMessageParams{Level: level, Data: text}); err != nil {
-				return nil, err
-			}
-		}
-		return say("%s", text), nil
-	})
-	tool("touch", func(ctx context.Context, _ *mcp.CallToolRequest, text string) (*mcp.CallToolResult, error) {
-		return say("%s", text), s.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uriPrefix + text})
-	})
-	s.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: uriPrefix + "{name}", Name: "thing"},
-		func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: r.Params.URI, Text: r.Params.URI}}}, nil
-		})
 	return s
 }
 
@@ -149,116 +123,4 @@ func withoutHandshake(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		return next(ctx, method, r)
 	}
-}
-
-// tasks adds the tasks of 2025-11-25 to a server, whose SDK has none: the tool job only runs as a task.
-type tasks struct {
-	next http.Handler
-
-	mu   sync.Mutex
-	last int
-	byID map[string]task
-}
-
-type task struct {
-	text string
-	made time.Time
-}
-
-const (
-	taskTime = 300 * time.Millisecond // how long a task works
-	taskTTL  = time.Minute
-	jobTool  = `{"name":"job","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}},"execution":{"taskSupport":"required"}}`
-)
-
-func (t *tasks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		t.next.ServeHTTP(w, r)
-		return
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
-	if err != nil {
-		return
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	id, params := gjson.GetBytes(body, "id").Raw, gjson.GetBytes(body, "params")
-	answer := func(result string) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
-	}
-	refuse := func() {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no such task"}}`, id)
-	}
-	switch method := gjson.GetBytes(body, "method").Str; {
-	case method == "initialize":
-		t.rewrite(w, r, `"capabilities":{`, `"capabilities":{"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}},`)
-	case method == "tools/list":
-		t.rewrite(w, r, `"tools":[`, `"tools":[`+jobTool+`,`)
-	case method == "tools/call" && params.Get("task").Exists():
-		answer(`{"task":` + t.create(params.Get("arguments.text").Str) + `}`)
-	case method == "tasks/get":
-		if _, state, ok := t.find(params.Get("taskId").Str); ok {
-			answer(state)
-			return
-		}
-		refuse()
-	case method == "tasks/result":
-		one, _, ok := t.find(params.Get("taskId").Str)
-		if !ok {
-			refuse()
-			return
-		}
-		select {
-		case <-time.After(time.Until(one.made.Add(taskTime))):
-		case <-r.Context().Done():
-			return
-		}
-		text, _ := json.Marshal(one.text) // cannot fail for a string
-		answer(fmt.Sprintf(`{"content":[{"type":"text","text":%s}],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}}`, text, params.Get("taskId").Str))
-	default:
-		t.next.ServeHTTP(w, r)
-	}
-}
-
-// rewrite serves a request and replaces the first old in the response.
-func (t *tasks) rewrite(w http.ResponseWriter, r *http.Request, old, text string) {
-	rec := httptest.NewRecorder()
-	t.next.ServeHTTP(rec, r)
-	for name, values := range rec.Header() {
-		w.Header()[name] = values
-	}
-	w.Header().Del("Content-Length")
-	w.WriteHeader(rec.Code)
-	_, _ = io.WriteString(w, strings.Replace(rec.Body.String(), old, text, 1))
-}
-
-func (t *tasks) create(text string) (state string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for id, old := range t.byID {
-		if time.Since(old.made) > taskTTL {
-			delete(t.byID, id)
-		}
-	}
-	t.last++
-	id := "task-" + strconv.Itoa(t.last)
-	t.byID[id] = task{text: text, made: time.Now()}
-	return t.byID[id].state(id)
-}
-
-func (t *tasks) find(id string) (one task, state string, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	one, ok = t.byID[id]
-	return one, one.state(id), ok
-}
-
-func (t task) state(id string) string {
-	status := "working"
-	if time.Since(t.made) >= taskTime {
-		status = "completed"
-	}
-	at := t.made.UTC().Format(time.RFC3339)
-	return fmt.Sprintf(`{"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"ttl":%d,"pollInterval":100}`, id, status, at, at, taskTTL.Milliseconds())
 }

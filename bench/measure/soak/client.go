@@ -7,12 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -23,13 +19,6 @@ import (
 
 const callTime = 20 * time.Second // for calls that the client does not abandon
 
-// The error codes that a call which asks may end in.
-const (
-	stateRefused = -32602 // the requestState is invalid, or no longer valid
-	replaced     = -32600 // a newer retry gets the answer
-	broken       = -32603 // the connection to the server was lost
-)
-
 // visitor is a client. It behaves well most of the time.
 type visitor struct {
 	*load.Tally
@@ -37,7 +26,6 @@ type visitor struct {
 	urls   []string // of dragomans before one server
 	modern bool     // it has no sessions
 	asked  bool     // it makes calls that ask
-	gorges bool     // it sends and gets large messages
 	mutter bool     // its server writes much to its standard error
 
 	rand    *rand.Rand
@@ -127,8 +115,6 @@ func (v *visitor) act(ctx context.Context) bool {
 		v.host(ctx)
 	case n < 60:
 		v.behave(ctx, events)
-	case n < 250 && v.gorges:
-		v.gorge(ctx)
 	case v.mutter:
 		v.behave(ctx, mutter)
 	default:
@@ -138,14 +124,14 @@ func (v *visitor) act(ctx context.Context) bool {
 }
 
 // said is one message.
-type said struct{ body, method, name, text, user string }
+type said struct{ body, method, name, text string }
 
 func (v *visitor) message(method, params string) said {
 	v.id++
 	if v.modern {
 		params += fmt.Sprintf(`,"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/clientInfo":{"name":"soak","version":"1"}}`, translate.Modern())
 	}
-	return said{body: fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, v.id, method, params), method: method, user: v.user}
+	return said{body: fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, v.id, method, params), method: method}
 }
 
 // call returns a call with a text of its own, so that an answer to another call is seen.
@@ -168,7 +154,7 @@ func (v *visitor) anywhere() string { return v.urls[v.rand.IntN(len(v.urls))] }
 func (v *visitor) request(ctx context.Context, method, url string, s said) (*http.Request, error) {
 	header := map[string]string{"Mcp-Session-Id": v.session}
 	if v.modern {
-		header = map[string]string{"MCP-Protocol-Version": translate.Modern(), "Mcp-Method": s.method, "Mcp-Name": s.name, "Authorization": "Bearer " + s.user}
+		header = map[string]string{"MCP-Protocol-Version": translate.Modern(), "Mcp-Method": s.method, "Mcp-Name": s.name, "Authorization": "Bearer " + v.user}
 	}
 	return load.Request(ctx, method, url, s.body, header)
 }
@@ -189,7 +175,7 @@ func (v *visitor) behave(ctx context.Context, tool string) {
 	v.expect(ctx, tool, v.send(ctx, callTime, s), s.text)
 }
 
-// expect counts an answer as good if it has this text. Where messages are large, an error that says that there is no room is accepted.
+// expect counts an answer as good if it has this text.
 func (v *visitor) expect(ctx context.Context, what string, a load.Answer, text string) {
 	got, ok := a.Text()
 	switch {
@@ -198,90 +184,31 @@ func (v *visitor) expect(ctx context.Context, what string, a load.Answer, text s
 	case ctx.Err() != nil: // the run ends
 	case ok:
 		v.Fail(what+": the answer of another call", fmt.Errorf("%.100q, not %.100q", got, text))
-	case v.gorges && strings.Contains(a.String(), "the memory for messages is full"):
-		v.Excuse(what, "no room")
 	default:
 		v.Fail(what, errors.New(a.String()))
 	}
 }
 
-// refused counts an answer as good if it is an error with one of these codes.
-func (v *visitor) refused(ctx context.Context, what string, a load.Answer, codes ...int64) {
-	for _, code := range codes {
-		if a.Last.Get("error.code").Int() == code {
-			v.Good(what)
-			return
-		}
-	}
-	if ctx.Err() == nil {
-		v.Fail(what, errors.New(a.String()))
-	}
-}
-
-// converse makes a call without a session that asks something, and answers the question in one of several ways.
+// converse makes a call without a session that asks something, and answers the question at any replica, or never.
 func (v *visitor) converse(ctx context.Context) {
-	at, s := v.anywhere(), v.call(ask)
-	if v.rand.IntN(10) == 0 {
-		s = v.call(die)
-	}
-	post := func(at string, s said) load.Answer { return v.to(ctx, http.MethodPost, callTime, at, s) }
-	a := post(at, s)
-	if s.name == die && a.Last.Get("error").Exists() {
-		v.refused(ctx, "server gone before it was asked", a, broken)
-		return
-	}
+	s := v.call(ask)
+	a := v.send(ctx, callTime, s)
 	state, key := a.Last.Get("result.requestState"), ""
 	a.Last.Get("result.inputRequests").ForEach(func(k, _ gjson.Result) bool { key = k.Str; return false })
-	if key == "" {
+	switch {
+	case key == "":
 		v.expect(ctx, "question", a, "\x00 a question")
-		return
-	}
-	answered := v.callWith(s.name, s.text, fmt.Sprintf(`,"inputResponses":{%q:{"action":"accept","content":{"city":"Rome"}}},"requestState":%s`, key, state.Raw))
-	done := s.text + " in Rome"
-	switch n := v.rand.IntN(100); {
-	case s.name == die:
-		time.Sleep(100 * time.Millisecond)
-		v.refused(ctx, "server gone while parked", post(at, answered), broken, stateRefused)
-	case n < 10:
+	case v.rand.IntN(5) == 0:
 		v.Excuse("question", "never answered")
-	case n < 20:
-		v.twice(ctx, at, answered, done)
-	case n < 25:
-		answered.user = "somebody-else"
-		v.refused(ctx, "another principal", post(at, answered), stateRefused)
-	case n < 28:
-		select {
-		case <-time.After(parkTime + time.Second):
-		case <-ctx.Done():
-		}
-		v.refused(ctx, "answered after the deadline", post(at, answered), stateRefused)
 	default:
-		v.expect(ctx, "answered at any replica", post(v.anywhere(), answered), done)
-	}
-}
-
-// twice sends the same answer two times at once. One of the two requests must get the result of the call.
-func (v *visitor) twice(ctx context.Context, at string, s said, done string) {
-	var got [2]load.Answer
-	var wg sync.WaitGroup
-	for i := range got {
-		one := s
-		one.body = strings.Replace(s.body, `"id":`, `"id":`+strconv.Itoa(i+1), 1)
-		wg.Go(func() { got[i] = v.to(ctx, http.MethodPost, callTime, at, one) })
-	}
-	wg.Wait()
-	if got[0].Last.Get("error").Exists() {
-		got[0], got[1] = got[1], got[0]
-	}
-	v.expect(ctx, "answered twice", got[0], done)
-	if got[1].Last.Get("error").Exists() { // otherwise both came before the call ended
-		v.refused(ctx, "the other of two", got[1], replaced, stateRefused)
+		answered := v.callWith(ask, s.text, fmt.Sprintf(`,"inputResponses":{%q:{"action":"accept","content":{"city":"Rome"}}},"requestState":%s`, key, state.Raw))
+		v.expect(ctx, "answered at any replica", v.send(ctx, callTime, answered), s.text+" in Rome")
 	}
 }
 
 // host makes a call in a session during which the client is asked something.
 func (v *visitor) host(ctx context.Context) {
-	kind, limit, s := v.rand.IntN(20), callTime, v.call(ask)
+	kind, limit, s := v.rand.IntN(10), callTime, v.call(ask)
 	if kind == 0 {
 		limit = 50 * time.Millisecond // abandons the call without an answer
 	}
@@ -309,9 +236,6 @@ func (v *visitor) host(ctx context.Context) {
 				reply, want = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"not now"}}`, m.Get("id").Raw), s.text+" in "
 			}
 			v.send(ctx, callTime, said{body: reply})
-			if kind == 2 {
-				v.send(ctx, callTime, said{body: strings.Replace(reply, "Rome", "Oslo", 1)})
-			}
 		case m.Get("result").Exists() || m.Get("error").Exists():
 			v.expect(ctx, "asked in a session", load.Answer{Last: m}, want)
 			return
@@ -321,68 +245,5 @@ func (v *visitor) host(ctx context.Context) {
 		v.Excuse("asked in a session", "left without an answer")
 	} else if ctx.Err() == nil {
 		v.Fail("asked in a session", io.ErrUnexpectedEOF)
-	}
-}
-
-// gorge sends a large message, or gets one.
-func (v *visitor) gorge(ctx context.Context) {
-	switch tool := [...]string{large, flood, weigh, "stall"}[min(v.rand.IntN(13)/4, 3)]; tool {
-	case weigh:
-		size := 100<<10 + v.rand.IntN(4<<20)
-		v.expect(ctx, tool, v.send(ctx, callTime, v.callWith(weigh, strings.Repeat("u", size), "")), strconv.Itoa(size))
-	case large, flood:
-		text := fmt.Sprintf("%d of-%d", 100<<10+v.rand.IntN(maxLarge-100<<10), v.rand.Uint64())
-		calling, cancel := context.WithTimeout(ctx, callTime)
-		defer cancel()
-		r, err := v.request(calling, http.MethodPost, v.urls[0], v.callWith(tool, text, ""))
-		if err != nil {
-			return
-		}
-		client := v.http
-		if v.rand.IntN(5) == 0 {
-			client = &http.Client{Transport: slowly{v.http.Transport}}
-		}
-		v.expect(ctx, tool, load.Send(client, r), repeated(text))
-	default:
-		v.Excuse("an upload", "stalled")
-		v.stall(ctx)
-	}
-}
-
-// slowly reads responses slowly.
-type slowly struct{ http.RoundTripper }
-
-func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := s.RoundTripper.RoundTrip(r)
-	if err == nil {
-		resp.Body = slowBody{resp.Body}
-	}
-	return resp, err
-}
-
-type slowBody struct{ io.ReadCloser }
-
-func (b slowBody) Read(p []byte) (int, error) {
-	time.Sleep(5 * time.Millisecond)
-	return b.ReadCloser.Read(p[:min(len(p), 32<<10)])
-}
-
-// stall begins an upload, does not go on with it, and closes the connection after a while.
-func (v *visitor) stall(ctx context.Context) {
-	at, err := url.Parse(v.urls[0])
-	if err != nil {
-		return
-	}
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", at.Host)
-	if err != nil {
-		return
-	}
-	defer c.Close()
-	c.SetWriteDeadline(time.Now().Add(time.Second))
-	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nMcp-Session-Id: %s\r\nContent-Length: %d\r\n\r\n%s",
-		at.Path, at.Host, v.session, 8<<20, strings.Repeat("s", v.rand.IntN(300<<10)))
-	select {
-	case <-time.After(time.Duration(v.rand.IntN(3000)) * time.Millisecond):
-	case <-ctx.Done():
 	}
 }

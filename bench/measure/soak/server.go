@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -27,18 +26,13 @@ const (
 	cut    = "cut"    // closes the connection in the middle of the answer
 	lie    = "lie"    // sends an invalid answer
 	ask    = "ask"    // asks the user for a city, and answers with it
-	die    = "die"    // asks, and closes the connection before the user can answer
-	large  = "large"  // answers with as many bytes as the call asks for
-	flood  = "flood"  // the same, in an event stream
-	weigh  = "weigh"  // answers with the size of the argument
 	mutter = "mutter" // a command writes much to its standard error, then answers
 )
 
 const (
-	maxLarge = 6 << 20
-	maxCall  = 2 * maxLarge // bytes of a call that a server reads at most
-	maxHang  = 30 * time.Second
-	changed  = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	maxCall = 1 << 20 // bytes of a call that a server reads at most
+	maxHang = 30 * time.Second
+	changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 )
 
 // request has the parts of a request that the servers need.
@@ -121,10 +115,6 @@ func (s *server) answer(r request, body []byte) string {
 		return s.result(r, `"tools":[{"name":"ask","inputSchema":{"type":"object"}}]`)
 	case r.method != "tools/call":
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, r.id)
-	case r.tool == weigh:
-		return s.saying(r, strconv.Itoa(len(r.text)))
-	case r.tool == large, r.tool == flood:
-		return s.saying(r, repeated(r.text))
 	case r.tool == ask && s.modern:
 		state, city := gjson.GetBytes(body, "params.requestState"), gjson.GetBytes(body, "params.inputResponses.where.content.city")
 		if state.Str != r.text {
@@ -134,14 +124,6 @@ func (s *server) answer(r request, body []byte) string {
 		return s.saying(r, r.text+" in "+city.Str)
 	}
 	return s.saying(r, r.text)
-}
-
-// repeated returns what a text "SIZE NAME" asks for: SIZE bytes of "NAME ", repeated.
-func repeated(text string) string {
-	size, name, _ := strings.Cut(text, " ")
-	n, _ := strconv.Atoi(size)
-	n = min(n, maxLarge)
-	return strings.Repeat(name+" ", n/(len(name)+1)+1)[:n]
 }
 
 // start serves on HTTP. The caller must call stop.
@@ -185,7 +167,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		event(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{%s,"notifications":{"toolsListChanged":true}}}`, about))
 		for event(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{`+about+`}}`) && !over(r, 200*time.Millisecond) {
 		}
-	case call.tool == events, call.tool == flood:
+	case call.tool == events:
 		event(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"still here"}}`)
 		event(s.answer(call, body))
 	case call.tool == hang:
@@ -197,14 +179,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case call.tool == lie:
 		w.Header().Set("Content-Type", "text/html")
 		io.WriteString(w, "<html>502 Bad Gateway")
-	case (call.tool == ask || call.tool == die) && !s.modern:
+	case call.tool == ask && !s.modern:
 		id, answer, forget := s.await()
 		defer forget()
 		event(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":%s}`, id, call.question()))
-		if call.tool == die {
-			time.Sleep(time.Duration(30+rand.IntN(60)) * time.Millisecond)
-			panic(http.ErrAbortHandler)
-		}
 		select {
 		case city := <-answer:
 			event(s.saying(call, call.text+" in "+city))

@@ -39,10 +39,6 @@ const (
 
 	parkTime = 2 * time.Second // how long a call may wait for its client to answer
 	silence  = 2 * time.Second // how long a server may send nothing for a call
-
-	// The limits of the dragoman that is sent more than it may hold at one time.
-	inHand    = 32 << 20
-	aboveHand = 100 // MB that it may use in addition
 )
 
 // Check returns an error if the time is too short to judge.
@@ -100,8 +96,8 @@ func (g *stage) serve(modern bool) (url string, err error) {
 }
 
 // start starts the servers and the dragomans: with clients and servers with sessions, over HTTP and with a command for each session;
-// two replicas between clients without sessions and a server that asks; between clients with sessions and a server without; one that
-// gets more than it may hold; and one whose own log is a full pipe that no process reads.
+// two replicas between clients without sessions and a server that asks; between clients with sessions and a server without;
+// and one whose own log is a full pipe that no process reads.
 func (g *stage) start(ctx context.Context) error {
 	legacy, err := g.serve(false)
 	if err != nil {
@@ -129,15 +125,13 @@ func (g *stage) start(ctx context.Context) error {
 		name, listen string
 		env, server  []string
 		visitor      *visitor
-		most         float64
 	}{
-		{"http", anywhere, nil, []string{"--upstream", legacy}, &visitor{}, 0},
-		{"stdio", anywhere, nil, command, &visitor{}, 0},
-		{"replica a", at[0], shared, []string{"--upstream", legacy}, both, 0},
-		{"replica b", at[1], shared, []string{"--upstream", legacy}, both, 0},
-		{"to-modern", anywhere, nil, []string{"--upstream", modern}, &visitor{asked: true}, 0},
-		{"large", anywhere, []string{fmt.Sprintf("DRAGOMAN_LIMITS_IN_HAND=%d", inHand), "DRAGOMAN_LIMITS_UPSTREAM_MESSAGE=8MiB"}, []string{"--upstream", legacy}, &visitor{gorges: true}, inHand/1e6 + aboveHand},
-		{"unread log", anywhere, []string{"DRAGOMAN_LOG_LEVEL=debug"}, command, &visitor{mutter: true}, 0},
+		{"http", anywhere, nil, []string{"--upstream", legacy}, &visitor{}},
+		{"stdio", anywhere, nil, command, &visitor{}},
+		{"replica a", at[0], shared, []string{"--upstream", legacy}, both},
+		{"replica b", at[1], shared, []string{"--upstream", legacy}, both},
+		{"to-modern", anywhere, nil, []string{"--upstream", modern}, &visitor{asked: true}},
+		{"unread log", anywhere, []string{"DRAGOMAN_LOG_LEVEL=debug"}, command, &visitor{mutter: true}},
 	} {
 		if !strings.Contains(one.name, g.Only) {
 			continue
@@ -161,7 +155,7 @@ func (g *stage) start(ctx context.Context) error {
 		if one.visitor.Tally == nil {
 			one.visitor.Tally, one.visitor.urls = &load.Tally{}, []string{p.URL()}
 		}
-		g.watched = append(g.watched, &subject{name: one.name, proxy: p, visitor: one.visitor, most: one.most})
+		g.watched = append(g.watched, &subject{name: one.name, proxy: p, visitor: one.visitor})
 	}
 	return nil
 }

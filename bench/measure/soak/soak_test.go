@@ -35,9 +35,6 @@ func TestAnswerOfAnotherCallIsAFailure(t *testing.T) {
 	if v.behave(t.Context(), echo); v.Err() == nil || !strings.Contains(v.Err().Error(), "the answer of another call") {
 		t.Error(v)
 	}
-	if v.refused(t.Context(), "a call that is to be refused", v.send(t.Context(), callTime, v.call(echo)), stateRefused); v.Done("") != 0 {
-		t.Error(v)
-	}
 	if (&subject{visitor: v}).judge() == nil {
 		t.Error("a run without samples passed")
 	}
@@ -56,16 +53,6 @@ func TestClientsAnswerQuestions(t *testing.T) {
 		if v.Done(what) == 0 {
 			t.Error(v)
 		}
-	}
-}
-
-func TestLargeMessagesAreChecked(t *testing.T) {
-	v := newVisitor(t, &server{})
-	for range 12 {
-		v.gorge(t.Context())
-	}
-	if err := v.Err(); err != nil || v.Done(large)+v.Done(flood)+v.Done(weigh) == 0 {
-		t.Error(err, v)
 	}
 }
 
