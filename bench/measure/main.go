@@ -109,7 +109,7 @@ func soaking() *cobra.Command {
 	}))
 	c.Flags().DurationVar(&p.Time, "time", 10*time.Minute, "how long")
 	c.Flags().DurationVar(&p.Every, "every", 5*time.Second, "time between two looks")
-	c.Flags().IntVar(&p.Clients, "clients", 16, "clients of each dragoman")
+	c.Flags().IntVar(&p.Scripts, "scripts", 8, "scripts of the simulator that are played at the same time with each dragoman, each with one to four clients")
 	c.Flags().StringVar(&p.Only, "only", "", "only what has this in its name")
 	c.Flags().StringVar(&p.Binary, "dragoman", "", "the command to test (default: build it)")
 	return c
@@ -163,7 +163,7 @@ func serve() *cobra.Command {
 	var r cost.Role
 	c := command("serve ROLE [ARGUMENT]", "", cobra.RangeArgs(1, 2), func(ctx context.Context, args []string) error {
 		if args[0] == "misbehaving" {
-			return soak.ServePipe(os.Stdin, os.Stdout)
+			return soak.ServePipe(os.Stdin, os.Stdout, os.Stderr)
 		}
 		r.Name, r.Argument = args[0], strings.Join(args[1:], "")
 		return r.Serve(ctx)

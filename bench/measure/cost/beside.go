@@ -35,8 +35,8 @@ func (l launcher) measureBeside(ctx context.Context, slice time.Duration, n *ins
 		has  func(*rival) bool
 		play func(context.Context, *rival) (string, error)
 	}{
-		{"pairs of revisions that work, of 25: client on stdio, server on the network", onStdio, l.pairsFromStdio},
-		{"the same: client on the network, server a command", onNetwork, l.pairsToStdio},
+		{"pairs of revisions that work, of 25: client on stdio, server on the network", onStdio, func(ctx context.Context, r *rival) (string, error) { return l.pairs(ctx, r, true) }},
+		{"the same: client on the network, server a command", onNetwork, func(ctx context.Context, r *rival) (string, error) { return l.pairs(ctx, r, false) }},
 		{"pairs of transports that work, of 9 (stdio, HTTP+SSE, Streamable HTTP)", func(*rival) bool { return true }, l.transports},
 		{"a server on the network restarts, and forgets its sessions: the client's next calls", onStdio, l.serverRestarts},
 		{"a server that is a command dies: the client's next calls", onNetwork, l.commandDies},
@@ -94,48 +94,25 @@ func (s *session) answers() bool {
 	return within(s.close, func() error { return s.do(s.request(small)) }) == nil
 }
 
-// pairsFromStdio counts the pairs of revisions with which a client on stdio gets an answer of a server on the network.
-func (l launcher) pairsFromStdio(ctx context.Context, r *rival) (string, error) {
+// pairs counts the pairs of revisions with which a client gets an answer. One of the two is on stdio, the other on the network.
+func (l launcher) pairs(ctx context.Context, r *rival, clientOnStdio bool) (string, error) {
 	good := 0
 	for _, speaks := range translate.All() {
-		server, err := l.server(ctx, roleOf(speaks), speaks, 50)
-		if err != nil {
-			return "", err
-		}
 		for _, client := range translate.All() {
-			s, err := l.opened(ctx, client, r.stdio(roleOf(speaks), server.URL()))
-			if err != nil {
-				continue
+			kind, server := roleOf(client), "stdio"
+			if clientOnStdio {
+				kind, server = "stdio", roleOf(speaks)
 			}
-			if s.answers() {
+			answers, err := l.answersOver(ctx, r, kind, server, client, speaks)
+			if err != nil {
+				return "", err
+			}
+			if answers {
 				good++
 			}
-			s.close()
-		}
-		server.Stop()
-	}
-	return strconv.Itoa(good), ctx.Err()
-}
-
-// pairsToStdio counts the pairs of revisions with which a client on the network gets an answer of a server that is a command.
-func (l launcher) pairsToStdio(ctx context.Context, r *rival) (string, error) {
-	good := 0
-	for _, speaks := range translate.All() {
-		for _, client := range translate.All() {
-			p, err := l.listening(ctx, r, roleOf(client), l.before(r, roleOf(client), speaks))
-			if err != nil {
-				continue // it asks the server at its start, and ends if it does not like the answer
-			}
-			if s, err := dialer(p.URL(), client)(); err == nil {
-				if s.answers() {
-					good++
-				}
-				s.close()
-			}
-			p.Stop()
 		}
 	}
-	return strconv.Itoa(good), ctx.Err()
+	return strconv.Itoa(good), nil
 }
 
 // transports counts the pairs of transports on which a client gets an answer. Where HTTP+SSE is one of them, client and server speak the

@@ -44,34 +44,38 @@ func (p Latency) Run(ctx context.Context) error {
 	return p.put("latency", r.markdown())
 }
 
-// Growth measures how the cost grows with tools, bytes, connections and adapters.
-func (p Latency) Growth(ctx context.Context) error {
+// with calls do with a launcher.
+func (p Latency) with(ctx context.Context, do func(launcher) error) error {
 	l, err := newLauncher(ctx, p.Binary)
 	defer os.RemoveAll(l.dir)
 	if err != nil {
 		return err
 	}
-	rows, err := l.measureGrowth(ctx, growthPlan(p.Quick, p.Slice))
-	if err != nil {
-		return err
-	}
-	return p.put("growth", growthTable(rows))
+	return do(l)
+}
+
+// Growth measures how the cost grows with tools, bytes, connections and adapters.
+func (p Latency) Growth(ctx context.Context) error {
+	return p.with(ctx, func(l launcher) error {
+		rows, err := l.measureGrowth(ctx, growthPlan(p.Quick, p.Slice))
+		if err != nil {
+			return err
+		}
+		return p.put("growth", growthTable(rows))
+	})
 }
 
 // Beside plays the same small worlds with dragoman and with other proxies.
 func (p Latency) Beside(ctx context.Context) error {
-	l, err := newLauncher(ctx, p.Binary)
-	defer os.RemoveAll(l.dir)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	n := l.install(ctx, p.Packages)
-	names, rows, err := l.measureBeside(ctx, p.Slice, n)
-	if err != nil {
-		return err
-	}
-	return p.put("beside", besideTable(began, names, rows, n.skipped))
+	return p.with(ctx, func(l launcher) error {
+		began := time.Now()
+		n := l.install(ctx, p.Packages)
+		names, rows, err := l.measureBeside(ctx, p.Slice, n)
+		if err != nil {
+			return err
+		}
+		return p.put("beside", besideTable(began, names, rows, n.skipped))
+	})
 }
 
 func (p Latency) measure(ctx context.Context, l launcher) (*report, error) {

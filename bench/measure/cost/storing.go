@@ -3,8 +3,6 @@ package cost
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,66 +13,23 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// storing measures what a store that replicas share costs: small calls with and without one, and the calls that need it.
+// storing measures what a store that replicas share costs the calls that need it, beside a call that needs none. An ordinary call does not
+// use it, as a test of proxy/tests says.
 func (c *comparison) storing(ctx context.Context) error {
 	engine, err := replicas.StartEngine(ctx, c.dir)
 	if err != nil {
 		return err
 	}
 	defer engine.Stop()
-	key := filepath.Join(c.dir, "store.key")
-	if err := os.WriteFile(key, []byte(replicas.SessionKey), 0o600); err != nil {
-		return err
-	}
-	with := []string{"DRAGOMAN_SESSION_KEY_FILE=" + key, "DRAGOMAN_STORE_URL=" + engine.URL()}
-	ways, err := c.variants(ctx, []variant{{dragoman, with[:1]}, {"with a store", with}, {"once more", with[:1]}}, small)
+	s, err := replicas.Start(ctx, replicas.Plan{Binary: c.dragoman, Dir: c.dir, Replicas: 2, Server: translate.Latest().Name, Engine: engine})
 	if err != nil {
 		return err
 	}
-	c.goal("with a store: p50 of a small call, ms more", more(ways[1], ways[0], 0.5), 0.005, 0.02)
-	c.goal("with a store: p99 of a small call, ms more", more(ways[1], ways[0], 0.99), 0.05, 0.1)
-	c.goal("with a store: CPU per small call, × without", ratio(ways[1], ways[0], small), 1.03, 1.1)
-	c.goal("without a store once more: CPU per small call, × without", ratio(ways[2], ways[0], small), 1.03, 1.1)
-	return c.uses(ctx, engine)
-}
-
-// use is one kind of call that may need the store.
-type use struct {
-	name  string
-	tool  string // of an API; "" for fetch_more
-	at    int    // the replica at which fetch_more continues what replica 0 has cut
-	store bool
-
-	latency histogram.Histogram
-	reads   int64         // commands that the engine processed meanwhile
-	engine  time.Duration // processor time of the engine
-}
-
-// uses measures calls that need the store, in turns with the same calls without a store, and prints what they cost.
-func (c *comparison) uses(ctx context.Context, engine *replicas.Engine) error {
-	const moreHere, free, limited = "fetch_more at the replica that made the call", "call of an API", "call of an API with a limit"
-	uses := []*use{
-		{name: free, tool: "get_free"}, {name: limited, tool: "get_generous"}, {name: moreHere},
-		{name: free, tool: "get_free", store: true}, {name: limited, tool: "get_generous", store: true}, {name: moreHere, store: true}, {name: "fetch_more at another replica", at: 1, store: true},
-	}
-	services := map[bool]*replicas.Service{}
-	for _, shared := range []bool{false, true} {
-		dir, err := os.MkdirTemp(c.dir, "uses")
-		if err != nil {
-			return err
-		}
-		plan := replicas.Plan{Binary: c.dragoman, Dir: dir, Replicas: 2, Server: translate.Latest().Name}
-		if shared {
-			plan.Engine = engine
-		}
-		if services[shared], err = replicas.Start(ctx, plan); err != nil {
-			return err
-		}
-		defer services[shared].Close()
-	}
+	defer s.Close()
+	uses := []*use{{name: "call of an API", tool: "get_free"}, {name: "call of an API with a limit", tool: "get_generous"}, {name: "fetch_more at another replica"}}
 	for range c.Rounds {
 		for _, u := range uses {
-			if err := u.turn(ctx, services[u.store], engine, c.Turn); err != nil {
+			if err := u.turn(ctx, s, engine, c.Turn); err != nil {
 				return fmt.Errorf("%s: %w", u.name, err)
 			}
 		}
@@ -82,36 +37,35 @@ func (c *comparison) uses(ctx context.Context, engine *replicas.Engine) error {
 	var lines []string
 	for _, u := range uses {
 		calls := float64(u.latency.Total())
-		line := fmt.Sprintf("%s\tmemory\t%.3f\t%.3f\t\t", u.name, float64(u.latency.Quantile(0.5))/1e6, float64(u.latency.Quantile(0.99))/1e6)
-		if u.store {
-			line = fmt.Sprintf("%s%.2f\t%.1f", strings.Replace(strings.TrimSuffix(line, "\t"), "memory", "Redis", 1), float64(u.reads)/calls, float64(u.engine.Microseconds())/calls)
-		}
-		lines = append(lines, line)
+		lines = append(lines, fmt.Sprintf("%s\t%.3f\t%.3f\t%.2f\t%.1f", u.name, float64(u.latency.Quantile(0.5))/1e6, float64(u.latency.Quantile(0.99))/1e6,
+			float64(u.reads)/calls, float64(u.engine.Microseconds())/calls))
 	}
-	c.table("one at a time\tstate in\tp50 ms\tp99 ms\tcommands/call, those of scripts too\tengine µs/call", lines)
+	c.table("one at a time\tp50 ms\tp99 ms\tcommands/call, those of scripts too\tengine µs/call", lines)
 	return nil
+}
+
+// use is one kind of call that may need the store.
+type use struct {
+	name string
+	tool string // of an API; "" for fetch_more of what another replica has cut
+
+	latency histogram.Histogram
+	reads   int64         // commands that the engine processed meanwhile
+	engine  time.Duration // processor time of the engine
 }
 
 // turn makes calls, one after the other, for the length of a turn, and reads what they cost the engine.
 func (u *use) turn(ctx context.Context, s *replicas.Service, engine *replicas.Engine, length time.Duration) error {
-	reads, err := engine.Calls(ctx)
-	if err != nil {
-		return err
-	}
-	before, err := engine.Usage()
+	reads, before, err := engine.Spent(ctx)
 	if err != nil {
 		return err
 	}
 	if err := u.repeat(ctx, s, length); err != nil {
 		return err
 	}
-	readsAfter, err := engine.Calls(ctx)
-	if err != nil {
-		return err
-	}
-	after, err := engine.Usage()
+	readsAfter, after, err := engine.Spent(ctx)
 	u.reads += readsAfter - reads
-	u.engine += after.CPU - before.CPU
+	u.engine += after - before
 	return err
 }
 
@@ -124,9 +78,9 @@ func (u *use) repeat(ctx context.Context, s *replicas.Service, length time.Durat
 		return err
 	}
 	defer here.close()
-	there := here
-	if u.at > 0 {
-		c, err := dialHTTP(s.Replica(u.at), translate.Oldest(), nil)
+	call, there := here.tool(u.tool, "{}"), here
+	if u.tool == "" {
+		c, err := dialHTTP(s.Replica(1), translate.Oldest(), nil)
 		if err != nil {
 			return err
 		}
@@ -134,12 +88,8 @@ func (u *use) repeat(ctx context.Context, s *replicas.Service, length time.Durat
 		c.session = here.carrier.(*overHTTP).session
 		there = &session{carrier: c, speaks: here.speaks}
 	}
-	var call *call
-	if u.tool != "" {
-		call = here.tool(u.tool, "{}")
-	}
 	for i, began := -20, time.Now(); ; i++ { // the first ones are not measured
-		if u.tool == "" && (call == nil || u.at > 0) { // a replica keeps what it has fetched: so each original is another one
+		if u.tool == "" { // a replica keeps what it has fetched: so each original is another one
 			if call, err = here.cut(); err != nil {
 				return err
 			}

@@ -83,23 +83,8 @@ func heatMap(pairs []pair) []byte {
 
 func index(r *translate.Revision) int { return int(r.Number()) - 1 }
 
-// plot is the drawing area of one panel of the load chart, with logarithmic scales.
-type plot struct {
-	left, right, top, bottom float64
-	first, last              float64 // rates
-	low, high                float64 // powers of ten, in µs
-}
-
-func (p *plot) x(rate int) float64 {
-	return p.left + (p.right-p.left)*(math.Log(float64(rate))-math.Log(p.first))/max(math.Log(p.last)-math.Log(p.first), 1e-9)
-}
-
-func (p *plot) y(us float64) float64 {
-	return p.bottom - (p.bottom-p.top)*(math.Log10(max(us, 1e-3))-p.low)/(p.high-p.low)
-}
-
-// loadChart has a panel for the median and one for the 99th percentile, with a line for each way. Rates that were not kept
-// are left out.
+// loadChart has a panel for the median and one for the 99th percentile, with a line for each way, on logarithmic scales. Rates that were
+// not kept are left out.
 func loadChart(curves []curve) []byte {
 	const (
 		panel, gap = 370, 60
@@ -107,39 +92,54 @@ func loadChart(curves []curve) []byte {
 		legend     = 300
 		width      = 2*(panel+gap) + legend
 	)
-	height := max(top+high+70, top+22*len(curves)+30)
-	b := svg(width, height, "Latency of a small call against calls a second, for each way")
+	b := svg(width, max(top+high+70, top+22*len(curves)+30), "Latency of a small call against calls a second, for each way")
 	label(b, 20, 28, "ink title", "start", "Latency of a small call at fixed rates")
 	label(b, 20, 46, "dim", "start", "ms, from when the call was due; a line ends where the rate was not kept")
-	area := plot{top: top, bottom: top + high, first: math.Inf(1), low: math.Inf(1), high: math.Inf(-1)}
 	var rates []int
+	low, most := math.Inf(1), math.Inf(-1) // powers of ten, in µs
 	for _, c := range curves {
 		for _, p := range c.points {
-			if p.kept {
-				area.low, area.high = min(area.low, math.Floor(math.Log10(max(p.p50, 1e-3)))), max(area.high, math.Ceil(math.Log10(max(p.p99, 1e-3))))
-			}
-			area.first, area.last = min(area.first, float64(p.rate)), max(area.last, float64(p.rate))
-			if !slices.Contains(rates, p.rate) {
-				rates = append(rates, p.rate)
+			if rates = append(rates, p.rate); p.kept {
+				low, most = min(low, math.Floor(math.Log10(max(p.p50, 1e-3)))), max(most, math.Ceil(math.Log10(max(p.p99, 1e-3))))
 			}
 		}
 	}
-	if area.low > area.high { // no rate was kept
-		area.low, area.high = 1, 2
+	slices.Sort(rates)
+	rates = slices.Compact(rates)
+	if low > most { // no rate was kept
+		low, most = 1, 2
 	}
-	area.high = max(area.high, area.low+1)
+	most = max(most, low+1)
+	y := func(us float64) float64 { return top + high*(most-math.Log10(max(us, 1e-3)))/(most-low) }
 	for i, name := range []string{"median", "99th percentile"} {
-		area.left = gap + float64(i)*(panel+gap)
-		area.right = area.left + panel
-		label(b, area.left, top-12, "ink", "start", name)
-		area.grid(b, rates)
+		left := gap + float64(i)*(panel+gap)
+		x := func(rate int) float64 {
+			first, last := math.Log(float64(rates[0])), math.Log(float64(rates[len(rates)-1]))
+			return left + panel*(math.Log(float64(rate))-first)/max(last-first, 1e-9)
+		}
+		label(b, left, top-12, "ink", "start", name)
+		label(b, left+panel/2, top+high+40, "dim", "middle", "calls a second")
+		for e := low; e <= most; e++ {
+			at := y(math.Pow(10, e))
+			fmt.Fprintf(b, `<path class="grid" d="M%.1f %.1fh%d"/>`+"\n", left, at, panel)
+			label(b, left-8, at+4, "dim", "end", fmt.Sprintf("%g", math.Pow(10, e-3)))
+		}
+		for _, rate := range rates {
+			fmt.Fprintf(b, `<path class="grid" d="M%.1f %dv%d"/>`+"\n", x(rate), top, high)
+			label(b, x(rate), top+high+18, "dim", "middle", thousands(rate))
+		}
 		for n, c := range curves {
-			area.draw(b, fmt.Sprintf("s%d", n%9), c, func(p point) float64 {
-				if i == 0 {
-					return p.p50
+			command, path := "M", ""
+			for _, p := range c.points {
+				if !p.kept {
+					continue
 				}
-				return p.p99
-			})
+				at := y([]float64{p.p50, p.p99}[i])
+				path += fmt.Sprintf("%s%.1f %.1f", command, x(p.rate), at)
+				command = "L"
+				fmt.Fprintf(b, `<circle class="s%d dot" cx="%.1f" cy="%.1f" r="3"/>`+"\n", n%9, x(p.rate), at)
+			}
+			fmt.Fprintf(b, `<path class="s%d line" d="%s"/>`+"\n", n%9, path)
 		}
 	}
 	for n, c := range curves {
@@ -152,33 +152,4 @@ func loadChart(curves []curve) []byte {
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()
-}
-
-func (p *plot) grid(b *bytes.Buffer, rates []int) {
-	for e := p.low; e <= p.high; e++ {
-		at := p.y(math.Pow(10, e))
-		fmt.Fprintf(b, `<path class="grid" d="M%.1f %.1fH%.1f"/>`+"\n", p.left, at, p.right)
-		label(b, p.left-8, at+4, "dim", "end", fmt.Sprintf("%g", math.Pow(10, e-3)))
-	}
-	for _, rate := range rates {
-		fmt.Fprintf(b, `<path class="grid" d="M%.1f %.1fV%.1f"/>`+"\n", p.x(rate), p.top, p.bottom)
-		label(b, p.x(rate), p.bottom+18, "dim", "middle", thousands(rate))
-	}
-	label(b, (p.left+p.right)/2, p.bottom+40, "dim", "middle", "calls a second")
-}
-
-func (p *plot) draw(b *bytes.Buffer, class string, c curve, of func(point) float64) {
-	command, path := "M", ""
-	for _, one := range c.points {
-		if !one.kept {
-			continue
-		}
-		x, y := p.x(one.rate), p.y(of(one))
-		path += fmt.Sprintf("%s%.1f %.1f", command, x, y)
-		command = "L"
-		fmt.Fprintf(b, `<circle class="%s dot" cx="%.1f" cy="%.1f" r="3"/>`+"\n", class, x, y)
-	}
-	if path != "" {
-		fmt.Fprintf(b, `<path class="%s line" d="%s"/>`+"\n", class, path)
-	}
 }

@@ -1,5 +1,5 @@
-// Package replicas runs several dragoman processes as one service: behind a balancer that knows no sessions, with or
-// without a store that they share, in front of a server and an API that count what reaches them. Published clients
+// Package replicas runs several dragoman processes as one service: behind a balancer that knows no sessions, with
+// a store that they share, in front of a server and an API that count what reaches them. Published clients
 // use the service while replicas are killed and the store's engine is restarted, and tell what went wrong.
 package replicas
 

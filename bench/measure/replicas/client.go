@@ -14,7 +14,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/bench/measure/load"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -31,7 +30,7 @@ type client struct {
 	s        *Service
 	revision string
 	name     string
-	results  *load.Tally
+	results  *Results
 	rand     *rand.Rand
 
 	session *mcp.ClientSession
@@ -48,7 +47,7 @@ const (
 )
 
 // run makes clients of all revisions, several of each, use a service until ctx ends.
-func run(ctx context.Context, s *Service, each int, results *load.Tally) {
+func run(ctx context.Context, s *Service, each int, results *Results) {
 	var wg sync.WaitGroup
 	for i, revision := range translate.All() {
 		for k := range each {
@@ -83,14 +82,14 @@ func (c *client) try(ctx context.Context, what string, needs needs, flow func(co
 	engine := c.s.plan.Engine
 	switch {
 	case err == nil:
-		c.results.Good(what)
+		c.results.add(good, what)
 	case ctx.Err() != nil:
 	case c.s.lost(began):
-		c.results.Excuse(what, "while a replica died")
-	case engine != nil && needs == fromTheStore && engine.out(began, recovery):
-		c.results.Excuse(what, "while the engine was away")
+		c.results.add(excused, what+", while a replica died")
+	case needs == fromTheStore && engine.out(began, recovery):
+		c.results.add(excused, what+", while the engine was away")
 	default:
-		c.results.Fail(what, fmt.Errorf("%s: %w", c.name, err))
+		c.results.fail(what, fmt.Errorf("%s: %w", c.name, err))
 	}
 	return err == nil
 }
@@ -313,23 +312,25 @@ func (c *client) leave(ctx context.Context) error {
 	}
 	for unknown, began := 0, time.Now(); unknown < c.s.plan.Replicas; {
 		message := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":%q}}}`, c.name)
-		r, err := load.Request(ctx, http.MethodPost, c.s.URL(), message, map[string]string{"Mcp-Session-Id": id, "Mcp-Protocol-Version": c.revision})
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.s.URL(), strings.NewReader(message))
 		if err != nil {
 			return err
 		}
-		got := load.Send(http.DefaultClient, r)
-		if got.Err != nil {
-			return got.Err
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Session-Id": {id}, "Mcp-Protocol-Version": {c.revision}}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
 		}
+		resp.Body.Close()
 		took := time.Since(began)
 		switch {
-		case got.Status == http.StatusNotFound:
+		case resp.StatusCode == http.StatusNotFound:
 			if unknown++; unknown == c.s.plan.Replicas && took > markTime {
-				c.results.Good(lateDelete)
+				c.results.add(good, lateDelete)
 			}
 			continue
 		case took > leaveTime:
-			return fmt.Errorf("a deleted session got %.200v", got)
+			return fmt.Errorf("a deleted session got %s", resp.Status)
 		}
 		unknown = 0
 		select {

@@ -83,16 +83,6 @@ func (e *Engine) Stop() {
 	}
 }
 
-// Usage reads what the engine's process uses of the system.
-func (e *Engine) Usage() (process.Usage, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.process == nil {
-		return process.Usage{}, errors.New("the engine is stopped")
-	}
-	return e.process.Usage()
-}
-
 // out reports whether the engine was down at some time between from and now, or came back empty less than after before.
 func (e *Engine) out(from time.Time, after time.Duration) bool {
 	e.mu.Lock()
@@ -132,11 +122,16 @@ func (e *Engine) keys(ctx context.Context) ([]string, error) {
 	return said.AsStrSlice()
 }
 
-// Calls returns how many commands the engine has carried out for others since it was started, those of scripts included.
-func (e *Engine) Calls(ctx context.Context) (calls int64, err error) {
+// Spent returns how many commands the engine has carried out for others since it was started, those of scripts included, and its
+// processor time.
+func (e *Engine) Spent(ctx context.Context) (calls int64, busy time.Duration, err error) {
+	used, err := e.process.Usage()
+	if err != nil {
+		return 0, 0, err
+	}
 	said, err := e.do(ctx, "INFO", "commandstats")
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	text, err := said.ToString()
 	for line := range strings.Lines(text) {
@@ -148,7 +143,7 @@ func (e *Engine) Calls(ctx context.Context) (calls int64, err error) {
 		n, _ := strconv.ParseInt(number, 10, 64) // 0 for a line that is no command
 		calls += n
 	}
-	return calls, err
+	return calls, used.CPU, err
 }
 
 // span is a time; the zero end means now.

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/bench/measure/load"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -105,7 +104,7 @@ func (e *Engine) fill(most string) error {
 
 func connected(t *testing.T, s *Service) (list []*client) {
 	for _, revision := range []string{"2025-06-18", translate.Modern()} {
-		c := &client{s: s, revision: revision, name: revision, results: new(load.Tally), rand: rand.New(rand.NewPCG(1, uint64(len(list))))}
+		c := &client{s: s, revision: revision, name: revision, results: new(Results), rand: rand.New(rand.NewPCG(1, uint64(len(list))))}
 		if err := c.connect(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/bench/measure/load"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -35,8 +34,8 @@ const (
 // Run runs two services that share an engine, one in front of a server with a handshake and one in front of a server
 // without. Published clients of every revision use both, while replicas are killed and the engine is restarted, once. The error says
 // what failed that should not have.
-func (p Proof) Run(ctx context.Context) (*load.Tally, error) {
-	results := new(load.Tally)
+func (p Proof) Run(ctx context.Context) (*Results, error) {
+	results := new(Results)
 	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
 		return results, err
 	}
@@ -68,7 +67,7 @@ type proving struct {
 	Proof
 	engine   *Engine
 	services []*Service
-	results  *load.Tally
+	results  *Results
 	began    time.Time
 	before   int // keys in the engine
 	after    []string
@@ -140,8 +139,8 @@ func (r *proving) faults(ctx context.Context) error {
 
 // judge returns an error for each promise that was not kept.
 func (r *proving) judge() error {
-	errs := []error{r.results.Err()}
-	if late, all := r.results.Done(lateDelete), r.results.Done("delete of"); late*2 > all {
+	errs := []error{r.results.err()}
+	if late, all := r.results.done(lateDelete), r.results.done("delete of"); late*2 > all {
 		errs = append(errs, fmt.Errorf("%d of %d deleted sessions were known for longer than %v", late, all, markTime))
 	}
 	for _, s := range r.services {
@@ -163,7 +162,7 @@ func (r *proving) judge() error {
 		errs = append(errs, s.panics())
 	}
 	for _, what := range []string{"call", "list", "elicitation", "fetch_more", "confirmation", "limited call", "delete"} {
-		if r.results.Done(what+" of") == 0 {
+		if r.results.done(what+" of") == 0 {
 			errs = append(errs, fmt.Errorf("no %s succeeded", what))
 		}
 	}

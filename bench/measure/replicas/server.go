@@ -22,13 +22,10 @@ const (
 	serverSession = 2 * time.Minute // how long the server keeps an idle session
 )
 
-// server is a published server of one revision, with tools for everything that a fleet is tested with.
-type server struct {
-	web *httptest.Server
-}
-
-// startServer starts a server of revision.
-func startServer(revision string) (*server, error) {
+// startServer starts a published server of one revision, with tools for everything that a service is tested with. To close it, close its
+// Config, which does not wait for what still runs: a call whose question was lost with its replica waits for the answer for ever, and the
+// request that deletes its session waits for the call.
+func startServer(revision string) (*httptest.Server, error) {
 	modern := translate.Modern() == revision
 	one := newServer(revision)
 	// The options of the SDK differ by era: a modern server has no sessions.
@@ -36,8 +33,7 @@ func startServer(revision string) (*server, error) {
 	if modern {
 		options.SessionTimeout = 0
 	}
-	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, options)
-	web := httptest.NewUnstartedServer(handler)
+	web := httptest.NewUnstartedServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, options))
 	ln, err := net.Listen("tcp", net.JoinHostPort(outside(), "0"))
 	if err != nil {
 		return nil, err
@@ -45,7 +41,7 @@ func startServer(revision string) (*server, error) {
 	web.Listener.Close()
 	web.Listener = ln
 	web.Start()
-	return &server{web: web}, nil
+	return web, nil
 }
 
 // outside returns an address of this machine that is not a loopback address: a server at one of those is
@@ -59,12 +55,6 @@ func outside() string {
 	}
 	return "127.0.0.1"
 }
-
-func (s *server) url() string { return s.web.URL + "/mcp" }
-
-// close closes all connections, and does not wait for what still runs: a call whose question was lost with its replica waits for the
-// answer for ever, and the request that deletes its session waits for the call.
-func (s *server) close() { _ = s.web.Config.Close() }
 
 func say(format string, args ...any) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}}}

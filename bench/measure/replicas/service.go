@@ -26,7 +26,7 @@ type Plan struct {
 	Dir      string  // an empty folder for the files of the service
 	Replicas int     // how many processes
 	Server   string  // the revision of the server
-	Engine   *Engine // of the store; nil for none
+	Engine   *Engine // of the store
 	Nginx    bool    // the balancer is nginx, where it is installed
 }
 
@@ -34,7 +34,7 @@ type Plan struct {
 type Service struct {
 	plan   Plan
 	config string
-	server *server
+	server *httptest.Server
 	api    *api
 	front  *httptest.Server
 	nginx  *process.Process // in place of front
@@ -73,7 +73,7 @@ func Start(ctx context.Context, plan Plan) (_ *Service, err error) {
 		addrs = append(addrs, addr)
 		s.replicas = append(s.replicas, &replica{addr: addr})
 	}
-	if err := s.configure(addrs); err != nil {
+	if err := s.configure(); err != nil {
 		return nil, err
 	}
 	for i := range s.replicas {
@@ -91,25 +91,19 @@ func Start(ctx context.Context, plan Plan) (_ *Service, err error) {
 }
 
 // configure writes the key and the configuration of all replicas.
-func (s *Service) configure(addrs []string) error {
+func (s *Service) configure() error {
 	key := filepath.Join(s.plan.Dir, "key")
 	if err := os.WriteFile(key, []byte(SessionKey), 0o600); err != nil {
 		return err
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "admin: {listen: ''}\nsession: {key_file: %q}\nupstream: {url: %q}\n", key, s.server.url())
+	fmt.Fprintf(&text, "admin: {listen: ''}\nsession: {key_file: %q}\nupstream: {url: %q}\n", key, s.server.URL+"/mcp")
 	fmt.Fprintf(&text, "adapters: {sources: [%q], mode: discrete, confirm: {via: token}}\n", s.plan.Dir)
 	fmt.Fprintf(&text, "transform: {rules: [{match: {tool: long}, max_tokens: 500}]}\n")
-	if s.plan.Engine != nil {
-		fmt.Fprintf(&text, "store: {url: %q, prefix: %q, timeout: 1s} # the default is short for a machine that tests keep busy\n", s.plan.Engine.URL(), s.prefix())
-	} else {
-		fmt.Fprintf(&text, "bridge: {peers: [%s]}\n", strings.Join(addrs, ", "))
-	}
+	// Several services may share an engine. The default of the timeout is short for a machine that tests keep busy.
+	fmt.Fprintf(&text, "store: {url: %q, prefix: 'replicas-%s:', timeout: 1s}\n", s.plan.Engine.URL(), s.plan.Server)
 	return os.WriteFile(s.config, []byte(text.String()), 0o600)
 }
-
-// prefix returns the prefix of the service's keys: several services may share an engine.
-func (s *Service) prefix() string { return "replicas-" + s.plan.Server + ":" }
 
 func (s *Service) start(ctx context.Context, i int) error {
 	r := s.replicas[i]
@@ -225,5 +219,5 @@ func (s *Service) Close() {
 	if s.api != nil {
 		s.api.close()
 	}
-	s.server.close()
+	_ = s.server.Config.Close()
 }

@@ -1,10 +1,10 @@
-// Package soak keeps dragoman under full load with clients and servers that abandon calls, hang
-// and send invalid messages, and watches what it holds: memory, goroutines, file descriptors and
-// child processes. It fails if these grow, or if a call that should succeed fails
-// or gets the answer of another call. What else may come of such peers is played by bench/simulate.
+// Package soak keeps dragomans under full load with the peers of the simulator, which abandon calls, hang, misbehave and leave, on real
+// sockets and pipes, and watches what the processes hold: memory, goroutines, file descriptors and child processes. It fails if these
+// grow, or if what came is a fault by itself.
 package soak
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,16 +17,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/bench/measure/load"
 	"github.com/dragoman-proxy/dragoman/bench/measure/process"
 	"github.com/dragoman-proxy/dragoman/bench/measure/replicas"
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // Soak says how long dragoman is under load.
 type Soak struct {
 	Time    time.Duration
 	Every   time.Duration // between two looks
-	Clients int           // of each dragoman
+	Scripts int           // that are played at the same time with each dragoman
 	Only    string        // only what has this in its name
 	Binary  string        // the command to test; "" to build it
 	Pipe    []string      // the command that calls ServePipe
@@ -36,14 +36,11 @@ const (
 	// shortest is long enough for a sweep of idle sessions, one a minute, in each third.
 	shortest   = 4 * time.Minute
 	minSamples = 30
-
-	parkTime = 2 * time.Second // how long a call may wait for its client to answer
-	silence  = 2 * time.Second // how long a server may send nothing for a call
 )
 
 // Check returns an error if the time is too short to judge.
 func (s Soak) Check() error {
-	if s.Time < shortest || s.Every <= 0 || s.Time/s.Every <= minSamples || s.Clients < 1 {
+	if s.Time < shortest || s.Every <= 0 || s.Time/s.Every <= minSamples || s.Scripts < 1 {
 		return fmt.Errorf("--time must be at least %v and more than %d times --every", shortest, minSamples)
 	}
 	return nil
@@ -53,7 +50,7 @@ func (s Soak) Check() error {
 type stage struct {
 	Soak
 	dir     string
-	stops   []func() // of the servers
+	servers []*server
 	watched []*subject
 }
 
@@ -81,29 +78,28 @@ func (g *stage) close() {
 	for _, w := range g.watched {
 		w.proxy.Stop()
 	}
-	for _, stop := range g.stops {
-		stop()
+	for _, s := range g.servers {
+		s.close()
 	}
 }
 
-// serve starts a server on HTTP.
-func (g *stage) serve(modern bool) (url string, err error) {
-	url, stop, err := (&server{modern: modern}).start()
+// serve starts a server.
+func (g *stage) serve(revision *translate.Revision) (*server, error) {
+	s, err := startServer(revision.Name)
 	if err == nil {
-		g.stops = append(g.stops, stop)
+		g.servers = append(g.servers, s)
 	}
-	return url, err
+	return s, err
 }
 
-// start starts the servers and the dragomans: with clients and servers with sessions, over HTTP and with a command for each session;
-// two replicas between clients without sessions and a server that asks; between clients with sessions and a server without;
-// and one whose own log is a full pipe that no process reads.
+// start starts the servers and the dragomans: before a server with sessions and one without, before a command for each session, two
+// replicas between clients without sessions and a server that asks, and one whose own log is a full pipe that no process reads.
 func (g *stage) start(ctx context.Context) error {
-	legacy, err := g.serve(false)
+	legacy, err := g.serve(translate.Handshake()[1])
 	if err != nil {
 		return err
 	}
-	modern, err := g.serve(true)
+	modern, err := g.serve(translate.Lookup(translate.Modern()))
 	if err != nil {
 		return err
 	}
@@ -118,57 +114,56 @@ func (g *stage) start(ctx context.Context) error {
 		}
 	}
 	shared := []string{"DRAGOMAN_SESSION_KEY_FILE=" + key, "DRAGOMAN_BRIDGE_PEERS=[" + strings.Join(at[:], ",") + "]"}
-	both := &visitor{Tally: &load.Tally{}, modern: true, asked: true, urls: []string{"http://" + at[0] + "/mcp", "http://" + at[1] + "/mcp"}}
-	const anywhere = "127.0.0.1:0"
+	both := &load{addrs: at[:], server: legacy, modern: true}
 	command := append([]string{"--"}, g.Pipe...)
 	for _, one := range []struct {
 		name, listen string
 		env, server  []string
-		visitor      *visitor
+		load         *load
+		rest         func(io.Reader) // takes its log
 	}{
-		{"http", anywhere, nil, []string{"--upstream", legacy}, &visitor{}},
-		{"stdio", anywhere, nil, command, &visitor{}},
-		{"replica a", at[0], shared, []string{"--upstream", legacy}, both},
-		{"replica b", at[1], shared, []string{"--upstream", legacy}, both},
-		{"to-modern", anywhere, nil, []string{"--upstream", modern}, &visitor{asked: true}},
-		{"unread log", anywhere, []string{"DRAGOMAN_LOG_LEVEL=debug"}, command, &visitor{mutter: true}},
+		{"http", "", nil, []string{legacy.url()}, &load{server: legacy}, readAll},
+		{"stdio", "", nil, command, &load{}, readAll},
+		{"to-modern", "", nil, []string{modern.url()}, &load{server: modern}, readAll},
+		{"replica a", at[0], shared, []string{legacy.url()}, both, readAll},
+		{"replica b", at[1], shared, []string{legacy.url()}, both, readAll},
+		{"unread log", "", []string{"DRAGOMAN_LOG_LEVEL=debug"}, command, &load{}, func(io.Reader) {}},
 	} {
 		if !strings.Contains(one.name, g.Only) {
 			continue
 		}
-		cmd := exec.Command(g.Binary, append([]string{"serve", "--listen", one.listen}, one.server...)...)
+		cmd := exec.Command(g.Binary, append([]string{"serve", "--listen", cmp.Or(one.listen, "127.0.0.1:0")}, one.server...)...)
 		// Short timeouts, so that abandoned sessions and servers that hang are given up often.
 		cmd.Env = slices.Concat(os.Environ(), []string{
-			"DRAGOMAN_ADMIN_LISTEN=", "DRAGOMAN_SESSION_IDLE_TIMEOUT=3s", "DRAGOMAN_UPSTREAM_SILENCE_TIMEOUT=" + silence.String(),
-			"DRAGOMAN_BRIDGE_IDLE_TIMEOUT=3s", "DRAGOMAN_BRIDGE_PARK_TIMEOUT=" + parkTime.String(),
+			"DRAGOMAN_ADMIN_LISTEN=", "DRAGOMAN_SESSION_IDLE_TIMEOUT=3s", "DRAGOMAN_UPSTREAM_SILENCE_TIMEOUT=3s",
+			"DRAGOMAN_BRIDGE_IDLE_TIMEOUT=3s", "DRAGOMAN_BRIDGE_PARK_TIMEOUT=2s",
 		}, one.env)
-		start := process.Start
-		if one.visitor.mutter {
-			start = func(ctx context.Context, cmd *exec.Cmd) (*process.Process, error) {
-				return process.StartWith(ctx, cmd, func(io.Reader) {})
-			}
-		}
-		p, err := start(ctx, cmd)
+		p, err := process.StartWith(ctx, cmd, one.rest)
 		if err != nil {
 			return err
 		}
-		if one.visitor.Tally == nil {
-			one.visitor.Tally, one.visitor.urls = &load.Tally{}, []string{p.URL()}
+		if one.load.addrs == nil {
+			one.load.addrs = []string{strings.TrimSuffix(strings.TrimPrefix(p.URL(), "http://"), "/mcp")}
 		}
-		g.watched = append(g.watched, &subject{name: one.name, proxy: p, visitor: one.visitor})
+		g.watched = append(g.watched, &subject{name: one.name, proxy: p, load: one.load})
 	}
 	return nil
 }
+
+func readAll(out io.Reader) { io.Copy(io.Discard, out) }
 
 // run loads all subjects and samples them.
 func (g *stage) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, g.Time)
 	defer cancel()
 	var wg sync.WaitGroup
+	failed := make([]error, len(g.servers))
+	for i, s := range g.servers {
+		wg.Go(func() { failed[i] = s.keepRestarting(ctx) })
+	}
 	for n, w := range g.watched {
-		for i := range g.Clients {
-			v := *w.visitor
-			wg.Go(func() { v.visit(ctx, uint64(n*g.Clients+i)) })
+		for i := range g.Scripts {
+			wg.Go(func() { w.load.play(ctx, uint64(n*g.Scripts+i)) })
 		}
 	}
 	err := sample(ctx, g.watched, g.Every)
@@ -177,11 +172,10 @@ func (g *stage) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
+	errs := failed
 	for i, w := range g.watched {
-		if i == 0 || w.visitor != g.watched[i-1].visitor {
-			fmt.Printf("%s:\n%s\n", w.name, w.visitor.Tally)
-			if err := w.visitor.Err(); err != nil {
+		if i == 0 || w.load != g.watched[i-1].load {
+			if err := w.load.err(); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", w.name, err))
 			}
 		}

@@ -1,70 +1,53 @@
 package soak
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
+	"context"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/dragoman-proxy/dragoman/bench/measure/load"
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
+	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
 
-// newVisitor returns a client of a server, with no proxy between them.
-func newVisitor(t *testing.T, h http.Handler) *visitor {
-	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
-	t.Cleanup(s.CloseClientConnections)
-	return &visitor{Tally: &load.Tally{}, http: s.Client(), urls: []string{s.URL}, session: "s", user: "u", rand: rand.New(rand.NewPCG(1, 1))}
-}
-
-func TestGoodCallsAreAnsweredAndOthersAreNot(t *testing.T) {
-	for tool, good := range map[string]int{echo: 1, events: 1, lie: 0, cut: 0} {
-		v := newVisitor(t, &server{})
-		if v.behave(t.Context(), tool); v.Done("") != good || (v.Err() == nil) != (good == 1) {
-			t.Errorf("%s: %s", tool, v)
-		}
-	}
-}
-
-func TestAnswerOfAnotherCallIsAFailure(t *testing.T) {
-	v := newVisitor(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, (&server{}).saying(request{id: "1"}, "s 99"))
-	}))
-	if v.behave(t.Context(), echo); v.Err() == nil || !strings.Contains(v.Err().Error(), "the answer of another call") {
-		t.Error(v)
-	}
-	if (&subject{visitor: v}).judge() == nil {
-		t.Error("a run without samples passed")
-	}
-}
-
-func TestClientsAnswerQuestions(t *testing.T) {
-	for what, v := range map[string]*visitor{"asked in a session": newVisitor(t, &server{}), "answered at any replica": newVisitor(t, &server{modern: true})} {
-		v.modern = strings.Contains(what, "replica")
-		for range 12 {
-			if v.modern {
-				v.converse(t.Context())
-			} else {
-				v.host(t.Context())
-			}
-		}
-		if v.Done(what) == 0 {
-			t.Error(v)
-		}
-	}
-}
-
-func TestPipeServerEndsWithACutAnswer(t *testing.T) {
-	v := newVisitor(t, &server{})
-	in := strings.Join([]string{v.call(echo).body, v.call(events).body, v.call(hang).body, v.call(cut).body, v.call(echo).body}, "\n")
-	var out strings.Builder
-	if err := ServePipe(strings.NewReader(in), &out); err != nil {
+// TestScriptsArePlayedOnRealSockets plays a script with a server of the newest revision, and no proxy between them.
+func TestScriptsArePlayedOnRealSockets(t *testing.T) {
+	played, err := script.Parse("world seed=1 replicas=1 store=false portable=false\nserver http 2026-07-28\nclient c1 http 2026-07-28\n" +
+		"client c2 http 2026-07-28\nsteps\nc1 call 1 how=sse progress=2\nc2 call 1 ask=elicit\nserver log 1\nwait 2s\nc1 call 2 how=never\nc1 cancel 2\n")
+	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(out.String(), "\n")
-	if len(lines) != 4 || !strings.Contains(lines[0], `"u s 1"`) || lines[1] != changed || !strings.Contains(lines[2], `"u s 2"`) || len(lines[3]) != 20 {
-		t.Errorf("%q", lines)
+	s, err := startServer("2026-07-28")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	l := &load{addrs: []string{s.addr}, server: s, modern: true}
+	if l.playOne(t.Context(), played); l.err() != nil || l.good.Load() < 6 {
+		t.Errorf("%d of %d calls were answered: %v", l.good.Load(), l.calls.Load(), l.err())
+	}
+}
+
+func TestFaultsAreNoticed(t *testing.T) {
+	for what, e := range map[string]trace.Event{
+		"an unknown id":              {Kind: trace.Strange, Text: "an unknown id"},
+		"the answer of another call": {Kind: trace.Answered, Mark: "c1.7", Raw: []byte(`{"result":"c2.9 done 1"}`)},
+		"is not served at the end":   {Kind: trace.Answered, Mark: "c1.999", Failed: "-32603"},
+		"0 of 2 calls":               {Kind: trace.Calls, Mark: "c1.1"},
+	} {
+		l := &load{}
+		l.judge(t.Context(), []trace.Event{{Kind: trace.Calls, Mark: "c1.999"}, e}, time.Now(), map[string]string{"c1": "c1"})
+		if err := l.err(); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if (&subject{load: &load{}}).judge() == nil {
+		t.Error("a run without samples passed")
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	l := &load{}
+	if l.judge(over, nil, time.Now(), map[string]string{"c1": "c1"}); len(l.errs) > 0 {
+		t.Errorf("the end of a run is an error: %v", l.errs)
 	}
 }

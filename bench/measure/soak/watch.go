@@ -17,36 +17,19 @@ import (
 	"github.com/dragoman-proxy/dragoman/bench/measure/process"
 )
 
-// The columns of a sample.
-const (
-	resident = iota // MB
-	goroutines
-	files
-	children
-	columns
-)
-
-// column returns the name of a column, and its noise: how much samples may differ by chance,
-// because each shows another moment of a busy process.
-func column(i int) (name string, noise float64) {
-	switch i {
-	case resident:
-		return "RSS MB", 6
-	case goroutines:
-		return "goroutines", 30
-	case files:
-		return "files", 20
-	default:
-		return "children", 8
-	}
-}
+// columns are those of a sample, with their noise: how much samples may differ by chance, because each shows another moment of a busy
+// process.
+var columns = [...]struct {
+	name  string
+	noise float64
+}{{"RSS MB", 6}, {"goroutines", 30}, {"files", 20}, {"children", 8}}
 
 // subject is one dragoman and its samples.
 type subject struct {
 	name    string
 	proxy   *process.Process
-	visitor *visitor // whose copies are its clients; two subjects may share one
-	samples [][columns]float64
+	load    *load // two subjects may share one
+	samples [][len(columns)]float64
 }
 
 // sample samples all subjects until ctx ends, and prints the samples.
@@ -78,7 +61,7 @@ func sample(ctx context.Context, watched []*subject, every time.Duration) error 
 		for _, s := range watched {
 			last := s.samples[len(s.samples)-1]
 			fmt.Printf("%6.0f  %-9s %10.1f %10.0f %10.0f %10.0f %12d\n", time.Since(began).Seconds(), s.name,
-				last[resident], last[goroutines], last[files], last[children], s.visitor.Done(""))
+				last[0], last[1], last[2], last[3], s.load.good.Load())
 		}
 	}
 }
@@ -97,13 +80,13 @@ func (s *subject) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.samples = append(s.samples, [columns]float64{resident: float64(u.Resident) / 1e6, goroutines: n, files: float64(u.Files), children: float64(u.Children)})
+	s.samples = append(s.samples, [len(columns)]float64{float64(u.Resident) / 1e6, n, float64(u.Files), float64(u.Children)})
 	return nil
 }
 
 // gauge reads one metric without labels.
 func gauge(ctx context.Context, url, name string) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -129,14 +112,13 @@ func (s *subject) judge() error {
 	if len(s.samples) < minSamples {
 		errs = append(errs, fmt.Errorf("%s: %d samples are too few to judge", s.name, len(s.samples)))
 	} else {
-		for i := range columns {
+		for i, c := range columns {
 			values := make([]float64, len(s.samples))
 			for k := range s.samples {
 				values[k] = s.samples[k][i]
 			}
-			name, noise := column(i)
-			if from, to, ok := flat(values, noise); !ok {
-				errs = append(errs, fmt.Errorf("%s: %s grew from %.1f to %.1f", s.name, name, from, to))
+			if from, to, ok := flat(values, c.noise); !ok {
+				errs = append(errs, fmt.Errorf("%s: %s grew from %.1f to %.1f", s.name, c.name, from, to))
 			}
 		}
 	}
