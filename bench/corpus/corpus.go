@@ -9,18 +9,29 @@
 //	c, err := corpus.New(corpus.Largest)
 //	for _, m := range c.Between(from, to) { … }
 //
-// lifecycle.go, lists.go, questions.go and failures.go hold the small messages,
-// tools.go and results.go the large ones.
+// testdata/messages.txt holds the small messages, tools.go and results.go make the large ones.
 package corpus
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+//go:embed testdata/messages.txt
+var small string
+
+// Messages of testdata that this package asks for.
+const (
+	initializeRequest = "initialize"
+	choicesForm       = "elicit_choices"
+	flatAnswer        = "elicit_choices_result" // of a client whose revision has no multi-select, and which got one boolean for each option
 )
 
 // Largest is the size of the largest messages, in bytes.
@@ -81,21 +92,33 @@ func New(maxSize int) (*Corpus, error) {
 	return c, nil
 }
 
-// write makes the messages in the latest revision.
+// write makes the messages in the latest revision: those of testdata, and the large ones.
 func write(maxSize int) ([]Message, error) {
-	w := &writer{revision: translate.Latest(), maxSize: maxSize}
-	w.lifecycle()
-	w.lists()
-	w.calls()
-	w.questions()
-	w.notifications()
-	w.failures()
-	for i := range w.messages {
-		if err := w.messages[i].identify(); err != nil {
+	var all []Message
+	add := func(name, sender, method string, raw []byte) error {
+		m := Message{Name: name, FromClient: sender == "client", Method: wire.MethodOf([]byte(method)), Revision: translate.Latest(), Raw: raw}
+		all = append(all, m)
+		return all[len(all)-1].identify()
+	}
+	for line := range strings.Lines(small) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		f := strings.SplitN(strings.TrimSpace(line), " ", 4)
+		if len(f) < 4 {
+			return nil, fmt.Errorf("messages.txt: %q", line)
+		}
+		if err := add(f[0], f[1], f[2], []byte(f[3])); err != nil {
 			return nil, err
 		}
 	}
-	return w.messages, nil
+	for _, l := range sized(maxSize) {
+		raw := appendJSON(nil, object{"result", l.result, "jsonrpc", "2.0", "id", l.id})
+		if err := add(l.name, "server", l.method.String(), raw); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // Pairs returns all ordered pairs of handshake revisions, equal ones included.
@@ -246,63 +269,4 @@ func declared(initialize []byte) wire.Facts {
 		facts |= wire.ClientElicitationForm
 	}
 	return facts
-}
-
-// writer collects messages.
-type writer struct {
-	revision *translate.Revision
-	maxSize  int
-	id       int
-	messages []Message
-}
-
-func (w *writer) add(name string, fromClient side, method wire.Method, message object) {
-	w.messages = append(w.messages, Message{
-		Name: name, FromClient: fromClient == client, Method: method, Revision: w.revision,
-		Raw: appendJSON(nil, message),
-	})
-}
-
-// side is the sender of a message.
-type side bool
-
-const (
-	client side = true
-	server side = false
-)
-
-// request adds a request and, unless answer is nil, the response of the other side.
-func (w *writer) request(name string, from side, method wire.Method, params object, answer any) {
-	w.id++
-	call := object{"method", method.String()}
-	if params != nil {
-		call = append(call, "params", params)
-	}
-	w.add(name, from, wire.OtherMethod, append(call, "jsonrpc", "2.0", "id", w.id))
-	if answer != nil {
-		w.answer(name+"_result", !from, method, answer)
-	}
-}
-
-// answer adds the result of a request.
-func (w *writer) answer(name string, from side, method wire.Method, result any) {
-	w.add(name, from, method, object{"result", result, "jsonrpc", "2.0", "id", w.id})
-}
-
-// notify adds a notification.
-func (w *writer) notify(name string, from side, method wire.Method, params object) {
-	n := object{"method", method.String()}
-	if params != nil {
-		n = append(n, "params", params)
-	}
-	w.add(name, from, wire.OtherMethod, append(n, "jsonrpc", "2.0"))
-}
-
-// fail adds an error response. id is nil for a response without an id.
-func (w *writer) fail(name string, from side, method wire.Method, id any, fault object) {
-	e := object{"jsonrpc", "2.0"}
-	if id != nil {
-		e = append(e, "id", id)
-	}
-	w.add(name, from, method, append(e, "error", fault))
 }

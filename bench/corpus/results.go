@@ -1,6 +1,53 @@
 package corpus
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// large is a list or a result of a tool that is made to a size.
+type large struct {
+	name   string
+	id     int // of the request in testdata
+	method wire.Method
+	result object
+}
+
+// sized returns the large messages of at most about maxSize bytes.
+func sized(maxSize int) (all []large) {
+	for _, n := range Tools() {
+		if name := fmt.Sprintf("tools_list_%d", n); n*1000 <= maxSize {
+			all = append(all, large{name, 5, wire.ToolsList, toolsList(name, n)})
+		}
+	}
+	for _, size := range Sizes() {
+		if size > maxSize {
+			continue
+		}
+		for _, of := range []struct {
+			what string
+			make func(name string, size int) object
+		}{
+			{"text", textResult},
+			{"structured", func(name string, size int) object { return structuredResult(name, size, false) }},
+			{"twin", func(name string, size int) object { return structuredResult(name, size, true) }},
+			{"blob", blobResult},
+			{"mixed", mixedResult},
+		} {
+			name := "call_" + of.what + "_" + sizeName(size)
+			all = append(all, large{name, 18, wire.ToolsCall, of.make(name, size)})
+		}
+	}
+	return all
+}
+
+func sizeName(n int) string {
+	if n >= 1<<20 {
+		return fmt.Sprintf("%dMiB", n>>20)
+	}
+	return fmt.Sprintf("%dKiB", n>>10)
+}
 
 // Results of tools by size. size is that of the whole message in bytes, with a tolerance of a few
 // hundred. The smallest messages are as large as their members require.

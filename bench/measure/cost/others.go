@@ -220,53 +220,49 @@ func (g *group) add(name string, p *process.Process, client *translate.Revision)
 	g.ways = append(g.ways, through(name, p, dialer(p.URL(), client)))
 }
 
-// fromStdio has commands that connect a client on stdio to a server that speaks HTTP.
-func (l launcher) fromStdio(ctx context.Context, url string, speaks *translate.Revision, n *installed) (*group, error) {
-	g := &group{name: "stdio to HTTP", ways: []*way{{name: direct, dial: dialer(url, speaks)}}}
+// withRivals has the direct way and those that start begins. It begins none where a proxy has no mode for it.
+func (l launcher) withRivals(name string, straight *way, n *installed, start func(*rival) (*way, error)) (*group, error) {
+	g := &group{name: name, ways: []*way{straight}}
 	for _, r := range l.rivals(n) {
-		if r.stdio == nil {
-			continue
-		}
-		w, err := l.pipe(ctx, r.name, speaks, r.stdio("http", url))
-		if err := g.unless(n, r, err); err != nil {
-			return g, err
-		}
-		if err == nil {
+		w, err := start(r)
+		switch {
+		case w != nil:
 			g.ways = append(g.ways, w)
+		case err != nil && r.name == dragoman:
+			return g, err
+		case err != nil:
+			n.skip(r.name+", "+name, fmt.Sprintf("failed: %.120s", err))
 		}
 	}
 	return g, nil
+}
+
+// fromStdio has commands that connect a client on stdio to a server that speaks HTTP.
+func (l launcher) fromStdio(ctx context.Context, url string, speaks *translate.Revision, n *installed) (*group, error) {
+	return l.withRivals("stdio to HTTP", &way{name: direct, dial: dialer(url, speaks)}, n, func(r *rival) (*way, error) {
+		if r.stdio == nil {
+			return nil, nil
+		}
+		return l.pipe(ctx, r.name, speaks, r.stdio("http", url))
+	})
 }
 
 // toStdio has servers that start a command for a client that speaks HTTP.
 func (l launcher) toStdio(ctx context.Context, _ string, speaks *translate.Revision, n *installed) (*group, error) {
-	g := &group{name: "HTTP to stdio"}
-	w, err := l.pipe(ctx, direct, speaks, l.serverCommand(speaks))
+	const name = "HTTP to stdio"
+	straight, err := l.pipe(ctx, direct, speaks, l.serverCommand(speaks))
 	if err != nil {
-		return g, err
+		return &group{name: name}, err
 	}
-	w.pid = 0
-	g.ways = append(g.ways, w)
-	for _, r := range l.rivals(n) {
+	straight.pid = 0
+	return l.withRivals(name, straight, n, func(r *rival) (*way, error) {
 		if r.network == nil {
-			continue
+			return nil, nil
 		}
 		p, err := l.listening(ctx, r, "http", l.before(r, "http", speaks))
-		if err := g.unless(n, r, err); err != nil {
-			return g, err
+		if err != nil {
+			return nil, err
 		}
-		if err == nil {
-			g.add(r.name, p, speaks)
-		}
-	}
-	return g, nil
-}
-
-// unless notes that a proxy failed. If it is dragoman, that is an error.
-func (g *group) unless(n *installed, r *rival, err error) error {
-	if err == nil || r.name == dragoman {
-		return err
-	}
-	n.skip(r.name+", "+g.name, fmt.Sprintf("failed: %.120s", err))
-	return nil
+		return through(r.name, p, dialer(p.URL(), speaks)), nil
+	})
 }
