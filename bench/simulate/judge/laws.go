@@ -476,9 +476,10 @@ func calm(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-// full reports whether a client is told, from a time on, that there are as many sessions as session.max allows.
+// full reports whether a client is told, from a time on, that there are as many sessions as session.max or bridge.max_sessions allows.
 func (w *world) full(client string, from time.Duration) bool {
-	return w.script.Has("session.max:") && slices.ContainsFunc(w.all, func(e trace.Event) bool {
-		return e.Who == client && e.At >= from && e.Method == "initialize" && strings.Contains(e.Failed, "too many sessions")
+	return slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.Who == client && e.At >= from && strings.Contains(e.Failed, "too many sessions") &&
+			(e.Method == "initialize" && w.script.Has("session.max:") || e.Method == "server/discover" && w.crowded(&call{owner: client}, e.At-1))
 	})
 }

@@ -26,7 +26,7 @@ func waited(w *world, wrong func(time.Duration, string, ...any)) {
 			if n == 0 || c.received[n-1].Who != e.Who || c.received[n-1].At > e.At || c.how != "" || c.shared || len(c.stopped) > 0 || c.restsAtServer(e.At) {
 				continue
 			}
-			if at, done := c.answered(); done && at <= e.At || w.endedBefore(c, e.At) || c.finished > 0 && e.At >= c.finished+w.drain() || w.troubledBefore(c, i) {
+			if at, done := c.answered(); done && at <= e.At || w.endedBefore(c, e.At) || c.finished > 0 && e.At >= c.finished+w.drain() || w.troubledBefore(c, i) || w.lostBefore(c, i) {
 				continue
 			}
 			wrong(e.At, "%s is ended while %s, sent at %.3fs, is open there", e.Who, c.mark, c.begins.Seconds())
@@ -38,6 +38,14 @@ func waited(w *world, wrong func(time.Duration, string, ...any)) {
 func (w *world) troubledBefore(c *call, i int) bool {
 	return slices.ContainsFunc(w.troubles, func(t trouble) bool {
 		return (t.client == "" || t.client == c.owner) && t.what != "operator-stop" && t.event < i && t.to >= c.begins
+	})
+}
+
+// lostBefore reports whether the client of c, since it sent that, has closed its stream before event i, as another replica does not know its
+// session.
+func (w *world) lostBefore(c *call, i int) bool {
+	return slices.ContainsFunc(w.all[:i], func(e trace.Event) bool {
+		return e.Who == c.owner && e.Kind == trace.Closed && e.Text == "the session is lost" && e.At >= c.begins
 	})
 }
 
