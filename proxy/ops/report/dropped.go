@@ -52,10 +52,15 @@ func (r *Reporter) Malformed(err error, raw []byte, header []upstream.Header) *m
 	return f
 }
 
-// UnknownResponse counts a response to a request that is not open, and logs it if it is the first one
+// UnknownResponse counts a response to a request that is not open, which is dropped, and logs it if it is the first one
 // of its session. m.Method is a guess.
 func (r *Reporter) UnknownResponse(first bool, at At, m *wire.Message) {
 	r.metrics.Dropped.WithLabelValues("unknown_id").Inc()
+	r.UnknownPassedOn(first, at, m)
+}
+
+// UnknownPassedOn is UnknownResponse for one that the client gets all the same.
+func (r *Reporter) UnknownPassedOn(first bool, at At, m *wire.Message) {
 	if first {
 		at.Method = m.Method.String()
 		r.add(kind{"response with unknown request id", failures.UnknownID, r.now().Server}, line{at: at})

@@ -39,7 +39,7 @@ func (x *Exchange) admit(m *wire.Message) error {
 }
 
 // reunite finds the request of a response and sets the response's method and note. If there is
-// none, it returns false, and the method is guessed.
+// none, it returns false, and the method is guessed. The response may then be one that another process or the client knows.
 func (x *Exchange) reunite(asked *session.Calls) bool {
 	m := &x.Msg
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
@@ -47,12 +47,14 @@ func (x *Exchange) reunite(asked *session.Calls) bool {
 	x.Met = c
 	if c == nil {
 		m.Classify()
-		x.Common.Host.Report.UnknownResponse(x.Session.Unknown.CompareAndSwap(false, true), x.At(), m)
 		return false
 	}
 	m.Method, m.Note = c.Method, c.Note
 	return true
 }
+
+// firstUnknown reports whether no response of the session was to a request that is not open.
+func (x *Exchange) firstUnknown() bool { return x.Session.Unknown.CompareAndSwap(false, true) }
 
 // asksByOther reports whether the client knows the question with the id of m by another id, so that m answers another question.
 func (x *Exchange) asksByOther(m *wire.Message) bool {

@@ -74,7 +74,7 @@ func (x *Exchange) receiveAnswer(m *wire.Message) bool {
 		x.Met = c
 		c.More.Answers <- bytes.Clone(m.Raw) // the buffer has room, as only one question is open
 	} else {
-		x.Common.Host.Report.UnknownResponse(x.Session.Unknown.CompareAndSwap(false, true), x.At(), m)
+		x.Common.Host.Report.UnknownResponse(x.firstUnknown(), x.At(), m)
 	}
 	x.observeAnswer(m)
 	return true

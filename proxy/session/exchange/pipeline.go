@@ -121,10 +121,10 @@ func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		x.endQuestion(m)
 		switch {
 		case known:
-		case other, x.Session.Local, x.Session.Again.Load():
-			return nil, wire.Drop, nil // the server does not wait for it, or another process of its does, which has used the id again
-		case x.Session.Asked.Ended(x.key):
-			return nil, wire.Drop, nil // the server has an answer already, or has cancelled the question
+		case other, x.Session.Local, x.Session.Again.Load(), // the server does not wait for it, or another process of its does, which has used the id again
+			x.Session.Asked.Ended(x.key): // the server has an answer already, or has cancelled the question
+			x.Common.Host.Report.UnknownResponse(x.firstUnknown(), x.At(), m)
+			return nil, wire.Drop, nil
 		} // else another process may know the question
 	}
 	x.id = append(x.id[:0], x.Msg.ID()...)
@@ -285,7 +285,8 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 		}
 		if x.isAnswer(m) {
 			m.Method, m.Note = x.Call.Method, x.Call.Note
-		} else if !x.reunite(s.Open) && s.Open.Unique {
+		} else if known := x.reunite(s.Open); !known && s.Open.Unique {
+			x.Common.Host.Report.UnknownResponse(x.firstUnknown(), x.At(), m)
 			return nil, false // the client has no such open request
 		} else if c := x.Met; c != nil && c.More.Answers != nil {
 			x.Met = nil
@@ -293,7 +294,12 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 			return nil, false
 		} else if x.Crossing.Renames() {
 			x.Met = nil
+			if !known {
+				x.Common.Host.Report.UnknownResponse(x.firstUnknown(), x.At(), m)
+			}
 			return nil, false // with the id of x's request it would answer that
+		} else if !known {
+			x.Common.Host.Report.UnknownPassedOn(x.firstUnknown(), x.At(), m)
 		}
 	}
 	span := x.answeredSpan(m)
