@@ -1,18 +1,16 @@
 package judge
 
 import (
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
 
 // counted: the metrics of the processes have each request that a client got a result for, and no more requests than clients have sent.
 func counted(w *world, wrong func(time.Duration, string, ...any)) {
-	if slices.ContainsFunc(w.script.Steps, func(s script.Step) bool { return s.Who == "operator" && s.Verb == "kill" }) {
-		return // what it had counted is lost
+	if w.killed() {
+		return
 	}
 	again := 0 // with the answers to questions a client of 2026-07-28 sends its call again, perhaps to another process
 	sent, got, good, all := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}

@@ -73,6 +73,7 @@ var laws = []law{
 	{"gates", gates},
 	{"capability", lacking},
 	{"counted", counted},
+	{"dropped", dropped},
 	{"waited", waited},
 }
 

@@ -78,6 +78,8 @@ const (
 	Note Kind = "note" // for readers only
 
 	Counted Kind = "counted" // a process has counted, by its end, N requests of Method that had the outcome Text
+	Dropped Kind = "dropped" // the same: N messages that it has dropped for the reason Text
+	Removed Kind = "removed" // the same: N values that a rule took out of messages of one revision for another; Text is all three
 )
 
 // Event is something that happened.

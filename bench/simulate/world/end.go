@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
@@ -137,6 +138,16 @@ func counts(held any) string {
 	return text
 }
 
+// counters are those that the judge reads: how they are written down, and which labels are the text.
+var counters = map[string]struct {
+	kind trace.Kind
+	text []string
+}{
+	"dragoman_requests_total":         {trace.Counted, []string{"outcome"}},
+	"dragoman_messages_dropped_total": {trace.Dropped, []string{"reason"}},
+	"dragoman_losses_total":           {trace.Removed, []string{"rule", "from", "to"}},
+}
+
 // counted writes down what a process has counted in its metrics, which ends.
 func (w *world) counted(p *process) {
 	families, err := p.srv.Metrics.Registry.Gather()
@@ -145,20 +156,20 @@ func (w *world) counted(p *process) {
 		return
 	}
 	for _, f := range families {
-		if f.GetName() != "dragoman_requests_total" {
+		counter, is := counters[f.GetName()]
+		if !is {
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			e := trace.Event{Who: p.name, Kind: trace.Counted, N: int(m.GetCounter().GetValue())}
+			labels := map[string]string{}
 			for _, l := range m.GetLabel() {
-				switch l.GetName() {
-				case "method":
-					e.Method = l.GetValue()
-				case "outcome":
-					e.Text = l.GetValue()
-				}
+				labels[l.GetName()] = l.GetValue()
 			}
-			w.trace.Add(e)
+			var text []string
+			for _, name := range counter.text {
+				text = append(text, labels[name])
+			}
+			w.trace.Add(trace.Event{Who: p.name, Kind: counter.kind, N: int(m.GetCounter().GetValue()), Method: labels["method"], Text: strings.Join(text, " ")})
 		}
 	}
 }
