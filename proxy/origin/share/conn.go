@@ -215,6 +215,8 @@ func (m *Conn) Close(ctx context.Context) error {
 			notices = append(notices, msg.AppendTo(nil))
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, pipes.NoticeTimeout)
+	defer cancel()
 	for _, n := range notices {
 		if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: n}); err != nil {
 			break // the process restarts or stops, and so has lost these requests
