@@ -160,6 +160,8 @@ func known(w *world, wrong func(time.Duration, string, ...any)) {
 			delete(wants[e.Who], e.Text)
 		case isClient(e.Who) && (e.Kind == trace.Ends || e.Kind == trace.Begins):
 			delete(wants, e.Who)
+		case w.script.Replicas > 1 && !w.modernServer() && (e.Kind == trace.Loses || e.Kind == trace.Died && strings.HasPrefix(e.Who, "server")):
+			clear(wants) // the replica that begins another session knows those that the client has sent through it: see docs/replicas.md
 		case e.Kind == trace.Step && strings.HasPrefix(e.Text, "server update "):
 			uri, _, _ := strings.Cut(strings.TrimPrefix(e.Text, "server update "), " ")
 			if w.tells(uri, i) {
