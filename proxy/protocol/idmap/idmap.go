@@ -123,7 +123,8 @@ func (t *Table[T]) Answered(m *wire.Message) *Entry[T] {
 
 // About returns the entry that the notification m refers to by progress token or subscription id, and
 // marks in m the sender's value as the replacement. known is false for progress that no open request
-// or task has asked for, or that names none. A notification that refers to no request gives nil and true.
+// or task has asked for, or that names none, and for a notification of a subscription that is not open. A
+// notification that refers to no request gives nil and true.
 func (t *Table[T]) About(m *wire.Message) (e *Entry[T], known bool) {
 	params := m.Root().Get(wire.Params)
 	if m.Method == wire.Progress {
@@ -142,9 +143,10 @@ func (t *Table[T]) About(m *wire.Message) (e *Entry[T], known bool) {
 		return nil, ok
 	}
 	if given := params.Get(wire.Meta).Get(wire.MetaSubscriptionID); given.OK() {
-		if e = t.find(given.Raw()); e != nil {
-			inMeta(params, wire.MetaSubscriptionID, e.ID)
+		if e = t.Asked(given.Raw()); e == nil {
+			return nil, false
 		}
+		inMeta(params, wire.MetaSubscriptionID, e.ID)
 	}
 	return e, true
 }

@@ -77,9 +77,17 @@ func TestSubscriptionIDIsTheRequestID(t *testing.T) {
 	m := scan(t, `{"jsonrpc":"2.0","id":"L","method":"subscriptions/listen"}`)
 	e := table.Enter(m, 0)
 	const mark = `"_meta":{"io.modelcontextprotocol/subscriptionId":%s}`
-	n := scan(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/x","params":{`+mark+`}}`, "1"))
-	if got, _ := table.About(n); got != e || written(n) != fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/x","params":{`+mark+`}}`, `"L"`) {
-		t.Errorf("%v, %s", got, written(n))
+	news := func(id string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/x","params":{`+mark+`}}`, id)
+	}
+	for _, id := range []string{"1", `"1"`} { // some servers have the text of an integer
+		n := scan(t, news(id))
+		if got, known := table.About(n); got != e || !known || written(n) != news(`"L"`) {
+			t.Errorf("%s: %v, %t, %s", id, got, known, written(n))
+		}
+	}
+	if got, known := table.About(scan(t, news("2"))); got != nil || known {
+		t.Errorf("of no subscription: %v, %t", got, known)
 	}
 	r := scan(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{`+mark+`}}`, "1"))
 	if got := table.Answered(r); got != e || written(r) != fmt.Sprintf(`{"jsonrpc":"2.0","id":"L","result":{`+mark+`}}`, `"L"`) {
