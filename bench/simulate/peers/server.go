@@ -53,6 +53,7 @@ type Server struct {
 	slow       time.Duration
 	slowEnd    time.Time     // zero: no end
 	onePerPage bool          // it lists one tool a page
+	batches    bool          // in sessions of 2025-03-26, it puts what it says within a moment into one array
 	hesitation time.Duration // before a standing stream begins
 	refusedAny bool          // the last initialize was refused by a status: a client may try older transports
 	closed     bool
@@ -190,8 +191,15 @@ func (sess *serverSession) strange(text string, raw []byte) {
 func (sess *serverSession) send(st *serverStream, e trace.Event, raw []byte) {
 	e.Who, e.Session, e.Raw, e.Conn, e.Failed = sess.who, sess.id, raw, st.connection(), st.failure()
 	sess.s.tell(e)
+	if sess.batches() {
+		st.collect(sess.s, raw)
+		return
+	}
 	st.send(raw)
 }
+
+// batches reports whether messages are sent in arrays.
+func (sess *serverSession) batches() bool { return sess.s.batches && sess.revision == "2025-03-26" }
 
 // Do does a step whose Who is "server". It does not wait for what comes of it. A step whose object is gone does nothing.
 func (s *Server) Do(step script.Step) {
@@ -280,6 +288,8 @@ func (s *Server) Do(step script.Step) {
 		}
 	case "pages":
 		s.onePerPage = true
+	case "batches":
+		s.batches = true
 	case "hesitate":
 		s.hesitation = span
 	case "closestreams":
@@ -468,6 +478,9 @@ func (sess *serverSession) noted(m *message, conn *serverConn) {
 		sess.s.tell(e)
 		if sess.revision == "" {
 			sess.strange("initialized before initialize", m.raw)
+		}
+		if sess.pipe != nil && sess.batches() {
+			sess.pipe.joins = sess.s
 		}
 	case "notifications/cancelled":
 		var p struct{ RequestID json.RawMessage }

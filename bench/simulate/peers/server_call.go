@@ -300,6 +300,7 @@ func (c *serverCall) reply() {
 		c.fail(-32050, numbered(c.mark, "failed", c.sess.s.carried[c.mark]), nil)
 	case script.Status, script.Busy:
 		status := map[string]int{script.Status: 500, script.Busy: 429}[c.plan.How]
+		c.out.flush()
 		if x := c.out.x; x != nil && !x.begun && c.sess.pipe == nil {
 			e.Failed = strconv.Itoa(status)
 			c.done(e)
@@ -314,7 +315,9 @@ func (c *serverCall) reply() {
 		}
 		e.Failed, e.Raw = "broken", nil
 		c.done(e)
-		c.out.answer(append(raw[:len(raw)-1:len(raw)-1], `,"broken":NaN}`...), 200, false)
+		c.out.flush() // it would break those of its array
+		c.out.send(append(raw[:len(raw)-1:len(raw)-1], `,"broken":NaN}`...))
+		c.out.finish()
 	case script.Behind, script.Lines:
 		if x := c.out.x; c.plan.How == script.Lines && x != nil && c.out.event == "" && !x.begun {
 			var lines bytes.Buffer

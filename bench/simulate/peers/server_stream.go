@@ -1,7 +1,9 @@
 package peers
 
 import (
+	"bytes"
 	"strconv"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 )
@@ -19,6 +21,9 @@ type serverStream struct {
 	kept   [][]byte        // nil for the event that primes
 	told   bool            // the client knows an id
 	over   bool
+
+	batch [][]byte // messages that are sent together
+	joins *Server  // not nil if answers are sent together with what comes within a moment
 }
 
 // connection returns the number of the connection over which it goes at present.
@@ -41,8 +46,49 @@ func (st *serverStream) failure() string {
 	return "no stream"
 }
 
-// send sends a message.
+// batchTime is how long a message waits for others of its array.
+const batchTime = 2 * time.Millisecond
+
+// collect sends a message, together with those that follow within a moment, and with the answer if that comes.
+func (st *serverStream) collect(s *Server, raw []byte) {
+	if st.batch = append(st.batch, raw); len(st.batch) > 1 {
+		return
+	}
+	s.running.Add(1)
+	go func() {
+		defer s.running.Done()
+		time.Sleep(batchTime)
+		if s.o.Turn != nil {
+			s.o.Turn("batch " + st.name)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		st.flush()
+	}()
+}
+
+// flush sends what is collected.
+func (st *serverStream) flush() {
+	all := st.batch
+	if st.batch = nil; len(all) > 0 {
+		st.send(joined(all))
+	}
+}
+
+// joined makes one text of messages: an array, or the only one.
+func joined(all [][]byte) []byte {
+	if len(all) == 1 {
+		return all[0]
+	}
+	return append(append([]byte{'['}, bytes.Join(all, []byte(","))...), ']')
+}
+
+// send sends a message, behind those that are collected: in one array with them.
 func (st *serverStream) send(raw []byte) {
+	if len(st.batch) > 0 {
+		raw = joined(append(st.batch, raw))
+		st.batch = nil
+	}
 	if st.box != nil {
 		st.box.send(append(raw[:len(raw):len(raw)], '\n'))
 		return
@@ -82,9 +128,13 @@ func (st *serverStream) keep(raw []byte) string {
 
 // answer sends the answer to the request of a stream, as one body if that is wanted and nothing came before it.
 func (st *serverStream) answer(raw []byte, status int, body bool) {
-	if x := st.x; st.event == "" && x != nil && !x.begun && (body || status != 200) {
+	if x := st.x; st.event == "" && x != nil && !x.begun && len(st.batch) == 0 && (body || status != 200) {
 		st.over = true
 		x.respond(status, raw, "Content-Type", "application/json")
+		return
+	}
+	if st.joins != nil {
+		st.collect(st.joins, raw)
 		return
 	}
 	st.send(raw)
@@ -94,7 +144,7 @@ func (st *serverStream) answer(raw []byte, status int, body bool) {
 // body sends the answer to the request of a stream as one body if it can, in an odd way: see script.Behind and script.Lines.
 func (st *serverStream) body(raw []byte, how string) {
 	x := st.x
-	if st.event != "" || x == nil || x.begun {
+	if st.event != "" || x == nil || x.begun || len(st.batch) > 0 {
 		st.answer(raw, 200, true)
 		return
 	}
@@ -121,12 +171,14 @@ func (st *serverStream) end() {
 	if st.box != nil {
 		return
 	}
+	st.flush()
 	st.over = true
 	st.pause()
 }
 
 // pause ends the response over which it goes at present.
 func (st *serverStream) pause() {
+	st.flush()
 	if x := st.x; x != nil {
 		st.begin()
 		x.write([]byte(lastChunk))
@@ -136,6 +188,7 @@ func (st *serverStream) pause() {
 
 // cut ends a connection, or a process, within a message.
 func (st *serverStream) cut(raw []byte) {
+	st.flush()
 	x := st.x
 	switch {
 	case st.box != nil:
@@ -161,6 +214,7 @@ const serverGarbage = "this is no JSON"
 
 // garbage sends something that is no message.
 func (st *serverStream) garbage() {
+	st.flush()
 	if st.box != nil {
 		st.box.send([]byte(serverGarbage + "\n"))
 	} else if st.begin(); st.x != nil {

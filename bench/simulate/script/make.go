@@ -179,6 +179,9 @@ func (m *maker) schedule() {
 	if m.oneIn(3) {
 		m.add("server pages")
 	}
+	if m.s.Server.Revision == revisions[1] && m.oneIn(2) {
+		m.add("server batches")
+	}
 	if m.has("http") && m.oneIn(4) {
 		m.add(m.expand("server hesitate 1ms..900ms|1ms..900ms|4s..30s"))
 	}
