@@ -99,8 +99,8 @@ func (t *Table) GiveUpAs(s *Session, id string, header []upstream.Header, reason
 // SendCancelled sends the server notifications/cancelled on a connection of s, for the request that the server knows by id. It
 // does not wait, but the end of s does.
 func (t *Table) SendCancelled(s *Session, conn upstream.Conn, id string, header []upstream.Header, reason string) {
-	s.notices.begin()
-	t.Host.SendCancelled(conn, id, header, reason, s.notices.end)
+	s.notices.Begin()
+	t.Host.SendCancelled(conn, id, header, reason, s.notices.End)
 }
 
 // Outlives returns the error that ends s if err, with which the server has refused a message with these headers, says that the

@@ -80,7 +80,7 @@ type Session struct {
 	over    atomic.Bool                      // this process does not hold the session any more
 	closing atomic.Bool                      // end, Release or ReleaseEnded was called
 	closed  chan struct{}                    // closed when the first of these calls returns
-	notices notices                          // that the end of the session waits for
+	notices host.Notices                     // that the end of the session waits for
 	counted func(why error)                  // counts the session when it ends, in this process or elsewhere
 	Ended   func()                           // called when the session ends in this process; may be nil
 	marks   atomic.Pointer[marks]            // of the session's ids, once a span has needed them
@@ -222,7 +222,7 @@ func (s *Session) end(ctx context.Context, limit time.Duration, why error, log *
 	defer close(s.closed)
 	s.stopWaits(why)
 	s.counted(why)
-	s.notices.wait(ctx) // a cancellation is of no use to a server whose pipe or session has ended
+	s.notices.Wait(ctx) // a cancellation is of no use to a server whose pipe or session has ended
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err := s.Conn.Close(ctx); err != nil {

@@ -2,6 +2,8 @@ package share
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
@@ -24,11 +26,17 @@ type Streams interface {
 // request. Make it with [NewRemapper].
 type Remapper struct {
 	Streams
-	host *host.Host
+	host    *host.Host
+	notices host.Notices // that Close waits for
+
+	mu   sync.Mutex
+	open map[*remappedStream]bool // whose streams are not closed
 }
 
 // NewRemapper returns a Remapper around s.
-func NewRemapper(h *host.Host, s Streams) *Remapper { return &Remapper{s, h} }
+func NewRemapper(h *host.Host, s Streams) *Remapper {
+	return &Remapper{Streams: s, host: h, open: make(map[*remappedStream]bool)}
+}
 
 // Send sends one message to the process. It drops notifications/cancelled: closing the request's
 // stream cancels the request, and several clients may have open requests with the same id.
@@ -47,7 +55,24 @@ func (a *Remapper) Send(ctx context.Context, out *upstream.Outgoing) (upstream.S
 	if err != nil {
 		return nil, err
 	}
-	return &remappedStream{Stream: st, of: a}, nil
+	r := &remappedStream{Stream: st, of: a}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open[r] = true
+	return r, nil
+}
+
+// Close closes the connection, behind the cancellations of the requests that have no answer yet: they are of no use to a process whose
+// pipe has ended.
+func (a *Remapper) Close(ctx context.Context) error {
+	a.mu.Lock()
+	list := slices.Collect(maps.Keys(a.open))
+	a.mu.Unlock()
+	for _, st := range list {
+		st.cancel()
+	}
+	a.notices.Wait(ctx)
+	return a.Streams.Close(ctx)
 }
 
 // Recall returns nothing to send: closing the stream of a request cancels it.
@@ -66,10 +91,19 @@ type remappedStream struct {
 // notifications/cancelled to the process. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation.
 func (st *remappedStream) Close() error {
+	st.cancel()
+	return st.Stream.Close()
+}
+
+// cancel cancels the request, if it has no answer yet.
+func (st *remappedStream) cancel() {
 	st.once.Do(func() {
+		st.of.mu.Lock()
+		delete(st.of.open, st)
+		st.of.mu.Unlock()
 		if id, on := st.of.RecallStream(st.Stream, "", nil); on != nil {
-			st.of.host.SendCancelled(on, id, nil, "", func() {})
+			st.of.notices.Begin()
+			st.of.host.SendCancelled(on, id, nil, "", st.of.notices.End)
 		}
 	})
-	return st.Stream.Close()
 }

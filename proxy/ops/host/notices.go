@@ -1,24 +1,26 @@
-package session
+package host
 
 import (
 	"context"
 	"sync"
 )
 
-// notices counts the notifications that are on their way to a server.
-type notices struct {
+// Notices counts the notifications that are on their way to a server.
+type Notices struct {
 	mu   sync.Mutex
 	open int
 	none chan struct{} // closed when open becomes 0; nil if nothing waits for it
 }
 
-func (n *notices) begin() {
+// Begin counts one more, until End.
+func (n *Notices) Begin() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.open++
 }
 
-func (n *notices) end() {
+// End says that one was sent, or cannot be.
+func (n *Notices) End() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.open--; n.open == 0 && n.none != nil {
@@ -27,8 +29,8 @@ func (n *notices) end() {
 	}
 }
 
-// wait waits until all notifications that have begun are sent, or until ctx ends. Only one goroutine may call it.
-func (n *notices) wait(ctx context.Context) {
+// Wait waits until all notifications that have begun are sent, or until ctx ends. Only one goroutine may call it.
+func (n *Notices) Wait(ctx context.Context) {
 	n.mu.Lock()
 	if n.open == 0 {
 		n.mu.Unlock()
