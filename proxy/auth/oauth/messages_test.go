@@ -185,7 +185,7 @@ func TestMessageWhileAnotherProcessSignsIn(t *testing.T) {
 	}
 	address := <-page
 	want := fmt.Sprintf("waiting for the sign-in that process %d has begun", os.Getpid())
-	peertest.Within(t, 2*time.Second, func(limit time.Duration) error { // within limit, the message asks which process signs in
+	peertest.Within(t, 200*time.Millisecond, func(limit time.Duration) error { // within limit, the message asks which process signs in
 		second.wait = limit
 		if _, err := call(t, second, s); err == nil || err.Error() != want {
 			return fmt.Errorf("got  %w\nwant %s", err, want)

@@ -20,6 +20,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 const (
@@ -336,6 +338,7 @@ func TestMain(m *testing.M) {
 		})
 		return
 	}
+	peertest.WaitTogether()
 	os.Exit(m.Run())
 }
 

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
 // childVar is the variable that makes the test binary run as a child, and says as which.
@@ -24,6 +26,7 @@ func TestMain(m *testing.M) {
 		// Unlike os.Exit, it writes nothing to standard error when coverage is measured.
 		syscall.Exit(0)
 	}
+	peertest.WaitTogether()
 	os.Exit(m.Run())
 }
 

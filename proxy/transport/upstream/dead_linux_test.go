@@ -115,7 +115,10 @@ func (f *forgetful) call(t *testing.T, repeats bool) error {
 }
 
 // TestDeadConnections on a network that forgets.
-func TestDeadConnections(t *testing.T) { forgets(t, loopback) }
+func TestDeadConnections(t *testing.T) {
+	t.Parallel()
+	forgets(t, loopback)
+}
 
 func forgets(t *testing.T, n *network) {
 	for name, test := range map[string]func(*testing.T){

@@ -437,23 +437,25 @@ func TestCloseEndsTheSession(t *testing.T) {
 // TestASlowDelete: a client's DELETE has as long as its calls have, and only the end of a session that no client asks for
 // is given up soon.
 func TestASlowDelete(t *testing.T) {
-	peertest.NoLeaks(t)
-	server := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
-		time.Sleep(closeTimeout + closeTimeout/4)
-		u.Refuse(204)
-	})
-	server.Every = true
-	h := newHTTP(t, HTTPConfig{URL: server.At().URL})
-	var closed sync.WaitGroup
-	closed.Go(func() {
-		if err := h.Session("abc", "").Close(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Close: %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		peertest.InMemory(t)
+		server := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+			time.Sleep(closeTimeout + closeTimeout/4)
+			u.Refuse(204)
+		})
+		server.Every = true
+		h := newHTTP(t, HTTPConfig{URL: server.At().URL, Dial: peertest.Dialer(t)})
+		var closed sync.WaitGroup
+		closed.Go(func() {
+			if err := h.Session("abc", "").Close(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Close: %v", err)
+			}
+		})
+		if err := h.Session("abc", "").Delete(t.Context(), nil, nil); err != nil {
+			t.Errorf("Delete: %v", err)
 		}
+		closed.Wait()
 	})
-	if err := h.Session("abc", "").Delete(t.Context(), nil, nil); err != nil {
-		t.Errorf("Delete: %v", err)
-	}
-	closed.Wait()
 }
 
 func TestCloseEndsOpenRequests(t *testing.T) {

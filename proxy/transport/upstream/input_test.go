@@ -199,10 +199,20 @@ func TestNotificationsAndAnswersWaitWithoutTheirSender(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // long enough to begin in, on a busy machine too
-	defer cancel()
 	answer := []byte(strings.Repeat("a", 2*keepBuffer))
 	want += string(answer) + "\n"
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	waits := func() bool {
+		c.input.mu.Lock()
+		defer c.input.mu.Unlock()
+		return c.input.last != nil && len(c.input.last.b) >= len(answer)
+	}
+	go func() {
+		for ; ctx.Err() == nil && !waits(); time.Sleep(time.Millisecond) {
+		}
+		cancel()
+	}()
 	if _, err := c.Send(ctx, &Outgoing{Body: answer}); err != nil {
 		t.Fatal(err)
 	}
