@@ -109,7 +109,7 @@ func soaking() *cobra.Command {
 	}))
 	c.Flags().DurationVar(&p.Time, "time", 10*time.Minute, "how long")
 	c.Flags().DurationVar(&p.Every, "every", 5*time.Second, "time between two looks")
-	c.Flags().IntVar(&p.Scripts, "scripts", 8, "scripts of the simulator that are played at the same time with each dragoman, each with one to four clients")
+	c.Flags().IntVar(&p.Scripts, "scripts", 12, "scripts of the simulator that are played at the same time with each dragoman, each with one to four clients")
 	c.Flags().StringVar(&p.Only, "only", "", "only what has this in its name")
 	c.Flags().StringVar(&p.Binary, "dragoman", "", "the command to test (default: build it)")
 	return c

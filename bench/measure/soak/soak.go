@@ -175,6 +175,7 @@ func (g *stage) run(ctx context.Context) error {
 	errs := failed
 	for i, w := range g.watched {
 		if i == 0 || w.load != g.watched[i-1].load {
+			fmt.Printf("%s: %s\n", w.name, w.load)
 			if err := w.load.err(); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", w.name, err))
 			}

@@ -30,7 +30,6 @@ func TestScriptsArePlayedOnRealSockets(t *testing.T) {
 
 func TestFaultsAreNoticed(t *testing.T) {
 	for what, e := range map[string]trace.Event{
-		"an unknown id":              {Kind: trace.Strange, Text: "an unknown id"},
 		"the answer of another call": {Kind: trace.Answered, Mark: "c1.7", Raw: []byte(`{"result":"c2.9 done 1"}`)},
 		"is not served at the end":   {Kind: trace.Answered, Mark: "c1.999", Failed: "-32603"},
 		"0 of 2 calls":               {Kind: trace.Calls, Mark: "c1.1"},
