@@ -28,17 +28,18 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := &cobra.Command{Use: "measure", Short: "Measure dragoman, and try it under load", SilenceUsage: true}
-	root.AddCommand(compare(), latency(), growth(), beside(), soaking(), fleet(), kept(), fuzzing(), serve())
+	root.AddCommand(compare(), latency(), growth(), beside(), soaking(), proving(), kept(), fuzzing(), serve())
 	if root.ExecuteContext(ctx) != nil {
 		os.Exit(1)
 	}
 }
 
-// command is a subcommand. Those that measure processes need Linux.
+// command is a subcommand.
 func command(use, short string, args cobra.PositionalArgs, run func(context.Context, []string) error) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(c *cobra.Command, args []string) error { return run(c.Context(), args) }}
 }
 
+// onLinux is for subcommands that read what processes use.
 func onLinux(c *cobra.Command) *cobra.Command {
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if runtime.GOOS != "linux" {
@@ -54,8 +55,7 @@ const binaryUsage = "the command to measure (default: build it)"
 func compare() *cobra.Command {
 	p := cost.Compare{Out: os.Stdout}
 	c := onLinux(command("compare [PART...]", "End to end, beside other proxies: "+strings.Join(cost.Parts(), ", ")+"; by default all but the last two, store needs redis-server",
-		cobra.OnlyValidArgs, p.Run))
-	c.RunE = func(c *cobra.Command, args []string) error { return p.Run(c.Context(), args) }
+		cobra.OnlyValidArgs, func(ctx context.Context, args []string) error { return p.Run(ctx, args) }))
 	c.ValidArgs = cost.Parts()
 	c.Flags().IntVar(&p.Rounds, "rounds", 5, "how often each way has its turn")
 	c.Flags().DurationVar(&p.Turn, "turn", 400*time.Millisecond, "length of a turn, for each kind of call and number of connections")
@@ -111,11 +111,11 @@ func soaking() *cobra.Command {
 	c.Flags().DurationVar(&p.Every, "every", 5*time.Second, "time between two looks")
 	c.Flags().IntVar(&p.Scripts, "scripts", 12, "scripts of the simulator that are played at the same time with each dragoman, each with one to four clients")
 	c.Flags().StringVar(&p.Only, "only", "", "only what has this in its name")
-	c.Flags().StringVar(&p.Binary, "dragoman", "", "the command to test (default: build it)")
+	c.Flags().StringVar(&p.Binary, "dragoman", "", binaryUsage)
 	return c
 }
 
-func fleet() *cobra.Command {
+func proving() *cobra.Command {
 	p := replicas.Proof{Out: os.Stdout}
 	c := command("replicas", "Published clients at replicas that share a store, while replicas are killed and the store is emptied", cobra.NoArgs, func(ctx context.Context, _ []string) error {
 		dir, err := os.MkdirTemp("", "replicas")
@@ -135,7 +135,7 @@ func fleet() *cobra.Command {
 	c.Flags().DurationVar(&p.Time, "time", 5*time.Minute, "how long")
 	c.Flags().DurationVar(&p.KillEvery, "kill", 10*time.Second, "time between two deaths of replicas")
 	c.Flags().IntVar(&p.Clients, "clients", 2, "clients of each revision at each of the two services")
-	c.Flags().StringVar(&p.Binary, "dragoman", "", "the command to test (default: build it)")
+	c.Flags().StringVar(&p.Binary, "dragoman", "", binaryUsage)
 	return c
 }
 

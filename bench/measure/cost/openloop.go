@@ -29,7 +29,7 @@ func (r *openResult) kept() bool { return r.missed*100 <= r.made+r.missed }
 // next one that is free takes the next call that is due. It waits half a slice more for calls that are late.
 func openLoop(ctx context.Context, rate int, slice time.Duration, calls []func() error) (*openResult, error) {
 	if rate < 1 || slice <= 0 || len(calls) == 0 {
-		return nil, errors.New("openloop: needs a rate, a length and a connection")
+		return nil, errors.New("an open loop needs a rate, a length and a connection")
 	}
 	total := max(int64(slice.Seconds()*float64(rate)), 1)
 	var next atomic.Int64

@@ -40,7 +40,7 @@ func (a All) Run(packages []string) error {
 			binaries[i].file = filepath.Join(a.Built, b.path, "test")
 		}
 	} else {
-		dir, err := os.MkdirTemp("", "fuzzall-")
+		dir, err := os.MkdirTemp("", "fuzz-")
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ const (
 
 // adapterFile is the adapter of an API at an address.
 const adapterFile = `---
-name: fleet
+name: counted
 type: adapter
 version: "1.0.0"
 description: "An API that counts what reaches it"
@@ -72,7 +72,7 @@ func startAPI(dir string) (*api, error) {
 	a := &api{deleted: map[string]int{}, room: limitBurst + limitSlack}
 	a.web = httptest.NewServer(a)
 	text := fmt.Appendf(nil, adapterFile, a.web.Listener.Addr(), limitPerMinute, limitBurst)
-	if err := os.WriteFile(filepath.Join(dir, "fleet-adapter.md"), text, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "counted-adapter.md"), text, 0o600); err != nil {
 		a.web.Close()
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// Proof says how a fleet is tried.
+// Proof says how replicas are tried.
 type Proof struct {
 	Binary    string
 	Dir       string        // an empty folder
