@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func (s site) without() []byte {
 type score struct{ generated, killed int }
 
 // generated deletes one statement after the other, and sees whether the simulator notices.
-func generated(t *tree, o *options, out io.Writer) error {
+func generated(ctx context.Context, t *tree, o *options, out io.Writer) error {
 	all, err := t.sites(strings.Split(o.under, ","))
 	if err != nil {
 		return err
@@ -61,8 +62,10 @@ func generated(t *tree, o *options, out io.Writer) error {
 		if whole.generated == o.generate || err != nil {
 			break
 		}
-		v, failed := t.play(s.file, s.without())
-		if errors.Is(failed, errNotCompiled) {
+		v, failed := t.play(ctx, s.file, s.without())
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		} else if errors.Is(failed, errNotCompiled) {
 			needed++
 			continue
 		} else if failed != nil {

@@ -10,14 +10,17 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -46,13 +49,16 @@ func main() {
 	flag.StringVar(&o.under, "under", rooms, "the `FOLDERS` in which -generate draws, with commas between them")
 	flag.Parse()
 	o.names = flag.Args()
-	if err := run(&o, os.Stdout); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, &o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(o *options, out io.Writer) error {
+// run ends early, without its folder, when ctx does.
+func run(ctx context.Context, o *options, out io.Writer) error {
 	mod, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
 		return fmt.Errorf("go env GOMOD: %w", err)
@@ -65,14 +71,14 @@ func run(o *options, out io.Writer) error {
 	t := &tree{root: filepath.Dir(strings.TrimSpace(string(mod))), dir: dir, simulator: o.simulator}
 	if o.generate > 0 {
 		t.each = cmp.Or(o.each, 20*time.Second)
-		return generated(t, o, out)
+		return generated(ctx, t, o, out)
 	}
 	t.each = cmp.Or(o.each, time.Minute)
-	return mended(t, o, out)
+	return mended(ctx, t, o, out)
 }
 
 // mended looks for the faults of the patches.
-func mended(t *tree, o *options, out io.Writer) error {
+func mended(ctx context.Context, t *tree, o *options, out io.Writer) error {
 	all, err := patches(filepath.Join(t.root, here), o.names)
 	if err != nil {
 		return err
@@ -90,12 +96,14 @@ func mended(t *tree, o *options, out io.Writer) error {
 		case err != nil:
 		case o.check:
 			if err = t.put(p.file, text); err == nil {
-				err = t.build("./" + filepath.Dir(p.file))
+				err = t.build(ctx, "./"+filepath.Dir(p.file))
 			}
 		default:
-			v, err = t.play(p.file, text)
+			v, err = t.play(ctx, p.file, text)
 		}
 		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
 		case err != nil:
 			broken++
 			fmt.Fprintf(out, "%-32s broken: %v\n", p.name, err)

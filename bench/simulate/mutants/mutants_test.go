@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,7 +93,7 @@ func TestFaultsAreFoundOrNot(t *testing.T) {
 			t.Parallel()
 			c.o.simulator = standin
 			var out strings.Builder
-			err := run(&c.o, &out)
+			err := run(t.Context(), &c.o, &out)
 			if (err != nil) != c.fail {
 				t.Errorf("the error is %v", err)
 			}
@@ -107,6 +109,27 @@ func TestFaultsAreFoundOrNot(t *testing.T) {
 	}
 }
 
+func TestWhatIsInterruptedLeavesNoFolder(t *testing.T) {
+	needGit(t)
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	for name, o := range map[string]options{
+		"patches":   {names: []string{"share-of-all", "line-in-two"}},
+		"generated": {generate: 4, under: "proxy/bytes/quota"},
+	} {
+		interrupted := errors.New("interrupted")
+		ctx, interrupt := context.WithCancelCause(t.Context())
+		interrupt(interrupted)
+		o.simulator = standin
+		if err := run(ctx, &o, io.Discard); !errors.Is(err, interrupted) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+}
+
 func TestSeedThatBreaksTheTreeTooFindsNothing(t *testing.T) {
 	const file = "proxy/bytes/quota/quota.go"
 	text, err := os.ReadFile("../../../" + file)
@@ -119,14 +142,14 @@ func TestSeedThatBreaksTheTreeTooFindsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	tree := &tree{root: root, dir: t.TempDir(), simulator: standin, each: time.Second}
-	if v, err := tree.play(file, broken); v.law != "a client leaves room" || err != nil {
+	if v, err := tree.play(t.Context(), file, broken); v.law != "a client leaves room" || err != nil {
 		t.Errorf("with a sound tree: %q, %v", v.law, err)
 	}
 	tree.sound = filepath.Join(tree.dir, "as broken")
-	if err := errors.Join(tree.put(file, broken), tree.build("-o", tree.sound, standin)); err != nil {
+	if err := errors.Join(tree.put(file, broken), tree.build(t.Context(), "-o", tree.sound, standin)); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := tree.play(file, broken); v.law != "" || err != nil {
+	if v, err := tree.play(t.Context(), file, broken); v.law != "" || err != nil {
 		t.Errorf("with a tree that breaks the law too: %q, %v", v.law, err)
 	}
 }
