@@ -193,7 +193,7 @@ func (w *world) answersUnread() (n int) {
 	}
 	for _, e := range w.all {
 		switch {
-		case e.Kind == trace.Note && e.Text == "garbage answer":
+		case e.Kind == trace.Note && e.Text == "garbage answer", e.Kind == trace.Answers && e.Method == "resources/unsubscribe": // dragoman unsubscribes for clients that have left
 			n++
 		case e.Kind == trace.Pings:
 			pings++
