@@ -79,7 +79,7 @@ func (w *world) unread() (n int) {
 			for client, uris := range wants {
 				since, does := uris[e.Text]
 				open, is := hears[client]
-				if does && is && e.At >= max(since, open)+moment && !w.troubledBy(&call{owner: client, begins: max(since, open)}, e.At+moment, "client-deaf", "operator-stop", "server-slow") {
+				if does && is && e.At >= max(since, open)+moment && !w.troubledBy(&call{owner: client, begins: max(since, open)}, e.At+moment, "client-deaf", "server-slow") {
 					due[update{client, e.Text, e.N}] = true
 				}
 			}
