@@ -432,11 +432,8 @@ func (c *call) waitsForClient(at time.Duration) bool {
 	return last.Kind == trace.Asked && isKey(last.ID) || c.restsAtServer(at)
 }
 
-// restsAtServer reports whether the server has answered a call with questions or a task, so that nothing of it is open there.
+// restsAtServer reports whether the server has answered a call with questions, so that nothing of it is open there.
 func (c *call) restsAtServer(at time.Duration) bool {
-	if len(c.tasked) > 0 && c.tasked[0].At <= at { // its client asks for it when it likes
-		return true
-	}
 	asked := time.Duration(-1)
 	for _, a := range c.asks {
 		if isKey(a.ID) && a.At <= at {

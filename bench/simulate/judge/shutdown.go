@@ -101,7 +101,7 @@ func endsBehind(w *world, wrong func(time.Duration, string, ...any)) {
 			continue
 		}
 		for _, c := range w.calls {
-			if !w.isModern(c.owner) || len(c.received) == 0 || len(c.answers) > 0 || c.plan.How == script.Never || c.restsAtServer(e.At) || len(c.stopped) > 0 && c.stopped[0].At <= e.At {
+			if !w.isModern(c.owner) || len(c.received) == 0 || len(c.answers) > 0 || c.plan.How == script.Never || c.restsAtServer(e.At) || c.polled(e.At) || len(c.stopped) > 0 && c.stopped[0].At <= e.At {
 				continue
 			}
 			if r := c.received[len(c.received)-1]; r.Session == e.Session && r.At < e.At && !w.troubledBy(c, e.At, "operator-stop", "operator-down") {

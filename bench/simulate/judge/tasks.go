@@ -72,6 +72,9 @@ func (w *world) sharesTask(client, task, mark string) bool {
 	return w.isModern(client) && w.isModern(owner) && mine.User == its.User
 }
 
+// polled reports whether the client of c knows it as a task at a time, for whose result it asks when it likes.
+func (c *call) polled(at time.Duration) bool { return len(c.tasked) > 0 && c.tasked[0].At <= at }
+
 // isTask reports whether the server has made a task of c.
 func (c *call) isTask() bool { return len(c.tasks) > 0 }
 

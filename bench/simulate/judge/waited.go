@@ -23,7 +23,7 @@ func waited(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		for _, c := range w.calls {
 			n := len(c.received)
-			if n == 0 || c.received[n-1].Who != e.Who || c.received[n-1].At > e.At || c.how != "" || c.shared || len(c.stopped) > 0 || c.restsAtServer(e.At) {
+			if n == 0 || c.received[n-1].Who != e.Who || c.received[n-1].At > e.At || c.how != "" || c.shared || len(c.stopped) > 0 || c.restsAtServer(e.At) || c.polled(e.At) {
 				continue
 			}
 			if at, done := c.answered(); done && at <= e.At || w.endedBefore(c, e.At) || c.finished > 0 && e.At >= c.finished+w.drain() || w.troubledBefore(c, i) || w.lostBefore(c, i) {
