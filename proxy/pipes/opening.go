@@ -27,6 +27,9 @@ const (
 // EndTimeout bounds how long the end of a session or of a connection may take.
 const EndTimeout = 10 * time.Second
 
+// LeaveTime is how long the end of dragoman itself waits for a server over HTTP to answer DELETE.
+const LeaveTime = 500 * time.Millisecond
+
 // NoticeTimeout bounds how long it may take to send the server a notice that needs no answer, such as
 // notifications/cancelled.
 const NoticeTimeout = 2 * time.Second

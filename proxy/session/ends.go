@@ -35,8 +35,16 @@ func (t *Table) Retire(s *Session, why error) {
 }
 
 // End ends every open request of s with the error why, and closes its connection. It waits for the server, at most
-// [pipes.EndTimeout].
-func (t *Table) End(s *Session, why error) { t.EndWithin(pipes.EndTimeout, s, why) }
+// [pipes.EndTimeout], or as [host.Host.Ending] says.
+func (t *Table) End(s *Session, why error) {
+	if s.Piped {
+		t.EndWithin(pipes.EndTimeout, s, why)
+		return
+	}
+	ctx, cancel := t.Host.Ending()
+	defer cancel()
+	s.end(ctx, pipes.EndTimeout, why, t.Host.Log)
+}
 
 // EndWithin is End that waits at most for this time until the server has ended the session.
 func (t *Table) EndWithin(limit time.Duration, s *Session, why error) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -114,4 +115,43 @@ func TestServerThatAnswersNoDELETE(t *testing.T) {
 	}
 	close(answer)
 	<-ended
+}
+
+// TestServeEndsAtAServerThatAnswersNoDELETE: dragoman ends soon, whether its clients have ended their sessions before or not.
+func TestServeEndsAtAServerThatAnswersNoDELETE(t *testing.T) {
+	for _, how := range []string{"an open session", "a session that its client has ended", "a session of no client's"} {
+		inBubble(t, how, func(t *testing.T) {
+			s := newStateful(t, peertest.HTTP)
+			others := s.Script
+			s.Every = true
+			s.Script = func(u *peertest.Turn) {
+				if u.Text != "DELETE" {
+					others(u)
+					return
+				}
+				<-u.Ctx.Done()
+			}
+			cfg := config.Default()
+			behind(t, s.At(), &cfg)
+			base, stop := startServing(t, newOf(t, cfg, zap.NewNop()))
+			c := peertest.NewClient(t, peertest.Endpoint{URL: base + "/mcp"})
+			if how == "a session of no client's" {
+				c.Say(modernRequestOf("1", "tools/call", `"name":"where","arguments":{},`+meta(`{}`))).Next()
+			} else {
+				c.Initialize("2025-06-18", "{}")
+				synctest.Wait()
+			}
+			if how == "a session that its client has ended" {
+				c.Do("DELETE", "", map[string][]string{"Mcp-Session-Id": {c.Session}}).HasStatus(200)
+			}
+			began := time.Now()
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("it took %v", took)
+			}
+			s.Awaits(1, "DELETE", func(m string) bool { return m == "DELETE" })
+		})
+	}
 }

@@ -114,6 +114,23 @@ func (h *Host) Wait() {
 	}
 }
 
+// Ending returns the time that a server over HTTP has for the end of a session: [pipes.EndTimeout], but no more than
+// [pipes.LeaveTime] once the proxy begins to shut down.
+func (h *Host) Ending() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), pipes.EndTimeout)
+	stays := context.AfterFunc(h.Draining, func() {
+		select {
+		case <-time.After(pipes.LeaveTime):
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		stays()
+		cancel()
+	}
+}
+
 // Flush writes the merged lines of repeated failures to the log and, once an hour, those of losses.
 func (h *Host) Flush(now time.Time) {
 	h.Losses.Flush(now)

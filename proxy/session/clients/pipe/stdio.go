@@ -53,7 +53,7 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 	endWriting := func(drain time.Duration) { // or it would never end, if the client reads nothing
 		go func() {
 			select {
-			case <-time.After(drain + leaveTime):
+			case <-time.After(drain + pipes.LeaveTime):
 				if client.GiveUp() {
 					proxy.Host.Log.Warn("the client does not read dragoman's stdout: what is written there is given up")
 				}
@@ -97,7 +97,7 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 	if p.s != nil {
 		limit := pipes.EndTimeout
 		if !p.s.Piped {
-			limit = leaveTime
+			limit = pipes.LeaveTime
 		}
 		proxy.EndWithin(limit, p.s, why)
 	}
@@ -129,9 +129,6 @@ func (p *stdioPipe) await(givenUp <-chan struct{}) {
 	case <-givenUp:
 	}
 }
-
-// leaveTime is how long the end of the process, which its client awaits, waits for a server over HTTP to answer DELETE.
-const leaveTime = 500 * time.Millisecond
 
 // finish waits, within the drain time, until open calls are answered after the client's last
 // message.

@@ -19,7 +19,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
-	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/principal"
@@ -116,7 +115,7 @@ func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
 // endAtServer sends the server DELETE for a session that its client has ended. The client does not wait for the answer, which only the log
 // has if it is an error.
 func (f *Face) endAtServer(s *session.Session, header []upstream.Header) {
-	ctx, cancel := context.WithTimeout(context.Background(), pipes.EndTimeout)
+	ctx, cancel := f.Host.Ending()
 	defer cancel()
 	if err := s.Renewing.Delete(ctx, header, nil); err != nil {
 		f.Host.Report.FailedAs("server did not end a session that its client has ended", err, report.At{Client: s.ClientRevision, Server: s.ServerRevision, Session: s.Named, Header: header})
