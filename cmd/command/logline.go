@@ -168,10 +168,14 @@ func fitting(parts []part, columns int) []part {
 		sum -= parts[i].columns()
 		parts = parts[:i]
 	}
+	widths := make([]int, len(parts)) // measuring takes long
+	for i := range parts {
+		widths[i] = uniseg.StringWidth(parts[i].text)
+	}
 	for sum > columns {
 		longest, was, second := -1, leastPart, leastPart
 		for i := range parts {
-			if n := uniseg.StringWidth(parts[i].text); !parts[i].whole && n > was {
+			if n := widths[i]; !parts[i].whole && n > was {
 				longest, was, second = i, n, was
 			} else if !parts[i].whole {
 				second = max(second, n)
@@ -184,7 +188,8 @@ func fitting(parts []part, columns int) []part {
 		}
 		// Down to the second longest, but by one column at least, so that those of equal length are cut in turn.
 		parts[longest].text = cut(parts[longest].text, max(was-(sum-columns), min(second, was-1)))
-		sum -= was - uniseg.StringWidth(parts[longest].text)
+		widths[longest] = uniseg.StringWidth(parts[longest].text)
+		sum -= was - widths[longest]
 	}
 	return parts
 }

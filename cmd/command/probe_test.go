@@ -132,7 +132,7 @@ func TestProbeOfASilentCommand(t *testing.T) {
 	}
 	peertest.Within(t, 200*time.Millisecond, func(limit time.Duration) error { // the command has written within it
 		t.Setenv("DRAGOMAN_UPSTREAM_HANDSHAKE_TIMEOUT", limit.String())
-		_, _, err := run(t.Context(), "", "probe", "--", "sh", "-c", "echo Usage: x; echo trouble >&2; exec sleep 60")
+		_, _, err := run(t.Context(), "", "probe", "--", "sh", "-c", "echo Usage: x; echo trouble >&2; cat >/dev/null")
 		if err == nil || exitCode(err) != exitServer {
 			t.Fatalf("exit code %d: %v", exitCode(err), err)
 		}
