@@ -102,9 +102,6 @@ func soaking() *cobra.Command {
 			return err
 		}
 		p.Pipe = []string{self, "serve", "misbehaving"}
-		if err := p.Check(); err != nil {
-			return err
-		}
 		return p.Run(ctx)
 	}))
 	c.Flags().DurationVar(&p.Time, "time", 10*time.Minute, "how long")

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,53 +16,36 @@ import (
 	"github.com/dragoman-proxy/dragoman/bench/measure/process"
 )
 
-// columns are those of a sample, with their noise: how much samples may differ by chance, because each shows another moment of a busy
-// process, which gives memory back when nothing passes for two seconds.
+// columns are those of a sample, with what a process may hold after the load that it did not hold before: buffers and connections that
+// are kept, and what a moment has by chance.
 var columns = [...]struct {
-	name  string
-	noise float64
-}{{"RSS MB", 15}, {"goroutines", 30}, {"files", 20}, {"children", 8}}
+	name string
+	more float64
+}{{"RSS MB", 30}, {"goroutines", 30}, {"files", 20}, {"children", 2}}
 
-// subject is one dragoman and its samples.
+type sample [len(columns)]float64
+
+// subject is one dragoman and what it held at first and last.
 type subject struct {
-	name    string
-	proxy   *process.Process
-	load    *load // two subjects may share one
-	samples [][len(columns)]float64
+	name   string
+	proxy  *process.Process
+	load   *load // two subjects may share one
+	before sample
+	last   sample
 }
 
-// sample samples all subjects until ctx ends, and prints the samples.
-func sample(ctx context.Context, watched []*subject, every time.Duration) error {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	fmt.Printf("%6s  %-9s %10s %10s %10s %10s %12s\n", "s", "server", "RSS MB", "goroutines", "files", "children", "good calls")
-	for began := time.Now(); ; {
-		select {
-		case <-ctx.Done():
+// look looks at all subjects at once: on a busy machine each look takes a second.
+func look(ctx context.Context, watched []*subject) error {
+	var looks errgroup.Group
+	for _, s := range watched {
+		looks.Go(func() error {
+			if err := s.look(ctx); err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
 			return nil
-		case <-ticker.C:
-		}
-		// All at once: on a busy machine each look takes a second, and one after the other would give too few samples.
-		var looks errgroup.Group
-		for _, s := range watched {
-			looks.Go(func() error {
-				if err := s.look(ctx); err != nil {
-					return fmt.Errorf("%s: %w", s.name, err)
-				}
-				return nil
-			})
-		}
-		if err := looks.Wait(); ctx.Err() != nil {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		for _, s := range watched {
-			last := s.samples[len(s.samples)-1]
-			fmt.Printf("%6.0f  %-9s %10.1f %10.0f %10.0f %10.0f %12d\n", time.Since(began).Seconds(), s.name,
-				last[0], last[1], last[2], last[3], s.load.good.Load())
-		}
+		})
 	}
+	return looks.Wait()
 }
 
 func (s *subject) look(ctx context.Context) error {
@@ -77,11 +59,50 @@ func (s *subject) look(ctx context.Context) error {
 		return err
 	}
 	n, err := gauge(ctx, strings.TrimSuffix(s.proxy.URL(), "/mcp")+"/metrics", "go_goroutines")
-	if err != nil {
-		return err
+	s.last = sample{float64(u.Resident) / 1e6, n, float64(u.Files), float64(u.Children)}
+	return err
+}
+
+// watch looks at all subjects until ctx ends, and prints what they hold.
+func watch(ctx context.Context, watched []*subject, every time.Duration) error {
+	fmt.Printf("%6s  %-10s %10s %10s %10s %10s %12s\n", "s", "server", "RSS MB", "goroutines", "files", "children", "good calls")
+	for began := time.Now(); wait(ctx, every); {
+		if err := look(ctx, watched); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for _, s := range watched {
+			fmt.Printf("%6.0f  %-10s %10.1f %10.0f %10.0f %10.0f %12d\n", time.Since(began).Seconds(), s.name, s.last[0], s.last[1], s.last[2], s.last[3], s.load.good.Load())
+		}
 	}
-	s.samples = append(s.samples, [len(columns)]float64{float64(u.Resident) / 1e6, n, float64(u.Files), float64(u.Children)})
 	return nil
+}
+
+// rest is how long what was open may be held after the load. Abandoned sessions are swept once a minute.
+const rest = 100 * time.Second
+
+// leftovers waits until no subject holds more than before the load, and returns an error that names what one still does.
+func leftovers(ctx context.Context, watched []*subject) error {
+	for end := time.Now().Add(rest); ; wait(ctx, time.Second) {
+		errs := []error{look(ctx, watched)}
+		for _, s := range watched {
+			errs = append(errs, s.leftover())
+		}
+		if err := errors.Join(errs...); err == nil || time.Now().After(end) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (s *subject) leftover() error {
+	var errs []error
+	for i, c := range columns {
+		if s.last[i] > s.before[i]+c.more {
+			errs = append(errs, fmt.Errorf("%s: %s: %.1f before the load, %.1f after it", s.name, c.name, s.before[i], s.last[i]))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // gauge reads one metric without labels.
@@ -106,25 +127,6 @@ func gauge(ctx context.Context, url, name string) (float64, error) {
 	return 0, fmt.Errorf("%s: no %s (status %d)", url, name, resp.StatusCode)
 }
 
-// judge returns an error that names what grew.
-func (s *subject) judge() error {
-	var errs []error
-	if len(s.samples) < minSamples {
-		errs = append(errs, fmt.Errorf("%s: %d samples are too few to judge", s.name, len(s.samples)))
-	} else {
-		for i, c := range columns {
-			values := make([]float64, len(s.samples))
-			for k := range s.samples {
-				values[k] = s.samples[k][i]
-			}
-			if from, to, ok := flat(values, c.noise); !ok {
-				errs = append(errs, fmt.Errorf("%s: %s grew from %.1f to %.1f", s.name, c.name, from, to))
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // end stops the process. It returns an error if the process took too long to end.
 func (s *subject) end() error {
 	began := time.Now()
@@ -136,16 +138,3 @@ func (s *subject) end() error {
 
 // maxStop is how long a process may take to end. Process.Stop kills it a little later.
 const maxStop = 14 * time.Second
-
-// flat compares the first deciles of the middle and of the last third of at least three values. It compares low
-// values because abandoned sessions accumulate until a sweep, and only what is left after that
-// counts. The last third may be greater by noise, or by a tenth.
-func flat(values []float64, noise float64) (middle, last float64, ok bool) {
-	n, third := len(values), len(values)/3
-	middle, last = low(values[n-2*third:n-third]), low(values[n-third:])
-	return middle, last, last <= middle+max(noise, middle/10)
-}
-
-func low(values []float64) float64 {
-	return slices.Sorted(slices.Values(values))[len(values)/10]
-}
