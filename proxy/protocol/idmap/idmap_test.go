@@ -93,6 +93,10 @@ func TestSubscriptionIDIsTheRequestID(t *testing.T) {
 	if got := table.Answered(r); got != e || written(r) != fmt.Sprintf(`{"jsonrpc":"2.0","id":"L","result":{`+mark+`}}`, `"L"`) {
 		t.Errorf("%v, %s", got, written(r))
 	}
+	late := scan(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/x","params":{`+mark+`}}`, "1"))
+	if got, known := table.About(late); got != nil || known {
+		t.Errorf("the subscription is over, and what is about it is of %v, known %v", got, known)
+	}
 }
 
 // TestProgressTokenOfATaskOutlivesItsAnswer checks that the number of such tokens is bounded, and that
