@@ -87,6 +87,10 @@ func (w *world) lostTask(c *call, e trace.Event) bool {
 		c.excuse = "task-elsewhere"
 		return true
 	}
+	if w.replacedApart(e.At) && !w.modernServer() { // it is in the session of one replica
+		c.excuse = "task-elsewhere"
+		return true
+	}
 	for _, t := range w.troubles {
 		takes := strings.HasPrefix(t.what, "server-") || strings.HasPrefix(t.what, "store-") || strings.HasPrefix(t.what, "operator-") && !w.script.Store
 		if takes && t.from <= e.At && t.to >= c.begins {
