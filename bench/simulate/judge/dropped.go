@@ -84,6 +84,8 @@ func (w *world) unread() (n int) {
 				}
 			}
 		case !isClient(e.Who):
+		case e.Kind == trace.Updated && e.N == 0: // dragoman says that it may have missed some
+			forget(e.Who, e.Text)
 		case e.Kind == trace.Updated:
 			delete(due, update{e.Who, e.Text, e.N})
 		case e.Kind == trace.Subscribes:
