@@ -63,7 +63,7 @@ func TestDeleteDoesNotWaitForTheServer(t *testing.T) {
 
 // TestUserAgent: every request of dragoman's to a server says which program it is of.
 func TestUserAgent(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	s := newStateful(t, peertest.HTTP)
 	s.Every = true
 	c := through(t, s.At()).client(t, false)
@@ -80,7 +80,7 @@ func TestUserAgent(t *testing.T) {
 
 // TestServerThatAnswersNoDELETE gets no more connections the more sessions clients end: dragoman waits for some answers without them.
 func TestServerThatAnswersNoDELETE(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	const most = 64 // that are awaited without a client
 	s := newStateful(t, peertest.HTTP)
 	others, answer := s.Script, make(chan struct{})

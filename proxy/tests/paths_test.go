@@ -15,7 +15,7 @@ import (
 // TestHealthOfAListenerForOthers: the paths of health checks answer where other machines connect, under any name and without a token,
 // although the server is away. The others of operators do not.
 func TestHealthOfAListenerForOthers(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	cfg := config.Default()
 	cfg.Upstream.URL, cfg.HealthPaths, cfg.Auth.Tokens = "http://127.0.0.1:1/mcp", []string{"/", "/health/live"}, []string{"GYyTszHzLoNSj5Mj"}
 	base, _ := startServingAt(t, newOf(t, cfg, zap.NewNop()), &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1})
@@ -42,7 +42,7 @@ func TestHealthOfAListenerForOthers(t *testing.T) {
 // TestStreamAtAnotherPathBehindAGateway: sse_path says where clients on HTTP+SSE connect, and what they are told has the path of the
 // gateway before it.
 func TestStreamAtAnotherPathBehindAGateway(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	f := newFake(initializing("2024-11-05", obliging))
 	base, _ := listening(t, f, func(c *config.Config) {
 		c.SSEPath, c.OAuth.PublicURL = "/events", "https://gw.example/team/mcp"

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -23,10 +24,12 @@ func runTogether(t *testing.T, name string, do func(t *testing.T)) {
 // waits runs t beside other tests that were marked so, when all others have ended: it waits for what no bubble has, such as processes and
 // the kernel's timers. TestMain fails if any goroutine is left when the last one has ended.
 func waits(t *testing.T) {
-	goroutinesCounted.Store(t, true)
-	t.Cleanup(func() { goroutinesCounted.Delete(t) })
+	waiting.Store(t.Name(), true)
 	t.Parallel()
 }
+
+// waiting holds the names of the tests that were marked by waits.
+var waiting sync.Map
 
 // inBubble runs a subtest of t in a bubble, in which no time is spent on waiting. Its peers are those of peertest,
 // which meet in memory: it must not use sockets or processes.

@@ -98,7 +98,7 @@ func write(t *testing.T, file string, raw []byte) {
 // TestExtraAuthorities: those of NODE_EXTRA_CA_CERTS are trusted for the server and for the relay, also after they have changed. A file
 // that is half written replaces nothing.
 func TestExtraAuthorities(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	file := filepath.Join(t.TempDir(), "extra.pem")
 	s := beforeTLS(t, func(cfg *config.Config, c *x509.Certificate) {
 		write(t, file, c.Raw)
@@ -138,7 +138,7 @@ func TestExtraAuthorities(t *testing.T) {
 
 // TestExtraAuthoritiesThatAreMissing: the start warns, and uses the file once it is there.
 func TestExtraAuthoritiesThatAreMissing(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	file := filepath.Join(t.TempDir(), "none.pem")
 	s := beforeTLS(t, func(cfg *config.Config, _ *x509.Certificate) {
 		cfg.Upstream.Extra = config.ReadExtraCAs(file)
@@ -154,7 +154,7 @@ func TestExtraAuthoritiesThatAreMissing(t *testing.T) {
 
 // TestUnverifiedServer: upstream.verify: none is for the server alone; the relay verifies, and other machines are not served.
 func TestUnverifiedServer(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	s := beforeTLS(t, func(cfg *config.Config, _ *x509.Certificate) { cfg.Upstream.Verify = config.VerifyNone })
 	s.begins(t, 200)
 	if status, body := s.get("GET", metadata); status != 502 {
@@ -186,7 +186,7 @@ func TestUnverifiedServer(t *testing.T) {
 
 // TestTokenOverHTTPIsTold: a token that goes to a public name over http is warned of at the start, once.
 func TestTokenOverHTTPIsTold(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	cfg := config.Default()
 	cfg.Upstream.URL, cfg.Upstream.Headers = "http://mcp.example.com/mcp", map[string]string{"authorization": "Bearer secret"}
 	core, logs := observer.New(zap.WarnLevel)

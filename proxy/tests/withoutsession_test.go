@@ -116,7 +116,7 @@ func TestFirstRequestsWithoutASessionShareOne(t *testing.T) {
 
 // TestWithoutASession says what each message without a session gets.
 func TestWithoutASession(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	s := newStateful(t, peertest.HTTP)
 	p := through(t, s.At(), answersAll)
 	c := p.client(t, false)
@@ -167,7 +167,7 @@ func TestWithoutASession(t *testing.T) {
 
 // TestRefusedWithoutASession: the error of the default names the setting.
 func TestRefusedWithoutASession(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	p := through(t, newStateful(t, peertest.HTTP).At())
 	r := p.client(t, false).Say(asksWhere)
 	r.HasStatus(400)
@@ -178,7 +178,7 @@ func TestRefusedWithoutASession(t *testing.T) {
 
 // TestPooledSessionIsOfOnePrincipal: a session is of one principal and one revision, and never of a client that sends initialize.
 func TestPooledSessionIsOfOnePrincipal(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	s := newStateful(t, peertest.HTTP)
 	p := through(t, s.At(), answersAll)
 	c := p.client(t, false)
@@ -224,7 +224,7 @@ func TestPooledSessionBeginsAgain(t *testing.T) {
 
 // TestPooledSessionsAreBounded: they count for session.max, and end when they are not used.
 func TestPooledSessionsAreBounded(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	s := newStateful(t, peertest.Stdio)
 	p := through(t, s.At(), answersAll, func(cfg *config.Config) { cfg.Session.Max = 1 })
 	c := p.client(t, false)
@@ -321,7 +321,7 @@ func TestWithoutASessionAtAServerWithoutAHandshake(t *testing.T) {
 
 // TestReloadBeginsAnotherPooledSession if the server is reached in another way by then: no client of it could begin one.
 func TestReloadBeginsAnotherPooledSession(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	p := through(t, newStateful(t, peertest.HTTP).At(), answersAll)
 	c := p.client(t, false)
 	first := saidIn(t, c.Say(asksWhere))
@@ -348,7 +348,7 @@ func TestReloadBeginsAnotherPooledSession(t *testing.T) {
 
 // TestServerRefusesAPooledSession: each request gets the refusal, with its own id, and the next one asks the server again.
 func TestServerRefusesAPooledSession(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	s := newStateful(t, peertest.HTTP)
 	others := s.Script
 	s.Script = func(u *peertest.Turn) {
@@ -375,7 +375,7 @@ func TestServerRefusesAPooledSession(t *testing.T) {
 // TestPooledSessionKeepsStreamsApart: a server says on the stream of one client's request what is about another's, with an id or a token
 // that both clients use, or with one that it knows nothing of.
 func TestPooledSessionKeepsStreamsApart(t *testing.T) {
-	t.Parallel()
+	waits(t)
 	var mu sync.Mutex
 	turns := map[string]*peertest.Turn{}
 	s := newStateful(t, peertest.HTTP)
