@@ -184,6 +184,9 @@ func (d *parkedCall) attach(c caller, st sealed.State) (box *outbox.Outbox, begi
 		}
 		if err := d.b.deliver(mcp.AppendResult(nil, p.ID, answers[n]), c.from); err != nil {
 			if err = d.parkAgain(c, box, answered[n:], st.Expires, err); err != nil {
+				if clienterror.Of(err).UnknownSession() { // no later answer can reach the call
+					d.abandon("the server has lost the session")
+				}
 				return nil, false, err
 			}
 			return box, false, nil
