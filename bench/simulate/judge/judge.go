@@ -317,7 +317,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 		e := c.ends[0]
 		if e.Kind == trace.Answered && e.Failed == "" {
-			if at, ok := c.answered(); ok && c.how == "" && e.At > max(at, c.cameBack())+moment && !w.excuse(c, e.At, "") {
+			if at, ok := c.answered(); ok && c.how == "" && e.At > max(at, c.cameBack(), w.batchDone(c))+moment && !w.excuse(c, e.At, "") {
 				wrong(e.At, "%s is answered %.3fs after the server's answer", c.mark, (e.At - at).Seconds())
 			}
 			continue
@@ -326,6 +326,25 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}
+}
+
+// batchDone returns when the others have ended that came in one batch with c: their answers may come together. It is 0 if c came in none.
+func (w *world) batchDone(c *call) (at time.Duration) {
+	step, in := script.Step{}, false
+	for _, e := range w.all {
+		if e.Kind == trace.Step && e.At == c.begins {
+			step, _ = script.ParseStep(e.Text)
+			if in = step.Verb == "batch" && step.Who == c.owner && slices.Contains(step.Words, strings.TrimPrefix(c.mark, c.owner+".")); in {
+				break
+			}
+		}
+	}
+	for _, n := range step.Words {
+		if of := w.byMark[c.owner+"."+n]; in && of != nil && of != c && len(of.ends) > 0 {
+			at = max(at, of.ends[0].At)
+		}
+	}
+	return at
 }
 
 // lostQuietly reports whether the server had lost the session of c without a sign, as another request has shown just now.

@@ -55,7 +55,8 @@ func (w *world) endedBefore(c *call, at time.Duration) bool {
 		return false
 	}
 	end := c.ends[0]
-	return end.At < at || end.Failed == "" || c.foreseen(end) || w.limit(c, end)
+	left := end.Kind == trace.Refused && end.Failed == "ended: the session is lost" // another request was answered by 404
+	return end.At < at || end.Failed == "" || left || c.foreseen(end) || w.limit(c, end)
 }
 
 // cutsOff reports whether a process of dragoman that was told to stop may end at a time what is open: behind the drain, or at once if its

@@ -69,7 +69,7 @@ func TestScriptsCoverTheWorld(t *testing.T) {
 				switch {
 				case duration(step.Word(0)) > 90*time.Second:
 					dead = 0
-				case verb == "server restart", verb == "server die", step.Get("how") == Cut:
+				case verb == "server restart", verb == "server die", step.Get("how") == Cut && step.Verb != "look" && step.Verb != "put": // those are of an API
 					dead++
 				}
 				if dead > 4 {
