@@ -136,6 +136,12 @@ c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{}}`, "content"},
 		{"an error of null, which dragoman takes out", "2025-06-18", "2025-06-18", call + initialize + `server received session=s mark=c1.1 method=tools/call {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"act"}}
 server answers session=s mark=c1.1 method=tools/call {"jsonrpc":"2.0","id":2,"result":{"content":[]},"error":null}
 c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"error":null,"result":{"content":[]}}`, "more than one"},
+		{"no content, which dragoman adds", "2025-06-18", modern, call + `server answers session=s mark=c1.1 method=tools/call {"jsonrpc":"2.0","id":2,"result":{"structuredContent":{}}}
+c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","structuredContent":{}}}`, "content"},
+		{"no content, which structured content becomes", "2025-06-18", "2025-03-26", call + `server answers session=s mark=c1.1 method=tools/call {"jsonrpc":"2.0","id":2,"result":{"structuredContent":{}}}
+c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{}}`, "content"},
+		{"no content, which dragoman does not add", "2025-06-18", "2025-11-25", call + `server answers session=s mark=c1.1 method=tools/call {"jsonrpc":"2.0","id":2,"result":{"structuredContent":{}}}
+c1 answered mark=c1.1 {"jsonrpc":"2.0","id":7,"result":{"structuredContent":{}}}`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := broken(t, validity, c.server, c.client, "", c.trace)

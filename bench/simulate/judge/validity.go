@@ -3,6 +3,7 @@ package judge
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
@@ -104,7 +105,7 @@ func madeFromInvalid(s *script.Script, before []trace.Event, e *trace.Event) boo
 		case f.Kind == trace.Received || f.Kind == trace.Asked:
 			methods.read(f)
 		case sent[f.Kind] && isClient(f.Who) != toClient && f.Mark == e.Mark && (e.Mark != "" || f.Method == e.Method):
-			if fits(rev.of(f), methods.of(f), withoutNull(f.Raw)) != nil {
+			if fits(rev.of(f), methods.of(f), mended(f.Raw, methods.of(f), rev.of(f), rev.of(e))) != nil {
 				return true
 			}
 		}
@@ -112,10 +113,36 @@ func madeFromInvalid(s *script.Script, before []trace.Event, e *trace.Event) boo
 	return false
 }
 
-// withoutNull is raw without a null error beside a result: dragoman takes it out, so it is no excuse.
-func withoutNull(raw []byte) []byte {
+// mends are what a sender may do that its revision does not allow, and dragoman mends for some receivers, so that it is no excuse for what these
+// get: from one revision to another, a message of a method is as if the sender had written it otherwise.
+var mends = []func(raw []byte, method, from, to string) []byte{withoutNull, withContent}
+
+// mended is a message as dragoman takes it.
+func mended(raw []byte, method, from, to string) []byte {
+	for _, mend := range mends {
+		raw = mend(raw, method, from, to)
+	}
+	return raw
+}
+
+// withoutNull takes out a null error beside a result, for any receiver.
+func withoutNull(raw []byte, _, _, _ string) []byte {
 	for _, null := range []string{`"error":null,`, `,"error":null`} {
 		raw = bytes.Replace(raw, []byte(null), nil, 1)
+	}
+	return raw
+}
+
+// withContent gives the result of a tool content: an empty one for a client of 2026-07-28 (C29), and for one before 2025-06-18 a text, which is
+// what structuredContent becomes (C04).
+func withContent(raw []byte, method, from, to string) []byte {
+	result := member(raw, "result")
+	if method != "tools/call" || result == nil || member(result, "content") != nil || member(result, "task") != nil {
+		return raw
+	}
+	if from < modern && to >= modern || from >= "2025-06-18" && to < "2025-06-18" && member(result, "structuredContent") != nil {
+		at := cap(raw) - cap(result) + 1 // result is a part of raw, and begins with {
+		return slices.Concat(raw[:at], []byte(`"content":[],`), raw[at:])
 	}
 	return raw
 }

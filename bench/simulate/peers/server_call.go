@@ -404,6 +404,12 @@ func (c *serverCall) done(e trace.Event) {
 
 // serverText returns the text of a result, up to 200 bytes.
 func serverText(result object) string {
+	for _, name := range []string{"structuredContent", "only"} { // script.Bare
+		if bare, ok := result[name].(object); ok && result["content"] == nil {
+			text, _ := bare["text"].(string)
+			return text[:min(len(text), 200)]
+		}
+	}
 	for _, name := range []string{"content", "contents"} {
 		if list, ok := result[name].([]any); ok && len(list) > 0 {
 			text, _ := list[0].(object)["text"].(string)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 )
 
 // result carries out what has no plan, and returns the result of what has one.
@@ -52,6 +54,11 @@ func (c *serverCall) result() (object, *rpcError) {
 		return c.page(s.tools(c.revision)), nil
 	case "tools/call":
 		switch {
+		case c.mark != "" && c.plan.How == script.Bare && !c.modern:
+			if since(c.revision, "2025-06-18") {
+				return object{"structuredContent": object{"text": text}}, nil
+			}
+			return object{"only": object{"text": text}}, nil
 		case c.mark != "":
 			return object{"content": []any{object{"type": "text", "text": text}}, "_meta": object{"odd": odd}}, nil
 		case c.params.Name == "kinds": // of which the parameter extra is allowed

@@ -193,12 +193,24 @@ func replyText(method string, result json.RawMessage, failed *rpcError) string {
 	return ""
 }
 
-// contentText returns the text of a result: of content of a tool call, of contents of resources/read.
+// contentText returns the text of a result: of content of a tool call, of contents of resources/read, or of what there is without content
+// (script.Bare), which may have become a text.
 func contentText(result json.RawMessage) string {
+	type text struct{ Text string }
 	var r struct {
-		Content, Contents []struct{ Text string }
+		Content, Contents       []text
+		StructuredContent, Only text
 	}
 	_ = json.Unmarshal(result, &r)
+	if bare := r.StructuredContent.Text + r.Only.Text; bare != "" {
+		return bare
+	}
+	if len(r.Content) == 1 && strings.HasPrefix(r.Content[0].Text, "{") {
+		var bare text
+		if json.Unmarshal([]byte(r.Content[0].Text), &bare) == nil && bare.Text != "" {
+			return bare.Text
+		}
+	}
 	for _, c := range append(r.Content, r.Contents...) {
 		if c.Text != "" {
 			return c.Text

@@ -48,6 +48,7 @@ const (
 	Lines   = "lines"   // over Streamable HTTP: one JSON body, over several lines
 	Stray   = "stray"   // progress with a token that is none, then the answer
 
+	Bare     = "bare"     // before 2026-07-28: a result without content, with structuredContent where the revision has it; from then on: text
 	Nameless = "nameless" // from 2026-07-28 on: a question that has no method; before: error
 )
 

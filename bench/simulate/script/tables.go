@@ -137,6 +137,7 @@ var plans = []row{
 	{"withdrawn", "ask=ASK late=1s..4s cancel=5ms..400ms", "", 1, ""},
 	{"cancelled", "wait=1s..9s cancel=5ms..400ms", "", 1, ""},
 	{"odd", "how=twice|error|null|other|nameless", "", 0, ""},
+	{"bare", "how=bare wait=0s|40ms progress=0..2", "", 0, ""},
 	{"bad", "how=closes|status|busy|garbage", "", 1, ""},
 	{"broken", "how=broken", "pipe", 1, ""},
 	{"behind", "how=behind", "http", 0, ""},
@@ -213,7 +214,7 @@ func weigh(all []row, text string) (l lot) {
 
 const (
 	everyday = "peek=4 taskstop=1 tasklose=1 announce=1 stopasked=1 silentasked=6 pingaway=2 hangcancel=1 losenow=1 loselater=1 losetwice=2 losekeeps=2 unreached=4 hesitate=1 ghost=2 gate=4 look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
-	ordinary = "task=20 taskodd=5 taskcancelled=2 url=3 visit=3 pages=2 visitodd=1 needspage=3 needs=6 broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 asgated=10 gatedtwice=4 more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 "
+	ordinary = "task=20 taskodd=5 taskcancelled=2 url=3 visit=3 pages=2 visitodd=1 needspage=3 needs=6 broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 asgated=10 gatedtwice=4 more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 bare=4 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
 
