@@ -54,20 +54,28 @@ func requests(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-// accepted: over HTTP+SSE, a request that dragoman has accepted is answered before it closes the stream.
+// accepted: over HTTP+SSE and stdio, a request that dragoman has accepted is answered before it closes the stream.
 func accepted(w *world, wrong func(time.Duration, string, ...any)) {
 	for _, c := range w.calls {
-		if w.client(c.owner).Transport != "sse" || c.how != "" || len(c.ends) == 0 || len(c.tasked) > 0 { // its client may ask for the task later
+		if w.client(c.owner).Transport == "http" || c.how != "" || len(c.ends) == 0 || len(c.tasked) > 0 { // its client may ask for the task later
 			continue
 		}
 		e := c.ends[0]
-		if e.Kind != trace.Refused || e.Failed != "ended: the stream was closed" || e.At < c.begins+moment { // its POST may still have been under way
+		if c.finished > 0 && (e.At >= c.finished+w.drain() || w.cutsOff("p"+c.owner[1:], e.At)) { // on stdio it is waited for no longer
+			continue
+		}
+		if e.Kind != trace.Refused || !closed(e.Failed) || e.At < c.begins+moment { // its POST may still have been under way
 			continue
 		}
 		if !w.troubledLike(c, e.At, "link-", "client-", "operator-kill", "operator-down") {
 			wrong(e.At, "%s, accepted at %.3fs, has no answer when its stream is closed", c.mark, c.begins.Seconds())
 		}
 	}
+}
+
+// closed reports whether a request was refused since the stream was closed as the transport has it.
+func closed(failed string) bool {
+	return failed == "ended: the stream was closed" || failed == "ended: EOF"
 }
 
 // connections: dragoman opens no connection to the server while one of the same process, over which an answer has come as it should, lies idle.

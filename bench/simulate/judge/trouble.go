@@ -93,6 +93,9 @@ func (w *world) fault(e trace.Event, add func(client, what string, for_ time.Dur
 		switch step.Verb {
 		case "restart", "lose":
 			add("", "server-"+step.Verb, 2*moment)
+			if step.Word(0) == "refusing" {
+				add("", "server-refuses", d(1)+2*moment)
+			}
 		case "closestreams":
 			if w.script.Server.Transport == "sse" { // the session ends with it
 				add("", "server-closestreams", 2*moment)

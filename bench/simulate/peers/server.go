@@ -50,6 +50,8 @@ type Server struct {
 	status     int // what each POST gets until statusEnd
 	statusEnd  time.Time
 	deafEnd    time.Time
+	refuses    string // how it refuses to begin a session until refusesEnd: a status, or error
+	refusesEnd time.Time
 	slow       time.Duration
 	slowEnd    time.Time     // zero: no end
 	onePerPage bool          // it lists one tool a page
@@ -269,9 +271,16 @@ func (s *Server) Do(step script.Step) {
 			return
 		}
 		s.tell(trace.Event{Kind: trace.Loses, Text: word})
+		if word == "refusing" {
+			span, _ = time.ParseDuration(step.Word(1))
+			s.refuses, s.refusesEnd = step.Word(2), time.Now().Add(span)
+		}
 		for _, sess := range slices.Clone(s.sessions) {
-			if word == "quietly" { // their standing streams stay open
+			switch word {
+			case "quietly": // their standing streams stay open
 				sess.standing, sess.pipe = nil, nil
+			case "refusing": // and those of their calls, on which nothing comes any more
+				sess.standing, sess.posts = nil, nil
 			}
 			sess.end()
 		}

@@ -329,6 +329,16 @@ func (s *Server) refuse(x *serverExchange, m *message, status int) {
 	x.respond(status, []byte("this is "+strconv.Itoa(status)), "Content-Type", "text/plain")
 }
 
+// refuseSession answers an initialize while the server begins no session.
+func (s *Server) refuseSession(x *serverExchange, c *serverCall) {
+	if status, _ := strconv.Atoi(s.refuses); status > 0 {
+		s.refusedAny = s.refusedAny || status < 500
+		s.refuse(x, c.m, status)
+		return
+	}
+	c.fail(-32603, "no session at present", nil)
+}
+
 var nullID = []byte("null")
 
 // postedMessage returns the message of a POST; nil if it was refused.
@@ -419,8 +429,12 @@ func (s *Server) post(x *serverExchange, q *http.Request, body []byte) {
 		if id != "" || version != "" && version != c.params.ProtocolVersion {
 			s.strange(x, fmt.Sprintf("initialize with Mcp-Session-Id %q, MCP-Protocol-Version %q", id, version), m.raw)
 		}
-		s.refusedAny = false
 		x.call, x.stream = c, st
+		if time.Now().Before(s.refusesEnd) {
+			s.refuseSession(x, c)
+			return
+		}
+		s.refusedAny = false
 		s.request(c)
 	default:
 		sess := s.session(x, q)

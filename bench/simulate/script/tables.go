@@ -72,6 +72,7 @@ var steps = []row{
 	{"slowstop", "server slow 15s ; server restart ; wait 1s..2s ; C call N PLAN ; C call N PLAN ; operator stop R ; wait 10s..12s ; server slow 0s", "replica death", 3, "operator start R"},
 	{"lose", "server lose", "remote", 2, ""},
 	{"loselater", "server lose quietly ; wait 1ms..9s ; C call N PLAN", "remote", 2, ""},
+	{"loserefusing", "C call N wait=9s..20s progress=0..2 how=sse|json ; C call N wait=9s..20s ; C call N PLAN ; wait 1ms..900ms ; server lose refusing 2s..9s error|error|400|503 ; wait 1ms..900ms ; C call N ; wait 1s..9s", "http", 4, ""},
 	{"losetwice", "server lose quietly ; C call N wait=2s..5s ; wait 1s ; server lose", "remote", 3, ""},
 	{"stopasked", "C call N ask=ASK late=500ms..6s|2s..40s ; wait 1ms..900ms ; operator stop R ; wait 1ms..400ms ; C call N PLAN", "replica", 3, "operator start R"},
 	{"silentasked", "C call N ask=ASK late=25s..40s ; wait 1s ; C call N wait=22s..24s ; wait 50s", "silence", 2, ""},
@@ -115,7 +116,7 @@ var steps = []row{
 // not drawn often before.
 var (
 	beginnings = weigh(steps, "awaysubscribed=1")
-	endings    = weigh(steps, "slowstop=3 slowagain=2 stopunread=3 awaysubscribed=1 stopasked=2")
+	endings    = weigh(steps, "slowstop=3 slowagain=2 stopunread=3 awaysubscribed=1 stopasked=2 loserefusing=6")
 )
 
 // plans are what the server and the client do with calls.
@@ -213,7 +214,7 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "peek=4 taskstop=1 tasklose=1 announce=1 stopasked=1 silentasked=6 pingaway=2 hangcancel=1 losenow=1 loselater=1 losetwice=2 losekeeps=2 unreached=4 hesitate=1 ghost=2 gate=4 look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	everyday = "peek=4 taskstop=1 tasklose=1 announce=1 stopasked=1 silentasked=6 pingaway=2 hangcancel=1 losenow=1 loselater=1 losetwice=2 loserefusing=4 losekeeps=2 unreached=4 hesitate=1 ghost=2 gate=4 look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
 	ordinary = "task=20 taskodd=5 taskcancelled=2 url=3 visit=3 pages=2 visitodd=1 needspage=3 needs=6 broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 asgated=10 gatedtwice=4 more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 bare=4 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )
