@@ -130,12 +130,18 @@ func (l *listening) read(e trace.Event) {
 		l.broken = time.Duration(1<<63 - 1) // until the next request
 	case e.Kind == trace.Step && e.Text == "server closestreams":
 		l.broken = max(l.broken, e.At)
+	case e.Kind == trace.Expires:
+		l.broken = max(l.broken, e.At+within-reopens)
 	}
 }
 
+const (
+	reopens = 40 * time.Second // after some trouble all is opened again within 30 s
+	within  = 2 * time.Second  // a standing stream that was open for longOpen is opened again, and one that was not may take longer
+)
+
 // surely reports whether a client has listened long enough, since the last trouble, to be told of what the server says at a time.
 func (l *listening) surely(client string, at time.Duration) bool {
-	const reopens = 40 * time.Second // after some trouble all is opened again within 30 s
 	since, does := l.since[client]
 	return does && at >= since+moment && at-reopens > l.broken && !l.w.troubledWithin(client, max(since-moment, at-reopens), at+moment)
 }
@@ -254,6 +260,8 @@ func resumed(w *world, wrong func(time.Duration, string, ...any)) {
 			for _, st := range all {
 				st.closed = true
 			}
+		case e.Kind == trace.Expires && st != nil && st.conn == e.Conn:
+			st.closed = true
 		case st != nil && !isClient(e.Who) && e.Conn == st.conn && e.Failed == "":
 			switch e.Kind {
 			case trace.Pings, trace.Logs, trace.Updates, trace.Changes, trace.Asks:

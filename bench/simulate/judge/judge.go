@@ -53,6 +53,7 @@ var laws = []law{
 	{"cancel", cancellations},
 	{"ping", pings},
 	{"subscription", subscriptions},
+	{"reopened", reopened},
 	{"gaps", gaps},
 	{"known", known},
 	{"announcements", announcements},

@@ -303,7 +303,7 @@ func (w *world) unreached(c *call, a trace.Event, by time.Duration) bool {
 
 // closesStreams reports whether the server closes standing streams.
 func (w *world) closesStreams() bool {
-	return slices.ContainsFunc(w.script.Steps, func(s script.Step) bool { return s.Verb == "closestreams" })
+	return slices.ContainsFunc(w.script.Steps, func(s script.Step) bool { return s.Verb == "closestreams" || s.Verb == "streamlife" })
 }
 
 // onPipe reports whether a client is on stdio or HTTP+SSE, so that dragoman itself opens its standing stream.

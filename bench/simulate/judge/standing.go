@@ -35,7 +35,6 @@ func (w *world) ungranted(at time.Duration) bool {
 // subscriptions: an update of a resource reaches the clients that have subscribed to it and listen, also in the session that has replaced a lost
 // one, when a stream has been opened again.
 func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
-	const reopens = 40 * time.Second               // after some trouble a stream is opened again within 30 s
 	wants := map[string]map[string]time.Duration{} // by client and URI: since when
 	hears := map[string]time.Duration{}            // since when a stream of the client is open
 	asked := map[string]string{}                   // what is subscribed to, by client and id
@@ -101,4 +100,43 @@ func (w *world) updated(client string, update trace.Event, i int) bool {
 		}
 	}
 	return true // the world ends
+}
+
+// longOpen is how long a standing stream must have been open to be opened again soon, though nothing came on it: gateways end each after a while.
+const longOpen = 10 * time.Second
+
+// reopened: a standing stream that has ended for its age is opened again within a moment or two, however often that happens.
+func reopened(w *world, wrong func(time.Duration, string, ...any)) {
+	opened := map[int]time.Duration{} // by connection, in sessions that the server has
+	for i, e := range w.all {
+		at, is := opened[e.Conn]
+		switch {
+		case e.Kind == trace.Standing:
+			opened[e.Conn] = e.At
+		case e.Kind == trace.Loses:
+			clear(opened)
+		case e.Kind != trace.Expires || !is || e.At < at+longOpen:
+		case e.At+within >= w.over || w.troubledWithin("", e.At-reopens, e.At+within+w.hesitation) || w.standsOrEnds(i, e.At+within+w.hesitation):
+		default:
+			wrong(e.At+within, "the standing stream of session %s, open for %s, is not opened again in %v", e.Session, e.Text, within)
+		}
+	}
+}
+
+// standsOrEnds reports whether the session of the stream that event i ends has another one by a time, or ends, or its client may have left.
+func (w *world) standsOrEnds(i int, by time.Duration) bool {
+	for _, e := range w.all[i+1:] {
+		if e.At > by {
+			return false
+		}
+		switch e.Kind {
+		case trace.Standing, trace.Gone:
+			if e.Session == w.all[i].Session {
+				return true
+			}
+		case trace.Loses, trace.Died, trace.Leaves, trace.Ends, trace.Begins, trace.Finishes:
+			return true
+		}
+	}
+	return true
 }

@@ -57,6 +57,7 @@ type Server struct {
 	onePerPage bool          // it lists one tool a page
 	batches    bool          // in sessions of 2025-03-26, it puts what it says within a moment into one array
 	hesitation time.Duration // before a standing stream begins
+	streamLife time.Duration // how old a standing stream becomes; 0: it has no end
 	refusedAny bool          // the last initialize was refused by a status: a client may try older transports
 	closed     bool
 	running    sync.WaitGroup
@@ -301,6 +302,8 @@ func (s *Server) Do(step script.Step) {
 		s.batches = true
 	case "hesitate":
 		s.hesitation = span
+	case "streamlife":
+		s.streamLife = span
 	case "closestreams":
 		for _, sess := range slices.Clone(s.sessions) {
 			if s.o.Transport == "sse" {

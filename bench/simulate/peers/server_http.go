@@ -472,6 +472,9 @@ func (s *Server) get(sess *serverSession, x *serverExchange, q *http.Request) {
 			st.pause() // the old connection may be gone without a word
 			n, _ := strconv.Atoi(last[dot+1:])
 			st.x, x.stream = x, st
+			if slices.Contains(sess.standing, st) {
+				s.age(sess, st)
+			}
 			st.begin()
 			for i := min(n, len(st.kept)); i < len(st.kept); i++ {
 				x.write(appendChunk(nil, appendEvent(nil, st.name+"."+strconv.Itoa(i+1), "", st.kept[i])))
@@ -488,6 +491,35 @@ func (s *Server) get(sess *serverSession, x *serverExchange, q *http.Request) {
 	x.stream = st
 	sess.standing = append(sess.standing, st)
 	st.begin()
+	s.age(sess, st)
+}
+
+// age ends the response over which a standing stream goes at present when it is as old as the server, or a gateway before it, lets it become.
+func (s *Server) age(sess *serverSession, st *serverStream) {
+	life, x := s.streamLife, st.x
+	if life <= 0 {
+		return
+	}
+	s.running.Add(1)
+	go func() {
+		defer s.running.Done()
+		timer := time.NewTimer(life)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-x.done:
+			return
+		}
+		if s.o.Turn != nil {
+			s.o.Turn("standing stream " + st.name)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if st.x == x {
+			s.tell(trace.Event{Who: sess.who, Kind: trace.Expires, Session: sess.id, Conn: x.c.n, Text: life.String()})
+			st.pause()
+		}
+	}()
 }
 
 // postModern answers a POST of 2026-07-28, after it has looked at its fields in the order of the specification.

@@ -185,6 +185,9 @@ func (m *maker) schedule() {
 	if m.has("http") && m.oneIn(4) {
 		m.add(m.expand("server hesitate 1ms..900ms|1ms..900ms|4s..30s"))
 	}
+	if m.has("http") && m.oneIn(6) {
+		m.add(m.expand("server streamlife 11s..30s|1m..1m"))
+	}
 	m.some(beginnings)
 	for _, c := range m.s.Clients {
 		if !m.oneIn(4) {

@@ -65,6 +65,7 @@ var steps = []row{
 	{"hesitate", "server hesitate 0s..900ms", "http", 0, ""},
 	{"closestreams", "server closestreams", "", 0, ""},
 	{"keeps", "server closestreams ; server ping ; wait 1s..20s", "http", 0, ""},
+	{"quietly", "server streamlife 11s..20s ; server closestreams ; wait 1m..2m ; server update note://1 ; server ping ; wait 1s..2s ; server streamlife 0s", "http old", 0, ""},
 	{"losekeeps", "server lose ; wait 3s..9s ; server ping ; wait 1ms..900ms ; server closestreams ; wait 2s..20s", "http", 2, ""},
 	{"restart", "server restart", "death", 2, ""},
 	{"die", "server die", "death", 2, "server up"},
@@ -214,7 +215,7 @@ func weigh(all []row, text string) (l lot) {
 }
 
 const (
-	everyday = "peek=4 taskstop=1 tasklose=1 announce=1 stopasked=1 silentasked=6 pingaway=2 hangcancel=1 losenow=1 loselater=1 losetwice=2 loserefusing=4 losekeeps=2 unreached=4 hesitate=1 ghost=2 gate=4 look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
+	everyday = "peek=4 taskstop=1 tasklose=1 announce=1 stopasked=1 silentasked=6 pingaway=2 hangcancel=1 losenow=1 loselater=1 losetwice=2 loserefusing=4 losekeeps=2 quietly=1 unreached=4 hesitate=1 ghost=2 gate=4 look=8 put=8 cancelput=2 steal=6 badtoken=2 call=50 read=5 list=6 note=3 ping=3 prompt=2 complete=1 roots=1 level=1 serverping=2 "
 	ordinary = "task=20 taskodd=5 taskcancelled=2 url=3 visit=3 pages=2 visitodd=1 needspage=3 needs=6 broken=1 behind=1 lines=2 stray=2 away=3 escaped=2 asgated=10 gatedtwice=4 more=3 gated=20 quick=35 filled=5 progress=12 logs=6 slow=7 slower=5 big=3 json=4 sse=6 ask=7 asks=3 together=2 odd=5 bare=4 "
 	brisk    = "none=40 short=48 second=8 ten=3 minute=1"
 )

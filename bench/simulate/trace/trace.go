@@ -65,6 +65,7 @@ const (
 	Updates     Kind = "updates"
 	Changes     Kind = "changes"
 	Standing    Kind = "standing" // a standing stream was opened by dragoman
+	Expires     Kind = "expires"  // a standing stream ends for its age, which is Text; its client may open it again
 	Gone        Kind = "gone"     // a session was ended by DELETE or by the end of its process's input
 	Loses       Kind = "loses"    // it forgets its sessions
 	Accepted    Kind = "accepted" // a connection; Conn is its number
