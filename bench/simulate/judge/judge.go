@@ -76,6 +76,7 @@ var laws = []law{
 	{"counted", counted},
 	{"dropped", dropped},
 	{"waited", waited},
+	{"deleted", deleted},
 }
 
 var lawsOfMessages = []func(*script.Script, []trace.Event) []Violation{validity, bytesPass}

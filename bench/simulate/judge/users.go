@@ -74,3 +74,36 @@ func lacking(w *world, wrong func(time.Duration, string, ...any)) {
 		}
 	}
 }
+
+// deleted: a session of the server, over Streamable HTTP, ends there in a moment when its client has ended its own, or has left over HTTP+SSE.
+func deleted(w *world, wrong func(time.Duration, string, ...any)) {
+	if w.script.Server.Transport != "http" {
+		return
+	}
+	in := map[string]string{} // the sessions of clients before 2026-07-28, by their last calls
+	for _, e := range w.all {
+		switch c := w.client(e.Who); {
+		case e.Kind == trace.Received && e.Session != "":
+			if of := w.byMark[e.Mark]; of != nil && !w.isModern(of.owner) {
+				in[of.owner] = e.Session
+			}
+		case e.Kind == trace.Loses, e.Kind == trace.Died && e.Who == "server":
+			clear(in)
+		case e.Kind == trace.Begins:
+			delete(in, e.Who)
+		case e.Kind == trace.Ends && c.Transport == "http", e.Kind == trace.Leaves && c.Transport == "sse":
+			session := in[e.Who]
+			delete(in, e.Who)
+			if session != "" && e.At+moment < w.over && !w.replacedApart(e.At) && !w.troubledLike(&call{owner: e.Who, begins: e.At - reopens}, e.At+moment, "link-", "server-", "operator-", "store-") && !w.goneBy(session, e.At+moment) {
+				wrong(e.At+moment, "session %s of %s, which has ended its own, does not end at the server", session, e.Who)
+			}
+		}
+	}
+}
+
+// goneBy reports whether a session has ended at the server by a time.
+func (w *world) goneBy(session string, by time.Duration) bool {
+	return slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.At <= by && e.Session == session && e.Kind == trace.Gone
+	})
+}

@@ -19,6 +19,7 @@ type ServerOptions struct {
 	Transport string // http (Streamable HTTP at /mcp), sse (at /sse), stdio
 	Revision  string // the newest that it speaks; 2026-07-28 speaks no other, and "both" speaks all
 	Tasks     bool   // it has tasks, as far as its revision has them
+	Wants     string // what each request must have: see script.Server
 	Trace     *trace.Trace
 	Turn      func(what string)            // returns when it is the server's turn; nil: it always is
 	Listen    func() (net.Listener, error) // http, sse

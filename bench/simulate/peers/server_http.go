@@ -227,6 +227,11 @@ func (c *serverConn) end() {
 // serve answers a request of HTTP.
 func (s *Server) serve(x *serverExchange, q *http.Request, body []byte) {
 	switch path := q.Method + " " + q.URL.Path; {
+	case s.o.Wants == "own" && x.user == "" || s.o.Wants == "key" && q.Header.Get(script.KeyHeader) != script.Key:
+		if id := q.Header.Get("Mcp-Session-Id"); id != noSession || s.o.Wants == "key" {
+			s.strange(x, path+" without what the server wants: "+s.o.Wants, body)
+		}
+		x.respond(401, []byte("this is 401"), "Content-Type", "text/plain", "WWW-Authenticate", "Bearer")
 	case s.o.Transport == "http" && path == "POST /mcp":
 		s.post(x, q, body)
 	case s.o.Transport == "http" && (path == "GET /mcp" || path == "DELETE /mcp"):

@@ -76,9 +76,25 @@ func (m *maker) world() {
 	if m.web && (m.profile.name == "replicas" || m.oneIn(3)) {
 		m.s.Replicas = 2 + m.IntN(2)
 	}
-	m.users()
+	if m.wants(); m.s.Server.Wants != "own" {
+		m.users()
+	}
 	m.s.Store = m.web && (m.s.Replicas > 1 && !m.oneIn(3) || m.oneIn(6))
 	m.s.Portable = m.oneIn(8)
+}
+
+// wants makes the server want, in some worlds, the token of each client, or a key of dragoman's.
+func (m *maker) wants() {
+	if m.s.Server.Transport == "stdio" || !m.oneIn(5) {
+		return
+	}
+	if m.s.Server.Wants = "own"; slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Transport == "stdio" }) {
+		m.s.Server.Wants = "key"
+		return
+	}
+	for i := range m.s.Clients {
+		m.s.Clients[i].User = m.of("alice|bob")
+	}
 }
 
 // users gives clients tokens, in one world of five: all of those on HTTP, whom dragoman then may let in by them, or some.
@@ -330,7 +346,7 @@ func (m *maker) has(only string) bool {
 		case "users":
 			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.User != "" })
 		case "tokens": // each client on HTTP has one
-			ok = m.web && !slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Transport != "stdio" && c.User == "" })
+			ok = m.web && m.s.Server.Wants != "own" && !slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Transport != "stdio" && c.User == "" })
 		case "refuses": // dragoman itself refuses clients
 			ok = m.s.Has("auth.tokens:")
 		case "thief": // a session is its user's only if dragoman itself knows who that is

@@ -28,6 +28,7 @@ type Server struct {
 	Transport string // http, sse, stdio
 	Revision  string // the newest that it speaks; "both" for a server of both eras
 	Tasks     bool   // it has tasks, as far as its revision has them
+	Wants     string // what each request to it must have: own, the token of a client; key, the header that dragoman adds (KeyHeader); "": nothing
 }
 
 // String is the line.
@@ -36,8 +37,17 @@ func (s Server) String() string {
 	if s.Tasks {
 		line += " tasks"
 	}
+	if s.Wants != "" {
+		line += " wants=" + s.Wants
+	}
 	return line
 }
+
+// What dragoman adds for a server that wants a key.
+const (
+	KeyHeader = "X-Key"
+	Key       = "key-0123456789abcdef"
+)
 
 // Client is a client of the world. Its name is c1, c2 …
 type Client struct {
@@ -211,8 +221,12 @@ func Parse(text string) (*Script, error) {
 			}
 			s.Seed, _ = strconv.ParseUint(of.Get("seed"), 10, 64)
 			s.Replicas, s.Store, s.Portable = max(of.Number("replicas"), 1), of.Get("store") == "true", of.Get("portable") == "true"
-		case words[0] == "server" && (len(words) == 3 || len(words) == 4 && words[3] == "tasks"):
-			s.Server = Server{words[1], words[2], len(words) == 4}
+		case words[0] == "server":
+			of, err := ParseStep("the " + line)
+			if err != nil || len(of.Words) < 2 || len(of.Words) > 3 || of.Word(2) != "" && of.Word(2) != "tasks" {
+				return nil, wrong("server TRANSPORT REVISION [tasks] [wants=WHAT]")
+			}
+			s.Server = Server{of.Word(0), of.Word(1), of.Word(2) != "", of.Get("wants")}
 		case words[0] == "client":
 			of, err := ParseStep("the " + line)
 			if err != nil || len(of.Words) < 3 || len(of.Words) > 4 {

@@ -111,7 +111,7 @@ func (w *world) open(dir string) error {
 		w.store = newEngine(func(text string) { w.trace.Add(trace.Event{Who: "store", Kind: trace.Strange, Text: text}) })
 	}
 	w.server = peers.NewServer(peers.ServerOptions{
-		Transport: w.script.Server.Transport, Revision: w.script.Server.Revision, Tasks: w.script.Server.Tasks, Trace: w.trace,
+		Transport: w.script.Server.Transport, Revision: w.script.Server.Revision, Tasks: w.script.Server.Tasks, Wants: w.script.Server.Wants, Trace: w.trace,
 		Turn:   func(what string) { w.network.Turn("server", "", []byte(what)) },
 		Listen: func() (net.Listener, error) { return w.network.Listen("server", serverPort) },
 	})
@@ -163,6 +163,9 @@ func (w *world) config(name string, port int) (config.Config, error) {
 		lines = append(lines, fmt.Sprintf("upstream.url: http://10.0.0.9:%d/sse", serverPort))
 	default:
 		lines = append(lines, fmt.Sprintf("upstream.url: http://10.0.0.9:%d/mcp", serverPort))
+	}
+	if w.script.Server.Wants == "key" {
+		lines = append(lines, fmt.Sprintf("upstream.headers: {%s: %s}", script.KeyHeader, script.Key))
 	}
 	if w.api != nil {
 		lines = append(lines, "adapters.sources: ["+w.adapter+"]")
