@@ -366,7 +366,7 @@ func (w *world) lostQuietly(c *call, end trace.Event) bool {
 
 // gatedTwice reports whether the call has two values of which a gate can be asked about one: it is refused.
 func (w *world) gatedTwice(c *call, e trace.Event) bool {
-	return c.plan.As == script.GatedTwice && w.gates() && e.At <= c.begins+moment
+	return c.plan.As == script.GatedTwice && w.gates() && e.At <= w.gateTime(c)
 }
 
 // gates reports whether dragoman has gates.

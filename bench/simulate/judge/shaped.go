@@ -66,11 +66,16 @@ func (w *world) gated(c *call) bool {
 // refusedByGate reports whether c ends since a gate refuses it, no later than it can: the question of the gate, too, waits for a standing
 // stream that dragoman opens itself and the server does not grant.
 func (w *world) refusedByGate(c *call, e trace.Event) bool {
+	return w.gated(c) && strings.Contains(e.Failed, "no_extra") && e.At <= w.gateTime(c)
+}
+
+// gateTime returns by when a gate has refused c.
+func (w *world) gateTime(c *call) time.Duration {
 	due := c.begins + moment
 	if (w.isModern(c.owner) || w.client(c.owner).Transport != "http") && w.ungranted(c.begins) {
 		due += streamTime
 	}
-	return w.gated(c) && strings.Contains(e.Failed, "no_extra") && e.At <= due
+	return due
 }
 
 // gates: what a gate refuses does not reach the server.
