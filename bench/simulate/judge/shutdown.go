@@ -119,7 +119,7 @@ func refused(w *world, wrong func(time.Duration, string, ...any)) {
 			continue
 		}
 		for _, c := range w.calls {
-			if "p"+c.owner[1:] != step.Word(0) || !slices.ContainsFunc(w.all[:i], func(b trace.Event) bool { return b.Kind == trace.Calls && b.Mark == c.mark }) || c.how != "" || c.shared || c.finished > 0 || len(c.ends) == 0 {
+			if "p"+c.owner[1:] != step.Word(0) || !slices.ContainsFunc(w.all[:i], func(b trace.Event) bool { return b.Kind == trace.Calls && b.Mark == c.mark }) || c.how != "" || c.shared || c.finished > 0 || c.polled(e.At) || len(c.ends) == 0 {
 				continue
 			}
 			again := slices.ContainsFunc(c.replies, func(r trace.Event) bool { return isKey(r.ID) || r.At >= e.At }) // a request of its own, which is not read any more
