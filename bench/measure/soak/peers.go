@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net"
-
 	"slices"
 	"strings"
 	"sync"
@@ -76,7 +75,7 @@ func (s *server) keepRestarting(ctx context.Context) error {
 	return nil
 }
 
-// do carries out a step, but none after which the server serves nobody for a while: several scripts are played at the same time.
+// do carries out a step, unless the server would serve no client for a while after it: several scripts are played at the same time.
 func (s *server) do(step script.Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
