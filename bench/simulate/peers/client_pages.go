@@ -106,10 +106,17 @@ func (k *call) agree(m *message, x *exchange) {
 
 // sendAgain sends k again, whose pages were opened.
 func (k *call) sendAgain() {
-	s, waits := k.s, k.pages != nil
+	waits := k.pages != nil
 	k.pages = nil
-	switch {
-	case !waits || k.ended:
+	if waits && k.goesOn() {
+		k.s.send(k.s.register("", k, "", ""), k)
+	}
+}
+
+// goesOn reports whether k is not over and its client can send more of it. If the client cannot, goesOn ends k.
+func (k *call) goesOn() bool {
+	switch s := k.s; {
+	case k.ended:
 	case k.silent:
 		k.end()
 	case s.c.gone:
@@ -117,8 +124,9 @@ func (k *call) sendAgain() {
 	case s.over:
 		k.refuse("status 404: the session is lost")
 	default:
-		s.send(s.register("", k, "", ""), k)
+		return true
 	}
+	return false
 }
 
 // completed takes the notification that the page of an elicitation was opened.

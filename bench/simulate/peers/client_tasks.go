@@ -103,18 +103,9 @@ func (k *call) takesTask(m *message, x *exchange) bool {
 
 // askTask asks for the state or the result of the task of k.
 func (k *call) askTask(method string) {
-	s := k.s
-	switch {
-	case k.ended:
-	case k.silent:
-		k.end()
-	case s.c.gone:
-		k.refuse("ended: the client says no more")
-	case s.over:
-		k.refuse("status 404: the session is lost")
-	default:
+	if k.goesOn() {
 		k.method, k.params = method, object{"taskId": k.task}
-		s.send(s.register(trace.Polls, k, "", k.task), k)
+		k.s.send(k.s.register(trace.Polls, k, "", k.task), k)
 	}
 }
 
