@@ -397,7 +397,7 @@ func beBadChild(how string) {
 		switch how {
 		case "is busy", "is busy and modern": // as a synchronous server is with a slow tool
 			if gjson.Get(m, "params.name").String() == "slow" {
-				time.Sleep(time.Second)
+				workUntilReleased(gjson.Get(m, "params.arguments.until").String())
 			}
 			if gjson.Get(m, "params.name").String() == "ends" {
 				syscall.Exit(7)

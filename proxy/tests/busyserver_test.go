@@ -3,10 +3,10 @@ package tests
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +34,50 @@ func beforeBusyServer(cfg *config.Config) {
 	cfg.Limits.Time = map[string]config.TimeLimit{"tools/call": {FirstByte: patience, Silence: patience}}
 }
 
+// slowWork is what a busy server works at, in a call to its tool slow, until it is released: after a while, or before.
+type slowWork struct {
+	t    *testing.T
+	file string
+	*time.Timer
+}
+
+func newSlowWork(t *testing.T, longest time.Duration) slowWork {
+	t.Helper()
+	w := slowWork{t: t, file: filepath.Join(t.TempDir(), "released")}
+	w.Timer = time.AfterFunc(longest, w.release)
+	t.Cleanup(func() { w.Stop() })
+	return w
+}
+
+func (w slowWork) release() {
+	if err := os.WriteFile(w.file, nil, 0o600); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// call returns the call to slow with an id.
+func (w slowWork) call(id int) string {
+	return callOf(id, "slow", `,"arguments":{"until":"`+w.file+`"}`)
+}
+
+// hasBegun waits until the server is at work.
+func (w slowWork) hasBegun() {
+	w.t.Helper()
+	eventually(w.t, "the server is at work", func() bool { _, err := os.Stat(w.file + ".begun"); return err == nil })
+}
+
+// workUntilReleased is the server's part of slowWork. A call that names no file takes a second.
+func workUntilReleased(file string) {
+	if file == "" {
+		time.Sleep(time.Second)
+		return
+	}
+	_ = os.WriteFile(file+".begun", nil, 0o600)
+	for _, err := os.Stat(file); err != nil; _, err = os.Stat(file) {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // numbered returns the number that the server gives the call of an answer; 0 for an error.
 func (h heardAll) numbered() (n int) {
 	if len(h.messages) == 1 {
@@ -56,15 +100,13 @@ func TestBusyServerOnStdio(t *testing.T) {
 				other.initialize()
 			}
 			var calls sync.WaitGroup
-			begun := make(chan struct{})
+			work := newSlowWork(t, time.Second)
 			calls.Go(func() {
-				close(begun)
-				if n := client.ask("POST", callOf(1, "slow", "")).numbered(); n != 1 {
+				if n := client.ask("POST", work.call(1)).numbered(); n != 1 {
 					t.Errorf("the slow call is number %d", n)
 				}
 			})
-			<-begun
-			time.Sleep(100 * time.Millisecond) // until the server is at work; if it is not yet, the test shows less
+			work.hasBegun()
 			large := strings.Repeat("x", 300<<10)
 			for n := range 100 {
 				text := strings.Repeat("x", 1<<10)
@@ -97,14 +139,13 @@ func TestCallThatABusyServerDoesNotReadInTime(t *testing.T) {
 			})
 			client.initialize()
 			var calls sync.WaitGroup
-			var idle atomic.Bool // the server has answered the slow call
+			work := newSlowWork(t, patience/2)
 			calls.Go(func() {
-				if n := client.ask("POST", callOf(1, "slow", "")).numbered(); n != 1 {
+				if n := client.ask("POST", work.call(1)).numbered(); n != 1 {
 					t.Errorf("the slow call is number %d", n)
 				}
-				idle.Store(true)
 			})
-			time.Sleep(100 * time.Millisecond)
+			work.hasBegun()
 			calls.Go(func() { // fills the pipe
 				h := client.ask("POST", callOf(2, "fast", `,"arguments":{"x":"`+strings.Repeat("x", 300<<10)+`"}`))
 				if n := h.numbered(); n != 2 {
@@ -112,21 +153,28 @@ func TestCallThatABusyServerDoesNotReadInTime(t *testing.T) {
 				}
 			})
 			time.Sleep(50 * time.Millisecond)
-			if how == "cancelled" {
-				calls.Go(func() {
-					time.Sleep(100 * time.Millisecond)
+			answered := make(chan struct{})
+			calls.Go(func() {
+				for how == "cancelled" { // until the call has come before its cancellation
 					client.ask("POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
-				})
-			}
+					select {
+					case <-answered:
+						return
+					case <-time.After(100 * time.Millisecond):
+					}
+				}
+			})
 			h := client.ask("POST", `{"jsonrpc":"2.0","id":3,"method":"prompts/get","params":{"name":"p"}}`)
+			close(answered)
 			switch {
-			case idle.Load():
+			case !work.Stop():
 				t.Error("it took as long as the server was busy")
 			case how == "limit" && (len(h.messages) != 1 || withoutAdvice(gjson.Get(h.messages[0], "error.message").String()) != "upstream timed out"):
 				t.Errorf("%d %q", h.status, h.messages)
 			case how == "cancelled" && len(h.messages) != 0:
 				t.Errorf("%d %q", h.status, h.messages)
 			}
+			work.release()
 			calls.Wait()
 			if n := client.ask("POST", callOf(4, "fast", "")).numbered(); n != 3 {
 				t.Errorf("the next call is number %d", n)
@@ -192,9 +240,10 @@ func playBehindABusyServer(t *testing.T, over, server, how string) (got, want []
 		}
 	})
 	big := `,"arguments":{"x":"` + strings.Repeat("x", 300<<10) + `"}`
-	say(callOf(1, "slow", ""))
-	time.Sleep(50 * time.Millisecond) // until the server is at work; if it is not yet, the test shows less
-	say(callOf(2, "fast", big))       // fills the pipe
+	work := newSlowWork(t, patience/2)
+	say(work.call(1))
+	work.hasBegun()
+	say(callOf(2, "fast", big)) // fills the pipe
 	if how == "limit" {
 		say(`{"jsonrpc":"2.0","id":3,"method":"prompts/get","params":{"name":"p"}}`)
 	} else {
@@ -215,9 +264,13 @@ func playBehindABusyServer(t *testing.T, over, server, how string) (got, want []
 		unsorted = 4 // all but the first, which does not wait for the server
 		want = []string{"3 upstream timed out", "1 call 1", "2 call 2", "4 call 3", "5 call 4"}
 	}
+	if how != "limit" {
+		time.AfterFunc(200*time.Millisecond, work.release) // all that was said has come in
+	}
 	for range want {
 		m := gjson.Parse(hear())
 		got = append(got, m.Get("id").Raw+" "+m.Get("result.content.0.text").String()+withoutAdvice(m.Get("error.message").String()))
+		work.release() // a call that fails at its limit has done so
 	}
 	if strings.HasSuffix(server, "modern") { // each answer of another era has a goroutine
 		slices.Sort(got[len(got)-unsorted:])
@@ -231,18 +284,22 @@ func TestBusyServerThatEnds(t *testing.T) {
 	for _, over := range []string{"stdio", "sse"} {
 		runTogether(t, over, func(t *testing.T) {
 			say, hear := onABusyPipe(t, over, quickly)
-			say(callOf(1, "slow", ""))
+			work := newSlowWork(t, patience/2)
+			say(work.call(1))
 			for id := 2; id < 6; id++ {
 				say(callOf(id, "ends", `,"arguments":{"x":"`+strings.Repeat("x", 200<<10)+`"}`))
 			}
-			if m := hear(); gjson.Get(m, "result.content.0.text").String() != "call 1" {
-				t.Errorf("the slow call got %s", m)
-			}
+			work.release()
 			failed := map[int64]bool{}
-			for range 4 {
+			for range 5 {
 				m := gjson.Parse(hear())
-				if failed[m.Get("id").Int()] = true; !m.Get("error").Exists() {
-					t.Errorf("a call got %s", m.Raw)
+				switch id := m.Get("id").Int(); {
+				case id != 1:
+					if failed[id] = true; !m.Get("error").Exists() {
+						t.Errorf("a call got %s", m.Raw)
+					}
+				case m.Get("result.content.0.text").String() != "call 1":
+					t.Errorf("the slow call got %s", m.Raw)
 				}
 			}
 			if len(failed) != 4 {
