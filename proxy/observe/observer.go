@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -281,7 +282,7 @@ func (c *Call) add(from *Message) *Message {
 }
 
 // tellCredential calls [Observer.Credential].
-func (c *Call) tellCredential(header []Header) {
+func (c *Call) tellCredential(header []mcp.Header) {
 	for _, h := range header {
 		if c.observer.Credential != nil && strings.EqualFold(h.Name, "Authorization") {
 			c.observer.Credential(h.Value)

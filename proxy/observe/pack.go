@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -282,7 +283,7 @@ func (r *unpacker) message(m *Message, c *Call, before []*Message) {
 	m.Method, m.ID, m.SHA256, m.Rev = r.method(), r.text(), r.text(), r.text()
 	m.Cut = r.flag()
 	for range r.uint() {
-		m.Header = append(m.Header, Header{r.text(), r.text()})
+		m.Header = append(m.Header, mcp.Header{Name: r.text(), Value: r.text()})
 	}
 	if from := r.uint(); from > 0 {
 		m.From = before[from-1]

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -23,7 +24,7 @@ func packable(t *testing.T) *contents {
 	long := []byte(`{"jsonrpc":"2.0","id":"x","result":"` + strings.Repeat("y", packApart) + `"}`)
 	in := &Message{
 		Seq: 1, Call: c, At: at(1), Edge: ClientEdge, Direction: ToServer, Kind: wire.Request, Method: "tools/call", ID: `"x"`,
-		Header: []Header{{"Authorization", "a"}, {"", ""}}, Copy: Copy{Raw: []byte(ping), Size: len(ping)},
+		Header: []mcp.Header{{Name: "Authorization", Value: "a"}, {Name: "", Value: ""}}, Copy: Copy{Raw: []byte(ping), Size: len(ping)},
 		Why: Why{up, translate.Known{Method: wire.ToolsCall, Facts: 0xffff, Stamp: &wire.Stamp{ID: []byte("1"), ClientInfo: []byte{}, Task: []byte("{}"), TTL: -5}}},
 	}
 	same := &Message{Seq: 2, Call: c, At: at(2), Edge: ServerEdge, Direction: ToServer, Kind: wire.Request, From: in, Copy: in.Copy}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -64,7 +65,7 @@ func TestDetailExplainsATranslation(t *testing.T) {
 	r := observed(t, func(o *Observer) {
 		p := Peers{Session: "s", Client: "cursor 0.41", ClientRevision: "2024-11-05", ServerRevision: "2025-11-25", ClientTransport: "http", ServerTransport: "stdio"}
 		c := o.Begin(&p, o.Keep([]byte(request)), false)
-		c.Came(Message{Edge: ClientEdge, Direction: ToServer, Copy: o.Keep([]byte(request)), Header: []Header{{"Authorization", secret}, {"Mcp-Method", "x"}}})
+		c.Came(Message{Edge: ClientEdge, Direction: ToServer, Copy: o.Keep([]byte(request)), Header: []mcp.Header{{Name: "Authorization", Value: secret}, {Name: "Mcp-Method", Value: "x"}}})
 		c.Went(ServerEdge, ToServer, []byte(request))
 		kept := o.Keep([]byte(list))
 		m := wire.Message{}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -140,11 +141,11 @@ type Message struct {
 	At        time.Time
 	Edge      Edge
 	Direction Direction
-	Kind      wire.Kind // 0 for a text that is no JSON-RPC message
-	Method    string    // of a response: that of the request that it answers; "" if unknown
-	ID        string    // as it stands in the message, if that was read before a reader asks [Message.IDText]
-	Header    []Header  // HTTP headers that came with it; they may be secrets
-	Status    int       // HTTP status of a response at the client's edge; 0 if there is none
+	Kind      wire.Kind    // 0 for a text that is no JSON-RPC message
+	Method    string       // of a response: that of the request that it answers; "" if unknown
+	ID        string       // as it stands in the message, if that was read before a reader asks [Message.IDText]
+	Header    []mcp.Header // HTTP headers that came with it; they may be secrets
+	Status    int          // HTTP status of a response at the client's edge; 0 if there is none
 
 	Copy
 
@@ -204,9 +205,6 @@ type Copy struct {
 
 // Kept reports whether there is a reader for the message.
 func (c *Copy) Kept() bool { return !c.at.IsZero() }
-
-// Header is an HTTP header.
-type Header struct{ Name, Value string }
 
 // Timing says how long a call has waited for whom.
 type Timing struct{ Client, Proxy, Server time.Duration }

@@ -24,6 +24,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/storeconfig"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
@@ -278,7 +279,7 @@ func (c *Credential) Refused(ctx context.Context, value string, refusal *upstrea
 	err := c.from.Refused(ctx, value, oauth.Refusal{Status: refusal.Code, Challenge: refusal.Challenges(), Tries: tries})
 	if errors.Is(err, oauth.ErrNotOurs) {
 		plain := *refusal // a client that got the challenge would begin a login that cannot help
-		plain.Header = slices.DeleteFunc(slices.Clone(refusal.Header), func(h upstream.Header) bool { return strings.EqualFold(h.Name, "WWW-Authenticate") })
+		plain.Header = slices.DeleteFunc(slices.Clone(refusal.Header), func(h mcp.Header) bool { return strings.EqualFold(h.Name, "WWW-Authenticate") })
 		return &plain
 	}
 	if said := wordsOf(refusal); said != "" && oauth.IsNowhere(err) { // a token of another kind may be missing

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -35,7 +36,7 @@ func TestRefusalsAreExplained(t *testing.T) {
 			if c.header != "" {
 				u.Headers = map[string]string{c.header: "Bearer canary"}
 			}
-			refusal := &upstream.StatusError{Code: c.status, Body: []byte(c.body), Header: []upstream.Header{{Name: "content-type", Value: c.mediaType}, {Name: "www-authenticate", Value: c.challenge}}}
+			refusal := &upstream.StatusError{Code: c.status, Body: []byte(c.body), Header: []mcp.Header{{Name: "content-type", Value: c.mediaType}, {Name: "www-authenticate", Value: c.challenge}}}
 			err := explainRefusal(u)(refusal)
 			if c.want == "" {
 				if err != error(refusal) {
@@ -66,7 +67,7 @@ func (refusing) Identity() string                                       { return
 
 // TestRefusalThatIsNotAboutTheCredential reaches the client without the challenge: a login of the client could not help.
 func TestRefusalThatIsNotAboutTheCredential(t *testing.T) {
-	refusal := &upstream.StatusError{Code: http.StatusForbidden, Body: []byte("no"), Header: []upstream.Header{{Name: "Www-Authenticate", Value: "Bearer"}, {Name: "Retry-After", Value: "7"}}}
+	refusal := &upstream.StatusError{Code: http.StatusForbidden, Body: []byte("no"), Header: []mcp.Header{{Name: "Www-Authenticate", Value: "Bearer"}, {Name: "Retry-After", Value: "7"}}}
 	c := &Credential{from: refusing{oauth.ErrNotOurs}, own: true}
 	got, ok := errors.AsType[*upstream.StatusError](c.Refused(t.Context(), "Bearer x", refusal, 0))
 	if !ok || got.Code != refusal.Code || string(got.Body) != "no" || len(got.Header) != 1 || got.Header[0].Name != "Retry-After" {

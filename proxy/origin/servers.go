@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -63,7 +64,7 @@ func (w World) httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memo
 	c.TLS = shown.watch(c.TLS)
 	c.TLS.InsecureSkipVerify = u.Unverified() //nolint:gosec // it was asked for, and the start warns of it
 	for name, value := range u.Headers {
-		c.Header = append(c.Header, upstream.Header{Name: name, Value: value})
+		c.Header = append(c.Header, mcp.Header{Name: name, Value: value})
 	}
 	at, err := url.Parse(u.URL)
 	if err != nil {

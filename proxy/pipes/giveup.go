@@ -8,7 +8,7 @@ import (
 )
 
 // Recall returns what Recall of [Renumbered] returns. The request stays open.
-func (l *Streams) Recall(id, reason string, header []upstream.Header) (given string, on upstream.Conn) {
+func (l *Streams) Recall(id, reason string, header []mcp.Header) (given string, on upstream.Conn) {
 	key := string(wire.AppendIDKey(nil, []byte(id)))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -20,7 +20,7 @@ func (l *Streams) Recall(id, reason string, header []upstream.Header) (given str
 }
 
 // RecallStream is Recall for the request of a stream, where several open requests may have its id.
-func (l *Streams) RecallStream(s *Stream, reason string, header []upstream.Header) (given string, on upstream.Conn) {
+func (l *Streams) RecallStream(s *Stream, reason string, header []mcp.Header) (given string, on upstream.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.table.Has(s.asked) {
@@ -30,7 +30,7 @@ func (l *Streams) RecallStream(s *Stream, reason string, header []upstream.Heade
 }
 
 // recall is Recall of an open request. Called with l.mu held.
-func (l *Streams) recall(e *idmap.Entry[*Stream], reason string, header []upstream.Header) (given string, on upstream.Conn) {
+func (l *Streams) recall(e *idmap.Entry[*Stream], reason string, header []mcp.Header) (given string, on upstream.Conn) {
 	if !l.wayOf(e).Cancel(mcp.Cancelled(e.Given, reason), header) {
 		return "", nil
 	}

@@ -37,13 +37,13 @@ const NoticeTimeout = 2 * time.Second
 // Opening is a connection to a server whose first request is not answered yet: initialize or
 // server/discover.
 type Opening struct {
-	upstream.Begun                   // zero before the first message is sent
-	Header         []upstream.Header // of the client's request; they may be secrets
-	ID             []byte            // of the request, raw JSON
-	Sent           []byte            // the request as it was sent last
-	Early          [][]byte          // notifications that came before the response
-	early          int               // bytes of all of them
-	NoRoots        bool              // a roots/list of the server is answered with an empty list
+	upstream.Begun              // zero before the first message is sent
+	Header         []mcp.Header // of the client's request; they may be secrets
+	ID             []byte       // of the request, raw JSON
+	Sent           []byte       // the request as it was sent last
+	Early          [][]byte     // notifications that came before the response
+	early          int          // bytes of all of them
+	NoRoots        bool         // a roots/list of the server is answered with an empty list
 	Of             Opener
 }
 
@@ -53,13 +53,13 @@ type Opener interface {
 	MaxBatch() int
 	// Malformed reports a text that is not a message, and returns the error of the request if no other
 	// response comes.
-	Malformed(err error, raw []byte, header []upstream.Header) error
+	Malformed(err error, raw []byte, header []mcp.Header) error
 	// Quirk counts that a quirk of the server was handled.
 	Quirk(mcp.Quirk)
 	// UnknownResponse reports a response to another request.
-	UnknownResponse(m *wire.Message, header []upstream.Header)
+	UnknownResponse(m *wire.Message, header []mcp.Header)
 	// Undelivered reports that an answer to a request of the server was not sent.
-	Undelivered(err error, header []upstream.Header)
+	Undelivered(err error, header []mcp.Header)
 }
 
 // Await reads st until the response to the request. Before it, servers may only send notifications and

@@ -19,15 +19,15 @@ type reports struct{ all []string }
 var errMalformed = errors.New("not a message")
 
 func (*reports) MaxBatch() int { return 3 }
-func (r *reports) Malformed(error, []byte, []upstream.Header) error {
+func (r *reports) Malformed(error, []byte, []mcp.Header) error {
 	r.all = append(r.all, "malformed")
 	return errMalformed
 }
-func (r *reports) UnknownResponse(m *wire.Message, _ []upstream.Header) {
+func (r *reports) UnknownResponse(m *wire.Message, _ []mcp.Header) {
 	r.all = append(r.all, "unknown "+string(m.ID()))
 }
-func (r *reports) Quirk(q mcp.Quirk)                    { r.all = append(r.all, string(q)) }
-func (r *reports) Undelivered(error, []upstream.Header) { r.all = append(r.all, "undelivered") }
+func (r *reports) Quirk(q mcp.Quirk)               { r.all = append(r.all, string(q)) }
+func (r *reports) Undelivered(error, []mcp.Header) { r.all = append(r.all, "undelivered") }
 
 // TestWhatComesBeforeTheFirstResponse of a server, and how the wait for it ends.
 func TestWhatComesBeforeTheFirstResponse(t *testing.T) {

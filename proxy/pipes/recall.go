@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/idmap"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -31,7 +32,7 @@ type Sending struct {
 }
 
 // Cancel reports whether a cancellation is to be sent now: it waits for its request, and is sent once.
-func (s *Sending) Cancel(body []byte, header []upstream.Header) bool {
+func (s *Sending) Cancel(body []byte, header []mcp.Header) bool {
 	if s.cancelled {
 		return false
 	}
@@ -64,7 +65,7 @@ func (s *Sending) End() *upstream.Outgoing {
 // renameCancelled replaces the id in a cancellation with the one that the server knows. It reports
 // whether the message is to be sent now. A cancellation of a request that is not open is not, and one
 // of a request that is being sent follows it; a second one is not.
-func renameCancelled[T any](t *idmap.Table[T], m *wire.Message, header []upstream.Header, way func(*idmap.Entry[T]) *Sending) bool {
+func renameCancelled[T any](t *idmap.Table[T], m *wire.Message, header []mcp.Header, way func(*idmap.Entry[T]) *Sending) bool {
 	if m.Kind != wire.Notification || m.Method != wire.Cancelled {
 		return true
 	}

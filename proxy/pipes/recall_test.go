@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -34,7 +35,7 @@ func (s *slow) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream, e
 // recalling is a connection that replaces ids.
 type recalling interface {
 	upstream.Conn
-	Recall(id, reason string, header []upstream.Header) (given string, on upstream.Conn)
+	Recall(id, reason string, header []mcp.Header) (given string, on upstream.Conn)
 }
 
 // TestCancellationFollowsItsRequest: while a request is being sent, its cancellation waits. A request that was not sent gets

@@ -118,7 +118,7 @@ func (c *Renumbered) sent(e *idmap.Entry[Sending], err error) {
 
 // enter gives m the ids that the server is to see. e is nil if m is not a request. A cancelled
 // request is removed, so that an answer to it counts as late.
-func (c *Renumbered) enter(m *wire.Message, header []upstream.Header) (e *idmap.Entry[Sending], send bool) {
+func (c *Renumbered) enter(m *wire.Message, header []mcp.Header) (e *idmap.Entry[Sending], send bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m.Kind != wire.Request {
@@ -151,7 +151,7 @@ func (c *Renumbered) leave(e *idmap.Entry[Sending]) {
 // Recall removes the newest open request with this id, to cancel it: it returns the id by which the server knows the request,
 // and the connection on which to send the cancellation. The connection is nil if there is nothing to send: the request is not
 // open, or is still being sent, and is then followed by its cancellation.
-func (c *Renumbered) Recall(id, reason string, header []upstream.Header) (given string, on upstream.Conn) {
+func (c *Renumbered) Recall(id, reason string, header []mcp.Header) (given string, on upstream.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.byKey[string(wire.AppendIDKey(nil, []byte(id)))]

@@ -59,9 +59,9 @@ type Streams struct {
 	unreached []unreached   // requests of the server that are in waiting, or were, oldest first
 	late      *time.Timer   // for the oldest; nil before the first one
 	replies   Replies
-	alone     bool              // no client ever opens a standing stream
-	headed    bool              // responses of dragoman's own need the headers of the client
-	header    []upstream.Header // those of its last message
+	alone     bool         // no client ever opens a standing stream
+	headed    bool         // responses of dragoman's own need the headers of the client
+	header    []mcp.Header // those of its last message
 }
 
 // Open begins to read st, which has all messages of the server behind conn. The Streams close st. begun is the id of the initialize
@@ -181,20 +181,20 @@ func (l *Streams) open(ctx context.Context, out *upstream.Outgoing, m *wire.Mess
 
 // noteHeader keeps the headers of a message of the client, which the server may want with what dragoman answers. Called with
 // l.mu held.
-func (l *Streams) noteHeader(header []upstream.Header) {
+func (l *Streams) noteHeader(header []mcp.Header) {
 	if !l.headed || slices.Equal(l.header, header) {
 		return
 	}
-	own := make([]upstream.Header, len(header)) // a response that waits may have the old ones
+	own := make([]mcp.Header, len(header)) // a response that waits may have the old ones
 	for i, h := range header {
-		own[i] = upstream.Header{Name: strings.Clone(h.Name), Value: strings.Clone(h.Value)}
+		own[i] = mcp.Header{Name: strings.Clone(h.Name), Value: strings.Clone(h.Value)}
 	}
 	l.header = own
 }
 
 // rename replaces the id in a cancellation with the one that the server knows, and reports whether
 // the message is to be sent. Other messages stay as they are.
-func (l *Streams) rename(m *wire.Message, header []upstream.Header) bool {
+func (l *Streams) rename(m *wire.Message, header []mcp.Header) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.noteHeader(header)

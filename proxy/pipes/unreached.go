@@ -190,7 +190,7 @@ type Replies struct {
 
 // Put sends a response, which belongs to r from now on, after those before. It does not wait, and returns false if too much waits
 // already.
-func (r *Replies) Put(o Owner, on upstream.Conn, response []byte, header []upstream.Header) bool {
+func (r *Replies) Put(o Owner, on upstream.Conn, response []byte, header []mcp.Header) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bytes > 0 && r.bytes+len(response) > maxReplies {

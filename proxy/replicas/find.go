@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -255,7 +256,7 @@ func (d *directory) isAt(ctx context.Context, id sealed.ID, at address) bool {
 	box := seal.SealForward("POST", sealed.Forward{To: id, At: time.Now()})
 	st, err := l.http.Session("", "").Send(ctx, &upstream.Outgoing{
 		Body: []byte("{}"), Request: true, FirstByte: askTimeout, Silence: askTimeout,
-		Header: []upstream.Header{{Name: sealed.ForwardHeader, Value: box}},
+		Header: []mcp.Header{{Name: sealed.ForwardHeader, Value: box}},
 	})
 	if err != nil {
 		d.Log.Debug("cannot reach replica", zap.String("address", at.at), zap.Error(err))

@@ -38,9 +38,9 @@ const (
 // Request is a client's request on its way to the process that shall serve it.
 type Request struct {
 	*downstream.Request
-	Method string            // POST, GET or DELETE
-	Header []upstream.Header // headers that the replica which serves it may need
-	Lost   mcp.Cause         // cause of the call's failure if its answer is lost
+	Method string       // POST, GET or DELETE
+	Header []mcp.Header // headers that the replica which serves it may need
+	Lost   mcp.Cause    // cause of the call's failure if its answer is lost
 
 	Answers string // the address of the replica that answers, which Forward sets
 }
@@ -124,7 +124,7 @@ func respondStatus(status *upstream.StatusError, resp *downstream.Response) {
 	}
 }
 
-func appendHeaders(resp *downstream.Response, list []upstream.Header) {
+func appendHeaders(resp *downstream.Response, list []mcp.Header) {
 	for _, h := range list {
 		resp.Header = append(resp.Header, mcp.Header{Name: h.Name, Value: h.Value})
 	}
@@ -145,9 +145,9 @@ type answer struct {
 	open     [][]byte     // the ids of the requests whose answers the client waits for
 	lost     *mcp.Failure // failure of a request if its answer is lost
 	first    sse.Event
-	pending  bool              // pass has not sent first yet
-	standing bool              // this is the stream of a GET
-	told     []upstream.Header // that the client gets
+	pending  bool         // pass has not sent first yet
+	standing bool         // this is the stream of a GET
+	told     []mcp.Header // that the client gets
 }
 
 // begin sends the request. For a standing stream it returns when the replica has granted
@@ -156,8 +156,8 @@ func (a *answer) begin(req *downstream.Request, f sealed.Forward) (err error) {
 	ctx, stop := context.WithCancelCause(req.Ctx)
 	a.stop, a.free = stop, func() bool { return true }
 	conn := a.link.http.Session("", "")
-	header := func(method string) []upstream.Header {
-		return []upstream.Header{{Name: sealed.ForwardHeader, Value: a.of.Settings().Sealer.SealForward(method, f)}}
+	header := func(method string) []mcp.Header {
+		return []mcp.Header{{Name: sealed.ForwardHeader, Value: a.of.Settings().Sealer.SealForward(method, f)}}
 	}
 	if f.Method == "GET" {
 		a.free = context.AfterFunc(a.of.Draining, func() { stop(errDraining) })

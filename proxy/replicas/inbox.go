@@ -8,9 +8,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // inbox accepts the requests that other replicas forward.
@@ -64,7 +64,7 @@ func (b *inbox) Serve(req *downstream.Request, resp *downstream.Response) {
 	own := downstream.Request{
 		Ctx: req.Ctx, Cancel: req.Cancel, Client: req.Client, Body: req.Body, Forwarded: true,
 		Session: f.Session, Version: f.Version, LastEventID: f.LastEventID, Guest: f.Guest,
-		Header: func(name string) string { return upstream.HeaderValue(f.Header, name) },
+		Header: func(name string) string { return mcp.HeaderValue(f.Header, name) },
 		Headers: func(prefix string, do func(name, value string)) {
 			for _, h := range f.Header {
 				if len(h.Name) >= len(prefix) && strings.EqualFold(h.Name[:len(prefix)], prefix) {

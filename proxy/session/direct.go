@@ -61,7 +61,7 @@ func (d *Direct) Status(body []byte) int {
 
 // Own returns one of dragoman's own requests. params are without the braces, and from are the headers that the client's
 // request passes on.
-func (d *Direct) Own(id []byte, method wire.Method, params string, from []upstream.Header) *upstream.Outgoing {
+func (d *Direct) Own(id []byte, method wire.Method, params string, from []mcp.Header) *upstream.Outgoing {
 	if d == nil {
 		return &upstream.Outgoing{Body: mcp.Request(id, method, "{"+params+"}"), Request: true, Repeats: method.Reads(), Header: from}
 	}
@@ -80,19 +80,19 @@ func (d *Direct) Request(id []byte, method wire.Method, params string) []byte {
 
 // Headers returns the headers of one of dragoman's own requests, after those that the client's
 // request passes on. It returns nil on a pipe.
-func (d *Direct) Headers(from []upstream.Header, method, target string) []upstream.Header {
+func (d *Direct) Headers(from []mcp.Header, method, target string) []mcp.Header {
 	if !d.Web {
 		return nil
 	}
-	h := make([]upstream.Header, 0, len(from)+2)
+	h := make([]mcp.Header, 0, len(from)+2)
 	for _, f := range from {
 		if len(f.Name) < len(mcpheader.Prefix) || !strings.EqualFold(f.Name[:len(mcpheader.Prefix)], mcpheader.Prefix) {
 			h = append(h, f)
 		}
 	}
-	h = append(h, upstream.Header{Name: "Mcp-Method", Value: mcpheader.Encode(method)})
+	h = append(h, mcp.Header{Name: "Mcp-Method", Value: mcpheader.Encode(method)})
 	if target != "" {
-		h = append(h, upstream.Header{Name: "Mcp-Name", Value: mcpheader.Encode(target)})
+		h = append(h, mcp.Header{Name: "Mcp-Name", Value: mcpheader.Encode(target)})
 	}
 	return h
 }

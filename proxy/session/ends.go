@@ -94,7 +94,7 @@ func (t *Table) countSession(s *Session, why error) {
 }
 
 // GiveUpAs sends the server notifications/cancelled for the request with this id. It does not wait.
-func (t *Table) GiveUpAs(s *Session, id string, header []upstream.Header, reason string) {
+func (t *Table) GiveUpAs(s *Session, id string, header []mcp.Header, reason string) {
 	conn := s.Conn
 	if s.Recall != nil { // translated now, as the id may later be that of another request
 		if id, conn = s.Recall(id, reason, header); conn == nil {
@@ -106,14 +106,14 @@ func (t *Table) GiveUpAs(s *Session, id string, header []upstream.Header, reason
 
 // SendCancelled sends the server notifications/cancelled on a connection of s, for the request that the server knows by id. It
 // does not wait, but the end of s does.
-func (t *Table) SendCancelled(s *Session, conn upstream.Conn, id string, header []upstream.Header, reason string) {
+func (t *Table) SendCancelled(s *Session, conn upstream.Conn, id string, header []mcp.Header, reason string) {
 	s.notices.Begin()
 	t.Host.SendCancelled(conn, id, header, reason, s.notices.End)
 }
 
 // Outlives returns the error that ends s if err, with which the server has refused a message with these headers, says that the
 // server no longer has sessions. Else it returns err.
-func (t *Table) Outlives(ctx context.Context, s *Session, header []upstream.Header, err error) error {
+func (t *Table) Outlives(ctx context.Context, s *Session, header []mcp.Header, err error) error {
 	if s.Bridge != nil || s.Piped || s.ID == "" && s.Pipe == 0 || !era.Doubtful(false, err) {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -42,7 +41,7 @@ func (s *Session) mayPing() {
 		defer s.pinger.Reset(every)
 		ctx, cancel := context.WithTimeout(h.Serving, pingTime)
 		defer cancel()
-		var header []upstream.Header
+		var header []mcp.Header
 		if s.Web != nil {
 			header = s.Web.Authorization()
 		}

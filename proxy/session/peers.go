@@ -163,12 +163,12 @@ const (
 
 // Heard returns the headers of a client's request as the observer keeps them: those that are passed on, and those that the
 // protocol and its transport define. A long value is left out, since half of a secret may not be recognized.
-func Heard(passed []upstream.Header, req *downstream.Request) []observe.Header {
+func Heard(passed []mcp.Header, req *downstream.Request) []mcp.Header {
 	list := HeadersOf(passed)
 	add := func(name, value string) {
-		known := slices.ContainsFunc(list, func(h observe.Header) bool { return strings.EqualFold(h.Name, name) })
+		known := slices.ContainsFunc(list, func(h mcp.Header) bool { return strings.EqualFold(h.Name, name) })
 		if value != "" && len(value) <= maxHeardValue && !known && len(list) < maxHeard {
-			list = append(list, observe.Header{Name: strings.Clone(name), Value: strings.Clone(value)})
+			list = append(list, mcp.Header{Name: strings.Clone(name), Value: strings.Clone(value)})
 		}
 	}
 	for _, name := range [...]string{"Content-Type", "Accept", "Last-Event-ID"} {
@@ -183,12 +183,12 @@ func Heard(passed []upstream.Header, req *downstream.Request) []observe.Header {
 }
 
 // HeadersOf returns headers as the observer keeps them.
-func HeadersOf(from []upstream.Header) (list []observe.Header) {
+func HeadersOf(from []mcp.Header) (list []mcp.Header) {
 	if len(from) > 0 {
-		list = make([]observe.Header, 0, len(from))
+		list = make([]mcp.Header, 0, len(from))
 	}
 	for _, h := range from {
-		list = append(list, observe.Header{Name: h.Name, Value: h.Value})
+		list = append(list, mcp.Header{Name: h.Name, Value: h.Value})
 	}
 	return list
 }

@@ -33,7 +33,7 @@ import (
 )
 
 // Recall is how a connection that replaces request ids cancels a request, as [pipes.Renumbered.Recall] does.
-type Recall func(id, reason string, header []upstream.Header) (given string, on upstream.Conn)
+type Recall func(id, reason string, header []mcp.Header) (given string, on upstream.Conn)
 
 // Session is one client's session with its server.
 type Session struct {
@@ -279,7 +279,7 @@ func (s *Session) Stand(ctx context.Context, o upstream.ListenOptions) (upstream
 
 // Inquire sends the server one of dragoman's own requests, on a connection that returns a stream
 // for each request. The caller owns the result.
-func (s *Session) Inquire(ctx context.Context, method wire.Method, params string, from []upstream.Header) (result []byte, err error) {
+func (s *Session) Inquire(ctx context.Context, method wire.Method, params string, from []mcp.Header) (result []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Table.Now().Config.Upstream.HandshakeTimeout)
 	defer cancel()
 	d := s.Direct

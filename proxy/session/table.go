@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // NewTable returns a table of at most max sessions, whose ids by seals. resume makes a session that this process does not
@@ -296,10 +296,10 @@ func (t *Table) Len() int {
 var ErrTooMany = errors.New("too many sessions")
 
 // AppendPassed appends the headers of a request that are passed to the server.
-func (t *Table) AppendPassed(dst []upstream.Header, header func(name string) string) []upstream.Header {
+func (t *Table) AppendPassed(dst []mcp.Header, header func(name string) string) []mcp.Header {
 	for _, name := range t.Now().Passed {
 		if v := header(name); v != "" {
-			dst = append(dst, upstream.Header{Name: name, Value: v})
+			dst = append(dst, mcp.Header{Name: name, Value: v})
 		}
 	}
 	return dst

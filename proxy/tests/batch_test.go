@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -70,7 +71,7 @@ func TestBatchLegThatFailsLeavesTheOthers(t *testing.T) {
 
 func TestBatchRefusedAlikeTakesTheStatus(t *testing.T) {
 	status := func(code int) error {
-		return &upstream.StatusError{Code: code, Header: []upstream.Header{{Name: "WWW-Authenticate", Value: "Bearer x"}}}
+		return &upstream.StatusError{Code: code, Header: []mcp.Header{{Name: "WWW-Authenticate", Value: "Bearer x"}}}
 	}
 	for _, c := range []struct {
 		first, second error

@@ -22,10 +22,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/features/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -395,7 +395,7 @@ func TestForwardedRequestsAreOnlyAcceptedFromReplicas(t *testing.T) {
 	body := retryOf("8", ada, r)
 	good := sealed.Forward{
 		To: p.Instance, At: time.Now(), Digest: sha256.Sum256([]byte(body)), Method: "POST", Version: "2026-07-28",
-		Header: []upstream.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
+		Header: []mcp.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
 	}
 	with := func(change func(*sealed.Forward)) sealed.Forward {
 		f := good
@@ -437,7 +437,7 @@ func TestForwardedRequestGoesNoFurther(t *testing.T) {
 	body := retryOf("8", ada, r)
 	f := sealed.Forward{
 		To: all[1].Instance, At: time.Now(), Digest: sha256.Sum256([]byte(body)), Method: "POST", Version: "2026-07-28",
-		Header: []upstream.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
+		Header: []mcp.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
 	}
 	status, text := all[1].knock("POST", all[1].Now().Sealer.SealForward("POST", f), body)
 	if status != 200 {
@@ -491,7 +491,7 @@ func TestHeadersOfTheClientGoAlong(t *testing.T) {
 // TestKeysOfReplicasMayBeReplaced while some replicas already have the next key.
 func TestKeysOfReplicasMayBeReplaced(t *testing.T) {
 	before, between, after := sealerOf(t, "u", 1), sealerOf(t, "u", 2, 1), sealerOf(t, "u", 2)
-	f := sealed.Forward{At: time.UnixMilli(7), Method: "POST", Session: "s", Guest: "g", Header: []upstream.Header{{Name: "A", Value: "\xff"}, {Name: "B", Value: ""}}}
+	f := sealed.Forward{At: time.UnixMilli(7), Method: "POST", Session: "s", Guest: "g", Header: []mcp.Header{{Name: "A", Value: "\xff"}, {Name: "B", Value: ""}}}
 	for what, c := range map[string]struct {
 		by, in *sealed.Sealer
 		ok     bool

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
@@ -204,7 +205,7 @@ func TestLoadShedding(t *testing.T) {
 func TestRefusedCredentialsArePassedOn(t *testing.T) {
 	for code, want := range map[int]int{401: 401, 403: 403, 429: 429, 503: 200, 404: 200} {
 		f := modernServer(false, `"capabilities":{}`, func(string, string, string) ([]string, error) {
-			return nil, &upstream.StatusError{Code: code, Header: []upstream.Header{{Name: "Retry-After", Value: "7"}}}
+			return nil, &upstream.StatusError{Code: code, Header: []mcp.Header{{Name: "Retry-After", Value: "7"}}}
 		})
 		srv := front(t, f)
 		session := srv.initialize("2025-11-25")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -41,7 +42,7 @@ func TestMethodsRefusedInPlainText(t *testing.T) {
 		if gjson.Get(m, "method").String() != "x/y" {
 			return nil
 		}
-		return &upstream.StatusError{Code: 400, Header: []upstream.Header{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, Body: []byte("JSON RPC not handled: \"x/y\" unsupported\n")}
+		return &upstream.StatusError{Code: 400, Header: []mcp.Header{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, Body: []byte("JSON RPC not handled: \"x/y\" unsupported\n")}
 	})
 	srv := front(t, f)
 	if r := srv.modernly(modernRequestOf("1", "x/y", meta(`{}`))); r.status != 404 || gjson.Get(r.body, "error.code").Int() != -32601 || gjson.Get(r.body, "id").Raw != "1" {

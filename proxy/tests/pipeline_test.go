@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
@@ -461,8 +462,8 @@ func TestUpstreamStatusPassesOn(t *testing.T) {
 		message string
 		gone    bool
 	}{
-		{upstream.StatusError{Code: 401, Header: []upstream.Header{{Name: "WWW-Authenticate", Value: "Bearer"}}}, true, 401, "upstream answered 401 Unauthorized", false},
-		{upstream.StatusError{Code: 429, Header: []upstream.Header{{Name: "Retry-After", Value: "3"}}}, true, 429, "upstream answered 429 Too Many Requests", false},
+		{upstream.StatusError{Code: 401, Header: []mcp.Header{{Name: "WWW-Authenticate", Value: "Bearer"}}}, true, 401, "upstream answered 401 Unauthorized", false},
+		{upstream.StatusError{Code: 429, Header: []mcp.Header{{Name: "Retry-After", Value: "3"}}}, true, 429, "upstream answered 429 Too Many Requests", false},
 		{upstream.StatusError{Code: 503}, true, 200, "upstream answered 503 Service Unavailable", false},
 		{upstream.StatusError{Code: 302}, true, 200, "upstream answered 302 Found", false},
 		{upstream.StatusError{Code: 400, Body: []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"bad <x>","data":[1]}}`)}, true, 400, "bad <x>", false},

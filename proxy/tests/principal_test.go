@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
@@ -41,7 +42,7 @@ func (g *guarded) check(u *peertest.Turn) {
 	lets := g.lets
 	g.mu.Unlock()
 	if !lets(u.Header.Get("Authorization"), u.Method) {
-		u.Fail(&upstream.StatusError{Code: 401, Header: []upstream.Header{{Name: "WWW-Authenticate", Value: "Bearer"}}})
+		u.Fail(&upstream.StatusError{Code: 401, Header: []mcp.Header{{Name: "WWW-Authenticate", Value: "Bearer"}}})
 	}
 }
 

@@ -120,8 +120,8 @@ func TestServerIsAskedOnceForAllCallers(t *testing.T) {
 	f := modernServer(false, `"capabilities":{"tools":{}}`, nil)
 	f.asked = true
 	srv := front(t, f)
-	as := func(token string) []upstream.Header {
-		return []upstream.Header{{Name: "authorization", Value: token}}
+	as := func(token string) []mcp.Header {
+		return []mcp.Header{{Name: "authorization", Value: token}}
 	}
 	var wg sync.WaitGroup
 	for range 20 {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -46,7 +47,7 @@ func refusalOf(resp *http.Response) *upstream.StatusError {
 	e.Body, _ = io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	for _, name := range []string{"Content-Type", "WWW-Authenticate"} {
 		for _, value := range resp.Header.Values(name) {
-			e.Header = append(e.Header, upstream.Header{Name: name, Value: value})
+			e.Header = append(e.Header, mcp.Header{Name: name, Value: value})
 		}
 	}
 	if to, err := resp.Location(); err == nil && resp.StatusCode >= 300 && resp.StatusCode < 400 {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -94,7 +93,7 @@ func (c *Conn) forget(list []*ask) (open []*ask) {
 
 // receiveAnswer passes a response of the client, with the headers of its POST, to the call that waits for it. The
 // memory of m belongs to the call from now on.
-func (c *Conn) receiveAnswer(m *wire.Message, header []upstream.Header) {
+func (c *Conn) receiveAnswer(m *wire.Message, header []mcp.Header) {
 	key := string(wire.AppendIDKey(nil, m.ID()))
 	c.mu.Lock()
 	a := c.asked[key]
@@ -109,7 +108,7 @@ func (c *Conn) receiveAnswer(m *wire.Message, header []upstream.Header) {
 
 // translateAnswer sets the answer for the server, or returns the question to ask again. trouble says why there is
 // neither.
-func (c *Conn) translateAnswer(h receivedAnswer, m *wire.Message, header []upstream.Header) (question []byte, trouble string) {
+func (c *Conn) translateAnswer(h receivedAnswer, m *wire.Message, header []mcp.Header) (question []byte, trouble string) {
 	a := h.to
 	a.by = &answeringClient{h.header}
 	if err := m.Scan(h.raw, c.up.Shape()); err != nil {

@@ -28,10 +28,10 @@ type call struct {
 	method  wire.Method
 	target  string // the name or the URI that the request is about, "" for none
 	note    []byte
-	wish    []byte            // the client's params.task; nil for none
-	seen    *observe.Call     // nil if the call is not observed
-	span    *telemetry.Call   // nil for none
-	from    []upstream.Header // the client's headers; those of the request begin with them
+	wish    []byte          // the client's params.task; nil for none
+	seen    *observe.Call   // nil if the call is not observed
+	span    *telemetry.Call // nil for none
+	from    []mcp.Header    // the client's headers; those of the request begin with them
 
 	names []byte    // the memory of id, key, target and the first sent, one behind the other
 	room  [128]byte // the memory of names, unless they are long
@@ -47,9 +47,9 @@ type call struct {
 	st        upstream.Stream
 	msgs      *messages
 	first     upstream.Outgoing
-	told      []upstream.Header // of the response to first, written before its first message
-	ready     [][]byte          // messages for the client that come first
-	one       [1][]byte         // memory for ready
+	told      []mcp.Header // of the response to first, written before its first message
+	ready     [][]byte     // messages for the client that come first
+	one       [1][]byte    // memory for ready
 	over      bool
 	broken    error // why the server's stream has ended; nil if it has not
 	asking    []*ask

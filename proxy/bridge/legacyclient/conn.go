@@ -106,7 +106,7 @@ func (c *Conn) BelongTo(who string) {
 func (c *Conn) RunsFor(client string) { c.counted.Principal = client }
 
 // enquire returns the look-up of a request in the cache of results, or nil if results of the method are not kept.
-func (c *Conn) enquire(msg *wire.Message, uri string, header []upstream.Header) *results.Enquiry {
+func (c *Conn) enquire(msg *wire.Message, uri string, header []mcp.Header) *results.Enquiry {
 	if !c.bridge.results.Keeps(msg.Method) {
 		return nil
 	}
@@ -182,8 +182,8 @@ type taskMemory struct {
 // runningTask is a task of the server that the client may be told about.
 type runningTask struct {
 	id     string
-	until  time.Time         // when the server may forget it
-	header []upstream.Header // of the request that has begun it
+	until  time.Time    // when the server may forget it
+	header []mcp.Header // of the request that has begun it
 }
 
 // shared is the part of a Conn whose state other replicas have, too. The zero value shares nothing.
@@ -218,7 +218,7 @@ type listenRequest struct {
 	ctx    context.Context // ends when the notifications are no longer wanted
 	what   string          // params, without the braces
 	can    []byte          // clientCapabilities
-	header []upstream.Header
+	header []mcp.Header
 	missed [][]byte // what the client is told after a time in which the server could not send it
 
 	id      []byte
@@ -235,7 +235,7 @@ type subscriptions struct {
 	bytes   int               // that they take
 	watches []*watch          // those that the server has acknowledged
 	wishes  []*wish           // not settled
-	header  []upstream.Header // of the client's last request
+	header  []mcp.Header      // of the client's last request
 	most    int               // resources that the server accepts in one request
 	atOnce  int               // wishes that are tried with one request
 

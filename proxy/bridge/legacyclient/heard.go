@@ -7,13 +7,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // passDown translates a notification of the server. It returns nil if the client gets nothing.
-func (c *Conn) passDown(m *wire.Message, header []upstream.Header) []byte {
+func (c *Conn) passDown(m *wire.Message, header []mcp.Header) []byte {
 	if m.Kind != wire.Notification {
 		c.host.Report.Dropped("request") // servers of this revision have none
 		return nil
@@ -37,7 +36,7 @@ func (c *Conn) passDown(m *wire.Message, header []upstream.Header) []byte {
 }
 
 // appendOpened appends to list the notifications that end the URL elicitations with these ids.
-func (c *Conn) appendOpened(list, opened [][]byte, header []upstream.Header) [][]byte {
+func (c *Conn) appendOpened(list, opened [][]byte, header []mcp.Header) [][]byte {
 	for _, id := range opened {
 		var m wire.Message
 		body := mcp.Notification(wire.ElicitationCompleted, `{"elicitationId":`+wire.View(id)+`}`)
@@ -51,7 +50,7 @@ func (c *Conn) appendOpened(list, opened [][]byte, header []upstream.Header) [][
 }
 
 // downResult translates a result of the server to the response to a request of this method.
-func (c *Conn) downResult(id []byte, method wire.Method, result []byte, header []upstream.Header) ([]byte, error) {
+func (c *Conn) downResult(id []byte, method wire.Method, result []byte, header []mcp.Header) ([]byte, error) {
 	var m wire.Message
 	if err := m.Scan(mcp.AppendResult(nil, id, result), c.down.Shape()); err != nil {
 		return nil, err
@@ -102,7 +101,7 @@ func (s *seenNews) translated(c *Conn, m *wire.Message, out []byte) {
 }
 
 // enqueue translates a notification of the server and puts it on the standing stream. raw may be used again.
-func (c *Conn) enqueue(raw []byte, header []upstream.Header) {
+func (c *Conn) enqueue(raw []byte, header []mcp.Header) {
 	var m wire.Message
 	if m.Scan(raw, c.down.Shape()) != nil {
 		c.host.Report.Dropped("malformed")

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -19,7 +18,7 @@ const noName = `{"name":"unknown-server","version":"0.0.0"}`
 // Introduce stores the clientInfo and the capabilities of raw, the client's initialize request, and returns the
 // server's DiscoverResult. It keeps no reference to raw. If raw says more than a session keeps, the error is a *mcp.Failure of
 // the cause mcp.InitializeBroken, once the server has answered.
-func (c *Conn) Introduce(ctx context.Context, raw []byte, header []upstream.Header) ([]byte, error) {
+func (c *Conn) Introduce(ctx context.Context, raw []byte, header []mcp.Header) ([]byte, error) {
 	fit, lost, tooLarge := c.fit(raw)
 	if tooLarge != nil { // the client learns it only from a server that is modern
 		c.can = []byte("{}")
@@ -97,7 +96,7 @@ func AppendInitializeResult(body, id []byte, revision string, result []byte) []b
 
 // InitializeResult returns the response to an initialize request with this id. result is the server's DiscoverResult.
 // facts are the session's facts about client and server from now on.
-func (c *Conn) InitializeResult(id, result []byte, header []upstream.Header) (answer []byte, facts wire.Facts, err error) {
+func (c *Conn) InitializeResult(id, result []byte, header []mcp.Header) (answer []byte, facts wire.Facts, err error) {
 	can := gjson.GetBytes(result, "capabilities")
 	if can.Get("logging").IsObject() {
 		c.facts |= wire.ServerLogging

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -122,8 +123,8 @@ type standingStream struct {
 	upstream.Plain
 	of     *news
 	client context.Context
-	header []upstream.Header // the client's
-	ctx    context.Context   // ends with the stream
+	header []mcp.Header    // the client's
+	ctx    context.Context // ends with the stream
 	end    context.CancelFunc
 	signal chan struct{}
 	once   sync.Once

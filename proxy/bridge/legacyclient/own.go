@@ -28,7 +28,7 @@ type ownRequest struct {
 
 // discover sends server/discover. The result is the caller's. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
-func (c *Conn) discover(ctx context.Context, header []upstream.Header) ([]byte, error) {
+func (c *Conn) discover(ctx context.Context, header []mcp.Header) ([]byte, error) {
 	result, err := c.inquire(ctx, wire.ServerDiscover, "", header)
 	if f, ok := errors.AsType[*mcp.Failure](err); ok && f.Code == mcp.CodeUnsupportedVersion {
 		if modern, _, _ := era.Named(gjson.GetBytes(f.Data, "supported")); modern != nil { // it names the revision that it has just refused: try again
@@ -56,7 +56,7 @@ func (c *Conn) discover(ctx context.Context, header []upstream.Header) ([]byte, 
 }
 
 // offers returns the server's capabilities.
-func (c *Conn) offers(ctx context.Context, header []upstream.Header) ([]byte, error) {
+func (c *Conn) offers(ctx context.Context, header []mcp.Header) ([]byte, error) {
 	c.mu.Lock()
 	offers := c.offered
 	c.mu.Unlock()
@@ -71,7 +71,7 @@ func (c *Conn) offers(ctx context.Context, header []upstream.Header) ([]byte, er
 }
 
 // mustOffer returns an error if the server lacks the capability that method needs.
-func (c *Conn) mustOffer(ctx context.Context, capability string, method wire.Method, header []upstream.Header) error {
+func (c *Conn) mustOffer(ctx context.Context, capability string, method wire.Method, header []mcp.Header) error {
 	offers, err := c.offers(ctx, header)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (c *Conn) mustOffer(ctx context.Context, capability string, method wire.Met
 }
 
 // isModern asks the server again whether it needs no session.
-func (c *Conn) isModern(ctx context.Context, header []upstream.Header) (bool, error) {
+func (c *Conn) isModern(ctx context.Context, header []mcp.Header) (bool, error) {
 	if c.reach != ByHTTP { // a process is asked itself
 		_, err := c.discover(ctx, header)
 		return err == nil, err
@@ -94,11 +94,11 @@ func (c *Conn) isModern(ctx context.Context, header []upstream.Header) (bool, er
 
 // inquire sends a request of dragoman's own. params is the content of the object, without the braces. The result is
 // the caller's.
-func (c *Conn) inquire(ctx context.Context, method wire.Method, params string, header []upstream.Header) ([]byte, error) {
+func (c *Conn) inquire(ctx context.Context, method wire.Method, params string, header []mcp.Header) ([]byte, error) {
 	return c.inquireAs(ctx, ownRequest{method: method, params: params, can: c.can}, header)
 }
 
-func (c *Conn) inquireAs(ctx context.Context, q ownRequest, header []upstream.Header) ([]byte, error) {
+func (c *Conn) inquireAs(ctx context.Context, q ownRequest, header []mcp.Header) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
@@ -120,7 +120,7 @@ func (c *Conn) inquireAs(ctx context.Context, q ownRequest, header []upstream.He
 }
 
 // own makes a request of dragoman's own.
-func (c *Conn) own(q ownRequest, header []upstream.Header) (id []byte, o *upstream.Outgoing, err error) {
+func (c *Conn) own(q ownRequest, header []mcp.Header) (id []byte, o *upstream.Outgoing, err error) {
 	id = c.nextID()
 	params := ""
 	if q.params != "" {
@@ -143,14 +143,14 @@ func (c *Conn) own(q ownRequest, header []upstream.Header) (id []byte, o *upstre
 }
 
 // headers returns from, the client's headers, and those that describe the request. It returns nil for a pipe.
-func (c *Conn) headers(from []upstream.Header, method, target string) []upstream.Header {
+func (c *Conn) headers(from []mcp.Header, method, target string) []mcp.Header {
 	if c.reach == ByOwnProcess {
 		return nil
 	}
-	h := make([]upstream.Header, 0, len(from)+4)
-	h = append(append(h, from...), upstream.Header{Name: "Mcp-Method", Value: mcpheader.Encode(method)})
+	h := make([]mcp.Header, 0, len(from)+4)
+	h = append(append(h, from...), mcp.Header{Name: "Mcp-Method", Value: mcpheader.Encode(method)})
 	if target != "" {
-		h = append(h, upstream.Header{Name: "Mcp-Name", Value: c.nameHeader(target)})
+		h = append(h, mcp.Header{Name: "Mcp-Name", Value: c.nameHeader(target)})
 	}
 	return h
 }

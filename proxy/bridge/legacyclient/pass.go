@@ -37,7 +37,7 @@ type Answering interface {
 	// return nil.
 	Scanned() *wire.Message
 	// Told returns the headers of the server's response to the request, for the client; after the first message. They do not change.
-	Told() []upstream.Header
+	Told() []mcp.Header
 	// Failed reports whether the message is dragoman's own error and not the server's response.
 	Failed() bool
 }
@@ -119,14 +119,14 @@ func (c *Conn) keep(ctx context.Context, msg *wire.Message) (err error) {
 }
 
 // remember answers a request that only changes the state of the session.
-func (c *Conn) remember(ctx context.Context, msg *wire.Message, header []upstream.Header) (upstream.Stream, error) {
+func (c *Conn) remember(ctx context.Context, msg *wire.Message, header []mcp.Header) (upstream.Stream, error) {
 	if err := c.keep(ctx, msg); err != nil {
 		return nil, err
 	}
 	id, method := msg.ID(), msg.Method
 	level := gjson.Get(wire.View(msg.Params()), "level")
 	uri := gjson.Get(wire.View(msg.Params()), "uri")
-	header = append([]upstream.Header(nil), header...)
+	header = append([]mcp.Header(nil), header...)
 	return answerHere(ctx, id, func(ctx context.Context) ([]byte, error) {
 		var err error
 		switch {
@@ -146,7 +146,7 @@ func (c *Conn) remember(ctx context.Context, msg *wire.Message, header []upstrea
 	}), nil
 }
 
-func (c *Conn) setLevel(ctx context.Context, level gjson.Result, header []upstream.Header) error {
+func (c *Conn) setLevel(ctx context.Context, level gjson.Result, header []mcp.Header) error {
 	if err := c.mustOffer(ctx, "logging", wire.LoggingSetLevel, header); err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (c *Conn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 	if c.shared.stale.Load() {
 		c.refresh(ctx)
 	}
-	header := append([]upstream.Header(nil), o.Header...)
+	header := append([]mcp.Header(nil), o.Header...)
 	offers, err := c.offers(ctx, header)
 	if err != nil {
 		return nil, err

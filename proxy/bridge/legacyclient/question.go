@@ -5,7 +5,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -28,11 +28,11 @@ type ask struct {
 type receivedAnswer struct {
 	to     *ask
 	raw    []byte
-	header []upstream.Header // of the client's POST with the answer
+	header []mcp.Header // of the client's POST with the answer
 }
 
 // answeringClient is a client as the headers of its POST identify it to the server.
-type answeringClient struct{ header []upstream.Header }
+type answeringClient struct{ header []mcp.Header }
 
 // accepted reports whether the client has accepted to open a URL.
 func (a *ask) accepted() bool {
@@ -47,7 +47,7 @@ func answeredBy(list []*ask) (by *answeringClient, err error) {
 	for _, a := range list {
 		switch {
 		case a.by == nil:
-		case by != nil && upstream.HeaderValue(by.header, "Authorization") != upstream.HeaderValue(a.by.header, "Authorization"):
+		case by != nil && mcp.HeaderValue(by.header, "Authorization") != mcp.HeaderValue(a.by.header, "Authorization"):
 			return nil, errAnswerers
 		default:
 			by = a.by

@@ -329,7 +329,7 @@ func (b *reading) Scanned() *wire.Message {
 }
 
 // Told implements [Answering].
-func (b *reading) Told() []upstream.Header { return b.told }
+func (b *reading) Told() []mcp.Header { return b.told }
 
 // Failed implements [Answering].
 func (b *reading) Failed() bool { return b.lost.Load() }

@@ -118,7 +118,7 @@ func (b *call) sendRefreshed() error {
 
 // paramHeaders returns the headers that a call of tool has from its arguments. If the tool
 // is not known, it is looked up in the server's list first. call is the request.
-func (c *Conn) paramHeaders(ctx context.Context, tool string, call []byte, from []upstream.Header) ([]upstream.Header, error) {
+func (c *Conn) paramHeaders(ctx context.Context, tool string, call []byte, from []mcp.Header) ([]mcp.Header, error) {
 	t, err := c.tools.Look(ctx, tool, toolindex.Ask{Of: c.up.To(), Page: func(params string) ([]byte, error) {
 		return c.inquire(ctx, wire.ToolsList, params, from)
 	}})

@@ -14,7 +14,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -37,7 +36,7 @@ const (
 )
 
 // subscribe subscribes to a resource, and returns when the server has accepted that.
-func (c *Conn) subscribe(ctx context.Context, uri string, header []upstream.Header) error {
+func (c *Conn) subscribe(ctx context.Context, uri string, header []mcp.Header) error {
 	if err := c.mustOffer(ctx, "resources.subscribe", wire.ResourcesSubscribe, header); err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -60,7 +59,7 @@ func (c *Conn) canTasks() []byte {
 }
 
 // aboutTask sends a request about a task. more is the rest of params.
-func (c *Conn) aboutTask(ctx context.Context, method wire.Method, task, more string, header []upstream.Header) ([]byte, error) {
+func (c *Conn) aboutTask(ctx context.Context, method wire.Method, task, more string, header []mcp.Header) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
 	params := string(mcp.AppendString([]byte(`"taskId":`), task)) + more
@@ -68,7 +67,7 @@ func (c *Conn) aboutTask(ctx context.Context, method wire.Method, task, more str
 }
 
 // cancelTask cancels a task and returns its state for the client: the server only acknowledges the cancellation.
-func (c *Conn) cancelTask(ctx context.Context, id []byte, task string, header []upstream.Header) ([]byte, error) {
+func (c *Conn) cancelTask(ctx context.Context, id []byte, task string, header []mcp.Header) ([]byte, error) {
 	if _, err := c.aboutTask(ctx, wire.TasksCancel, task, "", header); err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ type taskWait struct {
 	free   func() bool
 	id     []byte // the client's
 	task   string
-	header []upstream.Header
+	header []mcp.Header
 
 	mu     sync.Mutex // held while the next event is found
 	msg    wire.Message
@@ -292,7 +292,7 @@ func (c *Conn) settleAsks(task string, list []*ask, answered bool) {
 }
 
 // task returns the stream of a request about a task that is answered here, or nil if the server answers it.
-func (c *Conn) task(ctx context.Context, msg *wire.Message, header []upstream.Header) upstream.Stream {
+func (c *Conn) task(ctx context.Context, msg *wire.Message, header []mcp.Header) upstream.Stream {
 	if !c.hasTasks() {
 		return nil
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // Bridge serves modern clients at a server that has a handshake. It is safe for concurrent use.
@@ -74,7 +73,7 @@ func (br *Bridge) Parked() []Parked { return br.parked.asked() }
 
 // Pass forwards one request to a modern server, which needs no session, with its bytes and headers unchanged, and returns
 // the response.
-func (br *Bridge) Pass(req *downstream.Request, q *stateless.Request, who string, header []upstream.Header, resp *downstream.Response) error {
+func (br *Bridge) Pass(req *downstream.Request, q *stateless.Request, who string, header []mcp.Header, resp *downstream.Response) error {
 	c := caller{req.Ctx, q, who, header}
 	key := poolKey{principal: who}
 	if who == "" && br.host.Config().Upstream.Cookies == config.AllCookies { // a login of the server's is not for others

@@ -80,7 +80,7 @@ func (f *fakeServer) Open(context.Context, Opening) (Session, []byte, error) {
 	return s, []byte(`{"jsonrpc":"2.0","id":1,"result":{"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}`), nil
 }
 
-func (f *fakeServer) IsDirect(context.Context, []upstream.Header, *stateless.Request) (bool, error) {
+func (f *fakeServer) IsDirect(context.Context, []mcp.Header, *stateless.Request) (bool, error) {
 	return false, nil
 }
 func (f *fakeServer) IsOurs(*stateless.Request) bool                            { return false }
@@ -117,7 +117,7 @@ func (s *fakeSession) Serverless() bool                                         
 func (s *fakeSession) Piped() bool                                                     { return false }
 func (s *fakeSession) CheckCall(context.Context, ToolLister, *stateless.Request) error { return nil }
 
-func (s *fakeSession) Pass(*downstream.Request, *stateless.Request, []upstream.Header, *downstream.Response, func()) error {
+func (s *fakeSession) Pass(*downstream.Request, *stateless.Request, []mcp.Header, *downstream.Response, func()) error {
 	return nil
 }
 
@@ -125,9 +125,9 @@ func (s *fakeSession) RunsFor() string { return "" }
 func (s *fakeSession) End(error)       {}
 func (s *fakeSession) Leave()          {}
 
-func (s *fakeSession) Observe(*stateless.Request, []upstream.Header) *observe.Call { return nil }
+func (s *fakeSession) Observe(*stateless.Request, []mcp.Header) *observe.Call { return nil }
 
-func (s *fakeSession) Cancel(id string, _ []upstream.Header, reason string) {
+func (s *fakeSession) Cancel(id string, _ []mcp.Header, reason string) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	s.f.sent = append(s.f.sent, string(mcp.Cancelled(id, reason)))
@@ -148,7 +148,7 @@ func (s *fakeSession) Send(_ context.Context, m *upstream.Outgoing) (upstream.St
 	return &script{messages: s.f.answer(gjson.Get(body, "id").Raw, gjson.Get(body, "method").String(), gjson.Get(body, "params"))}, nil
 }
 
-func (s *fakeSession) Begin(ctx context.Context, _ context.CancelCauseFunc, _ []upstream.Header, _ *crossing.Crossing, asked *stateless.Request) Exchange {
+func (s *fakeSession) Begin(ctx context.Context, _ context.CancelCauseFunc, _ []mcp.Header, _ *crossing.Crossing, asked *stateless.Request) Exchange {
 	return &fakeExchange{s: s, ctx: ctx}
 }
 

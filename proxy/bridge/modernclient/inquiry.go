@@ -25,7 +25,7 @@ import (
 
 // inquire sends the server one of dragoman's own requests and waits for the response, as long as a
 // handshake may take. The error may be the server's own; the caller owns the result.
-func (b *pooledSession) inquire(ctx context.Context, method wire.Method, params []byte, header []upstream.Header) (result []byte, err error) {
+func (b *pooledSession) inquire(ctx context.Context, method wire.Method, params []byte, header []mcp.Header) (result []byte, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer b.limit(stop)()
@@ -59,7 +59,7 @@ func (b *pooledSession) inquire(ctx context.Context, method wire.Method, params 
 type bystander struct {
 	b    *pooledSession
 	x    Exchange
-	from []upstream.Header
+	from []mcp.Header
 }
 
 // Send implements [crossing.Client]: subscriptions get what they have asked for.
@@ -94,7 +94,7 @@ func (s *asker) Ask(list []crossing.Question) {
 func waits(q *crossing.Question) bool { return q.Method == wire.RootsList }
 
 // ask is inquire without the result.
-func (b *pooledSession) ask(ctx context.Context, method wire.Method, params []byte, header []upstream.Header) error {
+func (b *pooledSession) ask(ctx context.Context, method wire.Method, params []byte, header []mcp.Header) error {
 	_, err := b.inquire(ctx, method, params, header)
 	return err
 }
@@ -127,13 +127,13 @@ func (b *pooledSession) limit(stop context.CancelCauseFunc) (free func()) {
 }
 
 // tools asks the server for a page of its tools. params are without the braces.
-func (b *pooledSession) tools(ctx context.Context, params string, header []upstream.Header) ([]byte, error) {
+func (b *pooledSession) tools(ctx context.Context, params string, header []mcp.Header) ([]byte, error) {
 	return b.inquire(ctx, wire.ToolsList, []byte("{"+params+"}"), header)
 }
 
 // setLevel sends logging/setLevel, unless the server was already asked for this level or a less
 // severe one, and waits for the response. Each client receives only messages at its own level.
-func (b *pooledSession) setLevel(ctx context.Context, level mcp.LogLevel, header []upstream.Header) {
+func (b *pooledSession) setLevel(ctx context.Context, level mcp.LogLevel, header []mcp.Header) {
 	if level == mcp.NoLogLevel || !b.s.About().Facts.Has(wire.ServerLogging) {
 		return
 	}
@@ -159,7 +159,7 @@ const hearingTime = 2 * time.Second
 
 // startListening opens the session's standing stream, if it was not called before, and reports
 // whether the session has one. It waits until that is known, but not longer than hearingTime.
-func (b *pooledSession) startListening(ctx context.Context, from []upstream.Header) bool {
+func (b *pooledSession) startListening(ctx context.Context, from []mcp.Header) bool {
 	b.keepListening(from)
 	select {
 	case <-b.settled:
@@ -173,7 +173,7 @@ func (b *pooledSession) startListening(ctx context.Context, from []upstream.Head
 }
 
 // keepListening is startListening for a caller that does not wait.
-func (b *pooledSession) keepListening(from []upstream.Header) {
+func (b *pooledSession) keepListening(from []mcp.Header) {
 	b.hearing.Do(func() {
 		header := slices.Clone(from)
 		b.Host.Spawn(func() {
@@ -186,7 +186,7 @@ func (b *pooledSession) keepListening(from []upstream.Header) {
 }
 
 // listen opens the standing stream and reads it.
-func (b *pooledSession) listen(from []upstream.Header) {
+func (b *pooledSession) listen(from []mcp.Header) {
 	settle := sync.OnceFunc(func() { close(b.settled) })
 	timer := time.AfterFunc(hearingTime, settle)
 	st, err := b.s.Listen(&b.life, upstream.ListenOptions{Header: from})
@@ -206,7 +206,7 @@ func (b *pooledSession) listen(from []upstream.Header) {
 
 // follow reads the standing stream, and opens it again when it breaks off, until the session ends. It goes on behind the last event of
 // the server, which may have kept others since; if it cannot, clients are told that they may have missed something.
-func (b *pooledSession) follow(st upstream.Stream, from []upstream.Header) {
+func (b *pooledSession) follow(st upstream.Stream, from []mcp.Header) {
 	var again pipes.Reopening
 	at := "" // the id of the last event
 	for {
@@ -244,7 +244,7 @@ func (b *pooledSession) follow(st upstream.Stream, from []upstream.Header) {
 }
 
 // read reads one standing stream to its end, and reports whether the server sent anything on it, and the id of its last event.
-func (b *pooledSession) read(st upstream.Stream, from []upstream.Header) (spoke bool, last string) {
+func (b *pooledSession) read(st upstream.Stream, from []mcp.Header) (spoke bool, last string) {
 	ctx := callctx.Under(&b.life)
 	x := b.s.Begin(ctx, ctx.End, from, b.crossing(), nil)
 	defer x.Done()

@@ -17,7 +17,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -30,7 +29,7 @@ const maxListened = 256
 // A listener is a client that has asked for notifications with subscriptions/listen.
 type listener struct {
 	id    []byte // of the request
-	from  []upstream.Header
+	from  []mcp.Header
 	wants map[wire.Method]bool
 	uris  []string // the resources, as JSON strings; guarded by the mutex of listeners
 	box   *outbox.Outbox
@@ -142,7 +141,7 @@ type resourceWatches struct {
 	host *host.Host
 	life context.Context // of the session
 	busy atomic.Int64    // requests for the server to begin or to end one that it has not answered
-	ask  func(ctx context.Context, method wire.Method, params []byte, from []upstream.Header) error
+	ask  func(ctx context.Context, method wire.Method, params []byte, from []mcp.Header) error
 
 	mu      sync.Mutex
 	byURI   map[string]*resourceWatch // nil before the first one
@@ -160,7 +159,7 @@ type resourceWatch struct {
 
 // hold makes the session subscribe to the changes of a resource, unless it is subscribed. uri is a JSON string. The caller calls
 // unsubscribe in the end, also if the server refuses.
-func (s *resourceWatches) hold(uri string, from []upstream.Header) *resourceWatch {
+func (s *resourceWatches) hold(uri string, from []mcp.Header) *resourceWatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.byURI[uri]
@@ -189,7 +188,7 @@ func (w *resourceWatch) await(ctx context.Context) error {
 }
 
 // watch sends resources/subscribe, after the server has answered the end of an earlier subscription.
-func (s *resourceWatches) watch(w *resourceWatch, before <-chan struct{}, uri string, from []upstream.Header) {
+func (s *resourceWatches) watch(w *resourceWatch, before <-chan struct{}, uri string, from []mcp.Header) {
 	defer close(w.settled)
 	if before != nil {
 		select {
@@ -203,7 +202,7 @@ func (s *resourceWatches) watch(w *resourceWatch, before <-chan struct{}, uri st
 }
 
 // unsubscribe ends the subscription if no other client uses it. It does not wait.
-func (s *resourceWatches) unsubscribe(uri string, from []upstream.Header) {
+func (s *resourceWatches) unsubscribe(uri string, from []mcp.Header) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.byURI[uri]

@@ -20,7 +20,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -290,7 +289,7 @@ func (l *subscription) End() {
 }
 
 // observe begins the observation of a request that dragoman answers itself.
-func (b *pooledSession) observe(q *stateless.Request, from []upstream.Header) *observe.Call {
+func (b *pooledSession) observe(q *stateless.Request, from []mcp.Header) *observe.Call {
 	seen := b.s.Observe(q, from)
 	seen.Note(observe.Note{By: observe.Bridge, What: "answered", Detail: "the server has a handshake, and no such method: dragoman answers from what the server said there, and from its notifications"})
 	return seen

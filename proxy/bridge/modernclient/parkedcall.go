@@ -17,7 +17,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -69,7 +68,7 @@ func (d *parkedCall) Ask(list []crossing.Question) {
 }
 
 // headers returns the headers of the newest request.
-func (d *parkedCall) headers() []upstream.Header {
+func (d *parkedCall) headers() []mcp.Header {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.from
@@ -355,7 +354,7 @@ func (d *parkedCall) abandon(why string) {
 func (d *parkedCall) running() bool { return d.cut != nil && !d.urls && d.answer == nil }
 
 // cancelAtServer cancels the call at the server, and stops reading its messages.
-func (d *parkedCall) cancelAtServer(why string, from []upstream.Header) {
+func (d *parkedCall) cancelAtServer(why string, from []mcp.Header) {
 	if !d.own && !d.x.isTask() {
 		d.b.s.Cancel(d.call, from, why)
 	}

@@ -69,7 +69,7 @@ type parkedCall struct {
 	login  string             // whose credential the call was made with; set when the call is parked
 	digest [sha256.Size]byte  // the digest that all requests of this call have in common
 	first  *stateless.Request // the request that began the call
-	from   []upstream.Header  // the headers of the newest request; guarded by mu
+	from   []mcp.Header       // the headers of the newest request; guarded by mu
 	b      *pooledSession
 	x      *asking       // only the goroutine that reads uses it
 	seen   *observe.Call // nil if the call is not observed; guarded by mu

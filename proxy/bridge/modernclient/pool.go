@@ -17,7 +17,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -27,7 +26,7 @@ type caller struct {
 	ctx  context.Context // ends when the client leaves
 	q    *stateless.Request
 	who  string // the principal
-	from []upstream.Header
+	from []mcp.Header
 }
 
 // A sessionPool holds the sessions with the server for modern clients. Their number is
@@ -123,7 +122,7 @@ func (p *sessionPool) hold(c caller, key poolKey) (*pooledSession, error) {
 }
 
 // open begins b's session.
-func (p *sessionPool) open(b *pooledSession, q *stateless.Request, header []upstream.Header) {
+func (p *sessionPool) open(b *pooledSession, q *stateless.Request, header []mcp.Header) {
 	defer close(b.opening)
 	ctx, cancel := context.WithTimeout(q.Counts.Span().Within(p.Host.Serving), p.Host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
@@ -132,7 +131,7 @@ func (p *sessionPool) open(b *pooledSession, q *stateless.Request, header []upst
 	}
 }
 
-func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.Request, header []upstream.Header) error {
+func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.Request, header []mcp.Header) error {
 	s, answer, err := p.Proxy.Open(ctx, Opening{
 		Kind: b.key.kind, Principal: b.key.principal, Realm: b.realm, For: q, Header: header, Lost: b.discard,
 	})

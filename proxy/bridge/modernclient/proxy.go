@@ -28,7 +28,7 @@ type Proxy interface {
 	// for a session without a handshake.
 	Open(ctx context.Context, o Opening) (s Session, answer []byte, err error)
 	// IsDirect reports whether the server needs no session. The error is that it took too long to find out.
-	IsDirect(ctx context.Context, header []upstream.Header, q *stateless.Request) (bool, error)
+	IsDirect(ctx context.Context, header []mcp.Header, q *stateless.Request) (bool, error)
 	// IsOurs reports whether a request calls one of dragoman's own tools.
 	IsOurs(q *stateless.Request) bool
 	// HasReplicas reports whether other replicas can be found.
@@ -57,7 +57,7 @@ type Opening struct {
 	Principal string // the client's; dragoman's own tools keep their state for it
 	Realm     string // separates cached results from those of other sessions
 	For       *stateless.Request
-	Header    []upstream.Header
+	Header    []mcp.Header
 	Lost      func() // called when the connection of a server on a pipe is lost
 }
 
@@ -84,19 +84,19 @@ type Session interface {
 	CheckCall(ctx context.Context, tools ToolLister, q *stateless.Request) error
 	// Pass forwards a request that needs no translation to a server without a handshake, and returns the response. It calls
 	// release when the request needs the session no more.
-	Pass(req *downstream.Request, q *stateless.Request, header []upstream.Header, resp *downstream.Response, release func()) error
+	Pass(req *downstream.Request, q *stateless.Request, header []mcp.Header, resp *downstream.Response, release func()) error
 	// Send sends a message that needs no translation.
 	Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error)
 	// Listen opens the standing stream.
 	Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error)
 	// Begin returns an exchange. stop ends ctx; it is nil if the exchange does not wait for the server. asked is the
 	// client's request, or nil for a request of dragoman's own.
-	Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *crossing.Crossing, asked *stateless.Request) Exchange
+	Begin(ctx context.Context, stop context.CancelCauseFunc, header []mcp.Header, c *crossing.Crossing, asked *stateless.Request) Exchange
 	// Observe begins the observation of a request that dragoman answers itself, which has a header of from. It returns nil
 	// if nothing observes it.
-	Observe(asked *stateless.Request, from []upstream.Header) *observe.Call
+	Observe(asked *stateless.Request, from []mcp.Header) *observe.Call
 	// Cancel sends the server notifications/cancelled for the request with this id. It does not wait.
-	Cancel(id string, header []upstream.Header, reason string)
+	Cancel(id string, header []mcp.Header, reason string)
 	// End ends the session. why is the error of its open requests.
 	End(why error)
 	// Leave makes End leave the session at the server as it is, for another replica.

@@ -9,7 +9,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -31,7 +30,7 @@ type Reply interface {
 }
 
 // Begin sends q, which has a header of from, to the server. The error has the id of q.
-func (br *Bridge) Begin(ctx context.Context, q *stateless.Request, who string, from []upstream.Header) (Reply, error) {
+func (br *Bridge) Begin(ctx context.Context, q *stateless.Request, who string, from []mcp.Header) (Reply, error) {
 	c := caller{ctx, q, who, from}
 	if q.Method == wire.SubscriptionsListen {
 		l, err := br.subscribe(c)
@@ -50,7 +49,7 @@ func (br *Bridge) Begin(ctx context.Context, q *stateless.Request, who string, f
 
 // Post answers q, which came over HTTP in req. If another replica holds the call that q continues, that replica
 // answers it. The error has the id of q.
-func (br *Bridge) Post(req *downstream.Request, q *stateless.Request, who string, from []upstream.Header, resp *downstream.Response) error {
+func (br *Bridge) Post(req *downstream.Request, q *stateless.Request, who string, from []mcp.Header, resp *downstream.Response) error {
 	if to, ok := br.parked.heldBy(q); ok && !req.Forwarded {
 		if done, err := br.proxy.Forward(to, req, resp); done || err != nil {
 			return err

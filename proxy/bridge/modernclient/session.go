@@ -16,7 +16,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -185,7 +184,7 @@ func (b *pooledSession) withdraw(question string) {
 }
 
 // deliver sends the server a response of the client, translated like one that came over a session.
-func (b *pooledSession) deliver(body []byte, from []upstream.Header) error {
+func (b *pooledSession) deliver(body []byte, from []mcp.Header) error {
 	ctx, cancel := context.WithTimeout(context.Background(), b.Host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
 	x := b.s.Begin(ctx, nil, from, nil, nil)
@@ -198,7 +197,7 @@ func (b *pooledSession) deliver(body []byte, from []upstream.Header) error {
 }
 
 // deliverOrLog is deliver for callers that cannot handle an error: it logs the error.
-func (b *pooledSession) deliverOrLog(body []byte, from []upstream.Header) {
+func (b *pooledSession) deliverOrLog(body []byte, from []mcp.Header) {
 	if err := b.deliver(body, from); err != nil {
 		is := b.s.About()
 		b.Host.Report.Undelivered(err, report.At{Client: is.ClientRevision, Server: is.ServerRevision, Session: is.Named, Header: from})
@@ -206,7 +205,7 @@ func (b *pooledSession) deliverOrLog(body []byte, from []upstream.Header) {
 }
 
 // refuse answers questions with an error that says why the client is not asked.
-func (b *pooledSession) refuse(list []crossing.Question, why string, from []upstream.Header) {
+func (b *pooledSession) refuse(list []crossing.Question, why string, from []mcp.Header) {
 	for _, q := range list {
 		b.deliverOrLog(mcp.AppendError(nil, q.ID, -32603, why, nil), from)
 	}

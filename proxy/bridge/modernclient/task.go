@@ -52,12 +52,12 @@ func (k *pooledTask) params() []byte {
 
 // ask sends the server a request about the task. The caller owns the result; the error may be the
 // server's own.
-func (k *pooledTask) ask(ctx context.Context, method wire.Method, from []upstream.Header) ([]byte, error) {
+func (k *pooledTask) ask(ctx context.Context, method wire.Method, from []mcp.Header) ([]byte, error) {
 	return k.b.inquire(ctx, method, k.params(), from)
 }
 
 // cancel cancels the task at the server. It is no error if the task has already ended.
-func (k *pooledTask) cancel(ctx context.Context, from []upstream.Header) error {
+func (k *pooledTask) cancel(ctx context.Context, from []mcp.Header) error {
 	_, err := k.ask(ctx, wire.TasksCancel, from)
 	if fault, ok := errors.AsType[*mcp.ServerError](err); ok && fault.Failure().Code == mcp.CodeInvalidParams {
 		return nil
@@ -71,7 +71,7 @@ const questionTime = 2 * time.Second
 // inputs returns the task's questions that wait for an answer, as a JSON object, or nil if there are
 // none. Since the questions come on the stream of the task's result, inputs asks for that
 // result if no request for it is open, and waits for the questions up to questionTime.
-func (k *pooledTask) inputs(ctx context.Context, from []upstream.Header) []byte {
+func (k *pooledTask) inputs(ctx context.Context, from []mcp.Header) []byte {
 	timer := time.NewTimer(questionTime)
 	defer timer.Stop()
 	k.listen(from)
@@ -125,7 +125,7 @@ func (k *pooledTask) withdraw(question string) {
 }
 
 // update sends the server the answers to its open questions. Other inputs are ignored.
-func (k *pooledTask) update(inputs []byte, from []upstream.Header) {
+func (k *pooledTask) update(inputs []byte, from []mcp.Header) {
 	k.mu.Lock()
 	answered, answers, left := k.asked.match(inputs)
 	k.asked.open = left
@@ -140,7 +140,7 @@ func (k *pooledTask) update(inputs []byte, from []upstream.Header) {
 
 // listen asks for the result of the task in order to receive the questions that the server sends on that
 // stream. The result itself is dropped, and asked for again when the client wants it.
-func (k *pooledTask) listen(from []upstream.Header) {
+func (k *pooledTask) listen(from []mcp.Header) {
 	ctx, stop := context.WithCancelCause(&k.b.life)
 	k.mu.Lock()
 	running := k.stop != nil || k.over
@@ -167,7 +167,7 @@ func (k *pooledTask) listen(from []upstream.Header) {
 }
 
 // read reads the stream of the task's result to its end.
-func (k *pooledTask) read(ctx context.Context, stop context.CancelCauseFunc, from []upstream.Header) error {
+func (k *pooledTask) read(ctx context.Context, stop context.CancelCauseFunc, from []mcp.Header) error {
 	id := k.b.nextID()
 	st, err := k.b.s.Send(ctx, &upstream.Outgoing{Body: mcp.Request(id, wire.TasksResult, k.params()), Request: true, Header: from, Silence: crossing.MaxQuiet})
 	if err != nil {
@@ -192,7 +192,7 @@ type taskListener struct {
 func (l *taskListener) Ask(list []crossing.Question) { l.k.add(list) }
 
 // state returns the task's state from the server, with its result or its open questions.
-func (k *pooledTask) state(ctx context.Context, from []upstream.Header) ([]byte, error) {
+func (k *pooledTask) state(ctx context.Context, from []mcp.Header) ([]byte, error) {
 	state, err := k.ask(ctx, wire.TasksGet, from)
 	if err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func (k *pooledTask) state(ctx context.Context, from []upstream.Header) ([]byte,
 }
 
 // withResult adds the task's result, or its error, to the state.
-func (k *pooledTask) withResult(ctx context.Context, state []byte, from []upstream.Header) ([]byte, error) {
+func (k *pooledTask) withResult(ctx context.Context, state []byte, from []mcp.Header) ([]byte, error) {
 	result, err := k.ask(ctx, wire.TasksResult, from)
 	if fault, ok := errors.AsType[*mcp.ServerError](err); ok {
 		if state, err = sjson.SetBytes(state, "status", "failed"); err != nil {
@@ -225,7 +225,7 @@ func (k *pooledTask) withResult(ctx context.Context, state []byte, from []upstre
 }
 
 // clientResult translates a result of the server about the task for its client.
-func (k *pooledTask) clientResult(id []byte, method wire.Method, result []byte, from []upstream.Header) ([]byte, error) {
+func (k *pooledTask) clientResult(id []byte, method wire.Method, result []byte, from []mcp.Header) ([]byte, error) {
 	about, down := k.b.s.About(), k.b.s.Down()
 	var m wire.Message
 	if err := m.Scan(mcp.AppendResult(nil, id, result), down.Shape()); err != nil {
@@ -261,7 +261,7 @@ func (k *pooledTask) notifyAll() {
 	}()
 	for {
 		k.mu.Lock()
-		var from []upstream.Header
+		var from []mcp.Header
 		for l := range k.listeners {
 			from = l.from
 		}
@@ -295,7 +295,7 @@ func (k *pooledTask) notify(news []byte) (last bool) {
 }
 
 // statusNotification returns a notification of the task's current state.
-func (k *pooledTask) statusNotification(ctx context.Context, from []upstream.Header) ([]byte, error) {
+func (k *pooledTask) statusNotification(ctx context.Context, from []mcp.Header) ([]byte, error) {
 	state, err := k.state(ctx, from)
 	if err != nil {
 		return nil, err

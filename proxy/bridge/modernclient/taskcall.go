@@ -49,7 +49,7 @@ func (t *pooledTasks) plan(c caller, b *pooledSession) (taskPlan, error) {
 }
 
 // onlyAsTask reports whether a tool requires that its calls are tasks.
-func (b *pooledSession) onlyAsTask(ctx context.Context, tool string, from []upstream.Header) (bool, error) {
+func (b *pooledSession) onlyAsTask(ctx context.Context, tool string, from []mcp.Header) (bool, error) {
 	b.startListening(ctx, from) // first, so that no change of the list is missed
 	t, err := b.s.Tools().Look(ctx, tool, toolindex.Ask{Of: b.s.About().ServerRevision, Page: func(params string) ([]byte, error) { return b.tools(ctx, params, from) }})
 	if _, refused := errors.AsType[*mcp.ServerError](err); refused {
@@ -60,7 +60,7 @@ func (b *pooledSession) onlyAsTask(ctx context.Context, tool string, from []upst
 
 // created returns the stream of a call that will become a task. The task is recorded before the
 // client receives it.
-func (t *pooledTasks) created(st upstream.Stream, b *pooledSession, id []byte, from []upstream.Header) upstream.Stream {
+func (t *pooledTasks) created(st upstream.Stream, b *pooledSession, id []byte, from []mcp.Header) upstream.Stream {
 	return &taskCreation{Stream: st, of: t, b: b, id: id, from: slices.Clone(from)}
 }
 
@@ -69,7 +69,7 @@ type taskCreation struct {
 	of   *pooledTasks
 	b    *pooledSession
 	id   []byte
-	from []upstream.Header
+	from []mcp.Header
 }
 
 // Events gives the events of the underlying stream. Before the result that creates a task, it records the task.
@@ -101,7 +101,7 @@ func (s *taskCreation) recorded(data []byte) []byte {
 
 // refuse cancels a task at the server that cannot be held. If the same session holds a task with
 // the same id, nothing is cancelled, since it may be the same task.
-func (t *pooledTasks) refuse(b *pooledSession, id string, from []upstream.Header) {
+func (t *pooledTasks) refuse(b *pooledSession, id string, from []mcp.Header) {
 	k := &pooledTask{key: taskKey{b.key.principal, id}, b: b}
 	t.mu.Lock()
 	other := t.byKey[k.key]
@@ -134,7 +134,7 @@ type taskRun struct {
 	upstream.Plain
 	b    *pooledSession
 	ctx  context.Context
-	from []upstream.Header
+	from []mcp.Header
 	send upstream.Outgoing // as the call was sent: how long the server may be silent
 	id   []byte            // the id of the call
 
@@ -149,7 +149,7 @@ type taskRun struct {
 }
 
 // newTaskRun makes a taskRun of st, the stream of the call with this id, whose context is ctx.
-func newTaskRun(ctx context.Context, limits config.TimeLimit, b *pooledSession, st upstream.Stream, id []byte, from []upstream.Header) *taskRun {
+func newTaskRun(ctx context.Context, limits config.TimeLimit, b *pooledSession, st upstream.Stream, id []byte, from []mcp.Header) *taskRun {
 	return &taskRun{
 		b: b, ctx: ctx, from: slices.Clone(from), id: id,
 		send: upstream.Outgoing{Request: true, FirstByte: limits.FirstByte, Silence: limits.Silence}, st: st, last: id,

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // Unattributed questions name no call, and came when no call ran in which the server may ask. Many servers ask for roots as
@@ -20,7 +20,7 @@ const looseTime = 10 * time.Second
 
 // attribute gives questions that name no call to the newest call in which the server may ask. If there is
 // none, they wait for the next one. It does not matter which call carries them: the same user answers.
-func (b *pooledSession) attribute(list []crossing.Question, from []upstream.Header) {
+func (b *pooledSession) attribute(list []crossing.Question, from []mcp.Header) {
 	list = b.tasks.route(b, list)
 	for i := range list {
 		list[i].Loose = true
@@ -41,7 +41,7 @@ func (b *pooledSession) attribute(list []crossing.Question, from []upstream.Head
 
 // refuseNow refuses the questions that cannot wait for the next call, and returns the others: the server answers a request of
 // dragoman's own only when they are answered, and the client waits for that.
-func (b *pooledSession) refuseNow(list []crossing.Question, from []upstream.Header) (others []crossing.Question) {
+func (b *pooledSession) refuseNow(list []crossing.Question, from []mcp.Header) (others []crossing.Question) {
 	var now []crossing.Question
 	for _, q := range list {
 		if !q.Now {
@@ -83,7 +83,7 @@ func offer(calls []openCall, list []crossing.Question) (left []crossing.Question
 
 // keep keeps questions a little, for the next call. It returns false, and keeps nothing, if a call has
 // joined since lend has returned this number.
-func (b *pooledSession) keep(list []crossing.Question, joined int, from []upstream.Header) bool {
+func (b *pooledSession) keep(list []crossing.Question, joined int, from []mcp.Header) bool {
 	held, size := b.Host.Memory().Holding(), 0
 	for _, q := range list[:min(len(list), maxLoose)] {
 		size += len(q.Body) + len(q.ID)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
-	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
@@ -24,7 +23,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -53,14 +51,14 @@ type Request struct {
 	State  []byte // requestState, a JSON string; nil for none
 	Inputs []byte // inputResponses; nil for none
 
-	Owner     [16]byte          // the sealed.Owner; zero on a pipe, and if nothing identifies the client
-	User      string            // the user that may answer the server's questions
-	Address   string            // the peer's address; "" on a pipe, and if another replica forwarded the request
-	Unknown   bool              // nothing but the client's own claim identifies it
-	Header    []upstream.Header // the HTTP headers that describe the message, as they came; nil on a pipe
-	Heard     []observe.Header  // the HTTP headers that the observer keeps; nil if nothing observes
-	MaxTokens int               // the budget that a header asks for; 0 for none
-	Timed     bool              // a header asks for the timing
+	Owner     [16]byte     // the sealed.Owner; zero on a pipe, and if nothing identifies the client
+	User      string       // the user that may answer the server's questions
+	Address   string       // the peer's address; "" on a pipe, and if another replica forwarded the request
+	Unknown   bool         // nothing but the client's own claim identifies it
+	Header    []mcp.Header // the HTTP headers that describe the message, as they came; nil on a pipe
+	Heard     []mcp.Header // the HTTP headers that the observer keeps; nil if nothing observes
+	MaxTokens int          // the budget that a header asks for; 0 for none
+	Timed     bool         // a header asks for the timing
 	Sender    downstream.Sender
 	Counts    *Tally // counts the call; nil if the call is not counted
 
@@ -71,7 +69,7 @@ type Request struct {
 type room struct {
 	request Request
 	tally   Tally
-	header  [4]upstream.Header
+	header  [4]mcp.Header
 	text    []byte // of a small message that the request owns
 }
 
@@ -335,7 +333,7 @@ var noters = sync.Pool{New: func() any {
 
 func (n *noter) add(name, value string) {
 	if !strings.EqualFold(name, "Mcp-Session-Id") && !strings.EqualFold(name, "MCP-Protocol-Version") {
-		n.q.Header = append(n.q.Header, upstream.Header{Name: name, Value: value})
+		n.q.Header = append(n.q.Header, mcp.Header{Name: name, Value: value})
 	}
 }
 
@@ -385,7 +383,7 @@ func MissingVersion() *mcp.Failure {
 }
 
 // At returns what reports say about q. from has the headers that are passed to the server.
-func (q *Request) At(from []upstream.Header) report.At {
+func (q *Request) At(from []mcp.Header) report.At {
 	return report.At{Method: q.Name, Client: translate.Lookup(translate.Modern()), Header: from}
 }
 

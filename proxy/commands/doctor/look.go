@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -84,5 +85,5 @@ func (e *exam) weigh(s *upstream.StatusError) Mark {
 
 // challenges reports whether a refusal says how to log in.
 func challenges(s *upstream.StatusError) bool {
-	return slices.ContainsFunc(s.Header, func(h upstream.Header) bool { return strings.EqualFold(h.Name, "WWW-Authenticate") })
+	return slices.ContainsFunc(s.Header, func(h mcp.Header) bool { return strings.EqualFold(h.Name, "WWW-Authenticate") })
 }

@@ -175,9 +175,9 @@ func (s *session) request(ctx context.Context, id, method, params string) (gjson
 		}
 		params = "{" + meta + params[1:]
 		if s.arrives == nil {
-			out.Header = append(out.Header, upstream.Header{Name: "Mcp-Method", Value: method})
+			out.Header = append(out.Header, mcp.Header{Name: "Mcp-Method", Value: method})
 			if name := gjson.Get(params, "name").Str; method == "tools/call" {
-				out.Header = append(out.Header, upstream.Header{Name: "Mcp-Name", Value: name})
+				out.Header = append(out.Header, mcp.Header{Name: "Mcp-Name", Value: name})
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func bare(cfg config.Config, token string) config.Config {
 
 // client begins a session at a URL, of the same revision as the session with the server.
 func (e *exam) client(ctx context.Context, at, token string) (*session, error) {
-	d, err := upstream.NewDialer(upstream.HTTPConfig{URL: at, Header: []upstream.Header{{Name: tokenHeader, Value: token}}}, upstream.StreamableHTTP)
+	d, err := upstream.NewDialer(upstream.HTTPConfig{URL: at, Header: []mcp.Header{{Name: tokenHeader, Value: token}}}, upstream.StreamableHTTP)
 	if err != nil {
 		return nil, err
 	}

@@ -139,7 +139,7 @@ func (c *modernProbeConn) Send(ctx context.Context, m *upstream.Outgoing) (upstr
 		return nil, err
 	}
 	if !c.piped {
-		o.Header = append(slices.Clone(m.Header), upstream.Header{Name: "Mcp-Method", Value: gjson.GetBytes(m.Body, "method").String()})
+		o.Header = append(slices.Clone(m.Header), mcp.Header{Name: "Mcp-Method", Value: gjson.GetBytes(m.Body, "method").String()})
 	}
 	return c.Conn.Send(ctx, &o)
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -58,7 +57,7 @@ type Call struct {
 	Sender    downstream.Sender // whose Header has the credentials for APIs
 	Session   string            // known only to the session's client
 	Caller    string            // stands for the request's Authorization; "" for none
-	Header    []upstream.Header // the headers with the request's trace
+	Header    []mcp.Header      // the headers with the request's trace
 
 	// Begin returns the beginning of the response, with room for a result of n bytes, once there is memory for it.
 	Begin func(ctx context.Context, n int) ([]byte, error)

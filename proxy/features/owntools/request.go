@@ -32,7 +32,7 @@ type Client interface {
 	Sender() downstream.Sender
 	// Header returns the headers of the request that go on to a server. The caller may keep it during the
 	// request.
-	Header() []upstream.Header
+	Header() []mcp.Header
 	// CanAsk reports whether the client can ask its user.
 	CanAsk() bool
 	// CanShow reports whether the client can show its user a page, and what the user does there

@@ -23,6 +23,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/redact"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -139,7 +140,7 @@ func (s *served) call(argument string) {
 	p := observe.Peers{Session: "9f21c0d200000000", Client: "cursor 0.41", ClientRevision: "2024-11-05", ServerRevision: "2025-11-25", ClientTransport: "http", ServerTransport: "stdio"}
 	first := s.seen.Keep([]byte(request)) // the call begins when its first message came
 	c := s.seen.Begin(&p, first, false)
-	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: first, Header: []observe.Header{
+	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: first, Header: []mcp.Header{
 		{Name: "Authorization", Value: "Bearer planted-secret-1"}, {Name: "Mcp-Session-Id", Value: "planted-secret-2"}, {Name: "Cookie", Value: "planted-secret-3"},
 	}})
 	c.Went(observe.ServerEdge, observe.ToServer, []byte(request))

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -129,7 +130,7 @@ func (p *player) message(l *Line) {
 		}
 	}
 	for name, value := range l.Headers {
-		m.Header = append(m.Header, observe.Header{Name: name, Value: value})
+		m.Header = append(m.Header, mcp.Header{Name: name, Value: value})
 	}
 	var lost []Loss
 	if json.Unmarshal(l.Losses, &lost) == nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/redact"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -104,7 +105,7 @@ func aCall(t *testing.T, o *observe.Observer) {
 	c := o.Begin(&peers, whole(ask), false)
 	c.Came(observe.Message{
 		Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: whole(ask),
-		Header: []observe.Header{{Name: "Mcp-Method", Value: "tools/list"}, {Name: "Authorization", Value: "Bearer " + planted}},
+		Header: []mcp.Header{{Name: "Mcp-Method", Value: "tools/list"}, {Name: "Authorization", Value: "Bearer " + planted}},
 	})
 	c.Went(observe.ServerEdge, observe.ToServer, []byte(ask))
 	from := c.Came(observe.Message{

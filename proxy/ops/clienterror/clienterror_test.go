@@ -68,7 +68,7 @@ func TestErrorsForClients(t *testing.T) {
 }
 
 func plainRefusal(contentType, body string) error {
-	return &upstream.StatusError{Code: 400, Header: []upstream.Header{{Name: "Content-Type", Value: contentType}}, Body: []byte(body)}
+	return &upstream.StatusError{Code: 400, Header: []mcp.Header{{Name: "Content-Type", Value: contentType}}, Body: []byte(body)}
 }
 
 func TestFailureSaysEverythingOnce(t *testing.T) {

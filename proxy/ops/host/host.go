@@ -185,24 +185,24 @@ func (h *Host) Panicked(p any) { h.Report.Panicked(p) }
 func (h *Host) MaxBatch() int { return h.Config().Limits.Batch }
 
 // Malformed implements [pipes.Opener].
-func (h *Host) Malformed(err error, raw []byte, header []upstream.Header) error {
+func (h *Host) Malformed(err error, raw []byte, header []mcp.Header) error {
 	return h.Report.Malformed(err, raw, header)
 }
 
 // UnknownResponse implements [pipes.Opener].
-func (h *Host) UnknownResponse(m *wire.Message, header []upstream.Header) {
+func (h *Host) UnknownResponse(m *wire.Message, header []mcp.Header) {
 	h.Report.UnknownResponse(true, report.At{Header: header}, m)
 }
 
 // Undelivered implements [pipes.Opener].
-func (h *Host) Undelivered(err error, header []upstream.Header) {
+func (h *Host) Undelivered(err error, header []mcp.Header) {
 	h.Log.With(trace.Fields(header)...).Debug("cannot answer a request that the server sent before its response", zap.Error(err))
 }
 
 // SendCancelled sends the server notifications/cancelled for the request that the server knows by id, raw JSON. It does
 // not wait; sent is called when the notification is sent, or cannot be.
-func (h *Host) SendCancelled(conn upstream.Conn, id string, header []upstream.Header, reason string, sent func()) {
-	notice := upstream.Outgoing{Body: mcp.Cancelled(id, reason), Header: append([]upstream.Header(nil), header...)}
+func (h *Host) SendCancelled(conn upstream.Conn, id string, header []mcp.Header, reason string, sent func()) {
+	notice := upstream.Outgoing{Body: mcp.Cancelled(id, reason), Header: append([]mcp.Header(nil), header...)}
 	h.Spawn(func() {
 		defer sent()
 		ctx, cancel := context.WithTimeout(context.Background(), pipes.NoticeTimeout)

@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -100,7 +100,7 @@ func New(log *zap.Logger, total *metrics.Metrics, setup func() Setup) *Log {
 
 // Note counts and logs what the translation did to one message. header has the headers that the message
 // came with.
-func (l *Log) Note(p Peers, method wire.Method, losses []wire.Loss, header []upstream.Header) {
+func (l *Log) Note(p Peers, method wire.Method, losses []wire.Loss, header []mcp.Header) {
 	if len(losses) == 0 {
 		return
 	}

@@ -1,7 +1,7 @@
 package report
 
 import (
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -9,6 +9,6 @@ import (
 type At struct {
 	Method         string
 	Client, Server *translate.Revision
-	Session        string            // the id of the session at the server
-	Header         []upstream.Header // headers that are passed to the server; they may be secrets
+	Session        string       // the id of the session at the server
+	Header         []mcp.Header // headers that are passed to the server; they may be secrets
 }

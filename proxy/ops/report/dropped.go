@@ -6,7 +6,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -26,7 +25,7 @@ func (r *Reporter) Dropped(reason string) {
 }
 
 // Untranslated logs and counts a notification that the other revision has no form for.
-func (r *Reporter) Untranslated(err error, header []upstream.Header) {
+func (r *Reporter) Untranslated(err error, header []mcp.Header) {
 	r.metrics.Dropped.WithLabelValues("untranslatable").Inc()
 	r.ServerFailed("notification dropped", failures.Untranslatable, err, header)
 }
@@ -44,7 +43,7 @@ func (r *Reporter) Undelivered(err error, at At) {
 
 // Malformed logs and counts a text from the server that is not a message. It returns the failure of
 // the request, for the case that the server sends no other answer.
-func (r *Reporter) Malformed(err error, raw []byte, header []upstream.Header) *mcp.Failure {
+func (r *Reporter) Malformed(err error, raw []byte, header []mcp.Header) *mcp.Failure {
 	r.metrics.Dropped.WithLabelValues("malformed").Inc()
 	f := mcp.Fail(mcp.UpstreamGarbled, "")
 	f.Err = fmt.Errorf("%w: %s", err, failures.Beginning(string(raw[:min(len(raw), 4*failures.MaxQuote)]), 2*failures.MaxQuote))

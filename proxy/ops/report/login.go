@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/auth/oauthrelay"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -44,9 +45,9 @@ func (l *line) loginFields(quote func(string) string) (fields []zap.Field) {
 
 // loginAt returns the URL of the metadata that a login begins with, from the challenge in the refusal of a
 // request without a token. It returns "" if err has no such challenge, or if the request had a token.
-func loginAt(err error, header []upstream.Header) string {
+func loginAt(err error, header []mcp.Header) string {
 	status, ok := errors.AsType[*upstream.StatusError](err)
-	if !ok || slices.ContainsFunc(header, func(h upstream.Header) bool { return strings.EqualFold(h.Name, "Authorization") }) {
+	if !ok || slices.ContainsFunc(header, func(h mcp.Header) bool { return strings.EqualFold(h.Name, "Authorization") }) {
 		return ""
 	}
 	return oauthrelay.MetadataIn(status.Challenges())

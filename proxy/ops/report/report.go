@@ -164,7 +164,7 @@ func strike(f *mcp.Failure, secrets []*secret.Set) {
 }
 
 // ServerFailed logs a failure of the server that is not about a request. It is not counted as a failed request.
-func (r *Reporter) ServerFailed(message string, c failures.Cause, err error, header []upstream.Header) {
+func (r *Reporter) ServerFailed(message string, c failures.Cause, err error, header []mcp.Header) {
 	r.add(kind{message, c, r.now().Server}, line{text: err.Error(), at: At{Header: header}})
 }
 
@@ -265,7 +265,7 @@ func (r *Reporter) write(k kind, l line, repeated int) {
 }
 
 // secretsOf returns the values that no line about a request with these headers may hold.
-func (r *Reporter) secretsOf(header []upstream.Header) []*secret.Set {
+func (r *Reporter) secretsOf(header []mcp.Header) []*secret.Set {
 	var passed []string
 	for _, h := range header {
 		if !slices.Contains(trace.Headers[:], h.Name) {

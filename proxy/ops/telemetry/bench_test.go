@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -33,7 +33,7 @@ func BenchmarkCall(b *testing.B) {
 func tracedCall(tb testing.TB, tr *Tracer) func() {
 	params := []byte(`{"name":"add","arguments":{"a":1,"b":2}}`)
 	body := []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":` + string(params) + `}`)
-	header := []upstream.Header{{Name: "Authorization", Value: "Bearer x"}}
+	header := []mcp.Header{{Name: "Authorization", Value: "Bearer x"}}
 	var request, answer wire.Message
 	if err := request.Scan(body, nil); err != nil {
 		tb.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -90,7 +90,7 @@ type Parent struct {
 
 // Samples reports whether a message with these params and headers has spans, and returns its parent. during is the call
 // that a question of the server belongs to, or nil.
-func (t *Tracer) Samples(params []byte, header []upstream.Header, during *Call) (p Parent, yes bool) {
+func (t *Tracer) Samples(params []byte, header []mcp.Header, during *Call) (p Parent, yes bool) {
 	if t == nil {
 		return p, false
 	}
@@ -102,12 +102,12 @@ func (t *Tracer) Samples(params []byte, header []upstream.Header, during *Call) 
 }
 
 // parentOf returns the context in _meta, else that in the HTTP headers.
-func parentOf(params []byte, header []upstream.Header) (p Parent) {
+func parentOf(params []byte, header []mcp.Header) (p Parent) {
 	if bytes.Contains(params, []byte(traceparent)) {
 		meta := gjson.Get(wire.View(params), "_meta")
 		p.of = parseContext(meta.Get(traceparent).String(), meta.Get(tracestate).String())
 	}
-	also := parseContext(upstream.HeaderValue(header, traceparent), upstream.HeaderValue(header, tracestate))
+	also := parseContext(mcp.HeaderValue(header, traceparent), mcp.HeaderValue(header, tracestate))
 	switch {
 	case !p.of.valid():
 		return Parent{of: also}
@@ -197,7 +197,7 @@ func quoted(id []byte) string { return limited(strings.Trim(wire.View(id), `"`))
 
 // Sent begins the span at the edge where the message goes out, and returns the message and the headers with its
 // context. It returns them as they are if the message has no spans.
-func (c *Call) Sent(message []byte, header []upstream.Header) ([]byte, []upstream.Header) {
+func (c *Call) Sent(message []byte, header []mcp.Header) ([]byte, []mcp.Header) {
 	if c == nil {
 		return message, header
 	}
@@ -207,7 +207,7 @@ func (c *Call) Sent(message []byte, header []upstream.Header) ([]byte, []upstrea
 }
 
 // sentLocked is Sent for a caller that holds c.mu.
-func (c *Call) sentLocked(message []byte, header []upstream.Header) ([]byte, []upstream.Header) {
+func (c *Call) sentLocked(message []byte, header []mcp.Header) ([]byte, []mcp.Header) {
 	if !c.out.at.valid() {
 		parent := &c.in.at
 		if !parent.valid() {

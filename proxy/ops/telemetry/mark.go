@@ -8,27 +8,26 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // marked returns copies of a message and its headers that name the span at.
-func marked(message []byte, header []upstream.Header, at *spanContext) ([]byte, []upstream.Header) {
+func marked(message []byte, header []mcp.Header, at *spanContext) ([]byte, []mcp.Header) {
 	var text [64]byte
 	parent := string(at.appendTo(text[:0]))
 	out, err := withContext(message, parent, at.state)
 	if err != nil {
 		return message, header
 	}
-	set := make([]upstream.Header, 0, len(header)+2)
+	set := make([]mcp.Header, 0, len(header)+2)
 	for _, h := range header {
 		if !strings.EqualFold(h.Name, traceparent) && !strings.EqualFold(h.Name, tracestate) {
 			set = append(set, h)
 		}
 	}
-	set = append(set, upstream.Header{Name: traceparent, Value: parent})
+	set = append(set, mcp.Header{Name: traceparent, Value: parent})
 	if at.state != "" {
-		set = append(set, upstream.Header{Name: tracestate, Value: at.state})
+		set = append(set, mcp.Header{Name: tracestate, Value: at.state})
 	}
 	return out, set
 }

@@ -126,7 +126,7 @@ func (c *Call) To(edge Edge) {
 }
 
 // Again is Sent for a message that goes out once more: with another span, which is linked to the one before.
-func (c *Call) Again(message []byte, header []upstream.Header) ([]byte, []upstream.Header) {
+func (c *Call) Again(message []byte, header []mcp.Header) ([]byte, []mcp.Header) {
 	if c == nil {
 		return message, header
 	}

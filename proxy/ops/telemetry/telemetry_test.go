@@ -72,7 +72,7 @@ func TestSpansOfACall(t *testing.T) {
 	c := collectortest.New(t)
 	tr := tracer(t, c, zap.NewNop())
 	params := []byte(`{"name":"add","_meta":{"traceparent":"` + parent + `","tracestate":"a=b"}}`)
-	header := []upstream.Header{{Name: "Authorization", Value: "x"}, {Name: "Traceparent", Value: another}}
+	header := []mcp.Header{{Name: "Authorization", Value: "x"}, {Name: "Traceparent", Value: another}}
 	p, yes := tr.Samples(params, header, nil)
 	if !yes {
 		t.Fatal("not sampled")
@@ -120,7 +120,7 @@ func TestSpansOfACall(t *testing.T) {
 	if got := gjson.GetBytes(body, "params._meta"); got.Get("traceparent").String() != context || got.Get("tracestate").String() != "a=b" {
 		t.Errorf("%s, want %s", body, context)
 	}
-	if upstream.HeaderValue(sent, "traceparent") != context || upstream.HeaderValue(sent, "Authorization") != "x" || len(sent) != 3 {
+	if mcp.HeaderValue(sent, "traceparent") != context || mcp.HeaderValue(sent, "Authorization") != "x" || len(sent) != 3 {
 		t.Errorf("%v", sent)
 	}
 }
@@ -194,7 +194,7 @@ func TestSampling(t *testing.T) {
 		if _, yes := tr.Samples(within(c.parent), nil, nil); yes != c.want {
 			t.Errorf("%+v: %t", c, yes)
 		}
-		if _, yes := tr.Samples(nil, []upstream.Header{{Name: "traceparent", Value: c.parent}}, nil); yes != c.want {
+		if _, yes := tr.Samples(nil, []mcp.Header{{Name: "traceparent", Value: c.parent}}, nil); yes != c.want {
 			t.Errorf("%+v, in the headers: %t", c, yes)
 		}
 	}

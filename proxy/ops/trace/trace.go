@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // Headers are the names of the headers that say which trace a request belongs to. They
@@ -25,7 +24,7 @@ var Headers = [...]string{"traceparent", "tracestate", "baggage"}
 const MaxLogged = 512
 
 // Fields returns the log fields for the trace headers among header.
-func Fields(header []upstream.Header) []zap.Field {
+func Fields(header []mcp.Header) []zap.Field {
 	var fields []zap.Field
 	for _, h := range header {
 		for _, name := range Headers {

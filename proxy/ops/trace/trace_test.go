@@ -7,12 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // TestFieldsContainOnlyTheTrace checks also that each field is no longer than MaxLogged.
 func TestFieldsContainOnlyTheTrace(t *testing.T) {
-	fields := Fields([]upstream.Header{
+	fields := Fields([]mcp.Header{
 		{Name: "Authorization", Value: "secret"}, {Name: "traceparent", Value: "00-a-b-01"}, {Name: "baggage", Value: strings.Repeat("x", 2*MaxLogged)},
 	})
 	if len(fields) != 2 || fields[0].Key != "traceparent" || fields[0].String != "00-a-b-01" || len(fields[1].String) != MaxLogged {

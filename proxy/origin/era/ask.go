@@ -212,7 +212,7 @@ func TookTooLong(err error) bool {
 
 // ask finds out the server's era. spare is the process that was asked, if a session can still use it, else nil. initialize
 // is that of the session for which the server is asked.
-func (p *Cache) ask(ctx context.Context, header []upstream.Header, initialize []byte) (e *Era, spare *spareConn, err error) {
+func (p *Cache) ask(ctx context.Context, header []mcp.Header, initialize []byte) (e *Era, spare *spareConn, err error) {
 	b, err := p.open()(ctx)
 	switch {
 	case errors.Is(err, ErrHandshakeOnly):
@@ -299,14 +299,14 @@ func (p *Cache) judge(ctx context.Context, r *eraAnswer, piped bool, code int, e
 // discover sends server/discover over HTTP. m is the response. If the server answers with an error status,
 // code is that status, err is a *upstream.StatusError, and m is the JSON-RPC error in the body, or nil. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
-func (p *Cache) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
+func (p *Cache) discover(ctx context.Context, b *upstream.Begun, header []mcp.Header) (m *wire.Message, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime+p.host.Config().Upstream.Auth.Patience())
 	defer cancel()
 	h := &pipes.Opening{Of: p.host, Begun: *b, Header: header}
 	Discover(h)
 	o := &upstream.Outgoing{Request: true, FirstByte: askTime, Body: h.Sent}
 	o.Header = slices.DeleteFunc(slices.Clone(header), ofMessage)
-	o.Header = append(o.Header, upstream.Header{Name: "Mcp-Method", Value: wire.ServerDiscover.String()})
+	o.Header = append(o.Header, mcp.Header{Name: "Mcp-Method", Value: wire.ServerDiscover.String()})
 	span := telemetry.Ask(ctx, o, translate.Modern())
 	st, err := b.Conn.Send(ctx, o)
 	if err == nil {
@@ -332,7 +332,7 @@ func Discover(h *pipes.Opening) {
 }
 
 // ofMessage reports whether a header describes the message that it came with, as Mcp-Method does.
-func ofMessage(h upstream.Header) bool {
+func ofMessage(h mcp.Header) bool {
 	const prefix = "Mcp-"
 	return len(h.Name) > len(prefix) && strings.EqualFold(h.Name[:len(prefix)], prefix)
 }

@@ -19,7 +19,7 @@ import (
 // If it is not known, the server is asked, once for all callers. The
 // error says that the server cannot be reached, refuses access, or speaks only
 // revisions that dragoman does not know, or that there are too many credentials.
-func (p *Cache) Of(ctx context.Context, header []upstream.Header) (*Era, error) {
+func (p *Cache) Of(ctx context.Context, header []mcp.Header) (*Era, error) {
 	return p.OfFor(ctx, header, Introduction(translate.Latest()))
 }
 
@@ -28,7 +28,7 @@ func Introduction(v *translate.Revision) []byte { return mcp.Initialize("0", v.N
 
 // OfFor is Of for a caller that begins a session with initialize next. If the server is a process that was sent that request to
 // find out its era, the session goes on with it: see [Cache.TakeSpare].
-func (p *Cache) OfFor(ctx context.Context, header []upstream.Header, initialize []byte) (*Era, error) {
+func (p *Cache) OfFor(ctx context.Context, header []mcp.Header, initialize []byte) (*Era, error) {
 	if e := p.Fixed(); e != nil {
 		return e, nil
 	}
@@ -42,7 +42,7 @@ func (p *Cache) OfFor(ctx context.Context, header []upstream.Header, initialize 
 		}
 		at = &eraEntry{found: make(chan struct{})}
 		p.known[who] = at
-		header := append([]upstream.Header(nil), header...)
+		header := append([]mcp.Header(nil), header...)
 		p.host.Spawn(func() { p.find(at, who, header, initialize) })
 	}
 	at.asked = time.Now()
@@ -89,7 +89,7 @@ var (
 
 // Asking returns the context for server/discover at the beginning of a session. The context ends after
 // AskTime, unless the server is known to have no handshake: there is no other request to try with it.
-func (p *Cache) Asking(ctx context.Context, header []upstream.Header) (context.Context, context.CancelFunc) {
+func (p *Cache) Asking(ctx context.Context, header []mcp.Header) (context.Context, context.CancelFunc) {
 	if e := p.Peek(header); e.WithoutHandshake() && !e.Unsure {
 		return context.WithCancel(ctx)
 	}
@@ -97,7 +97,7 @@ func (p *Cache) Asking(ctx context.Context, header []upstream.Header) (context.C
 }
 
 // Peek returns the era if it is known without asking the server, else nil.
-func (p *Cache) Peek(header []upstream.Header) *Era {
+func (p *Cache) Peek(header []mcp.Header) *Era {
 	if e := p.Fixed(); e != nil {
 		return e
 	}
@@ -112,7 +112,7 @@ func (p *Cache) Peek(header []upstream.Header) *Era {
 }
 
 // Note replaces the stored era by e, which the caller has found out without the cache.
-func (p *Cache) Note(header []upstream.Header, e *Era) {
+func (p *Cache) Note(header []mcp.Header, e *Era) {
 	who := credential(header)
 	found := make(chan struct{})
 	close(found)
@@ -125,7 +125,7 @@ func (p *Cache) Note(header []upstream.Header, e *Era) {
 }
 
 // Prove notes how the server has taken initialize, if its era is known and that is not.
-func (p *Cache) Prove(header []upstream.Header, how Handshake) {
+func (p *Cache) Prove(header []mcp.Header, how Handshake) {
 	if p.Fixed() != nil {
 		return
 	}
@@ -140,7 +140,7 @@ func (p *Cache) Prove(header []upstream.Header, how Handshake) {
 
 // Saw forgets the era of a server whose name or version differs from those that an earlier session has seen: what was
 // proved of it need not hold for another version. info is its serverInfo, raw JSON, "" if it says none.
-func (p *Cache) Saw(header []upstream.Header, info string) {
+func (p *Cache) Saw(header []mcp.Header, info string) {
 	server := identity(info)
 	if server == "" || p.Fixed() != nil {
 		return
@@ -158,7 +158,7 @@ func (p *Cache) Saw(header []upstream.Header, info string) {
 }
 
 // Drop forgets e, which has turned out to be wrong, unless another era has replaced it already.
-func (p *Cache) Drop(header []upstream.Header, e *Era) {
+func (p *Cache) Drop(header []mcp.Header, e *Era) {
 	who := credential(header)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +191,7 @@ func (p *Cache) Forget() {
 }
 
 // find asks the server, stores its era in at, and wakes the callers that wait for it.
-func (p *Cache) find(at *eraEntry, who string, header []upstream.Header, initialize []byte) {
+func (p *Cache) find(at *eraEntry, who string, header []mcp.Header, initialize []byte) {
 	var e *Era
 	var spare *spareConn
 	err := error(mcp.Fail(mcp.Panicked, ""))

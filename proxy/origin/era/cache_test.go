@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -36,7 +37,7 @@ func TestErasAreBounded(t *testing.T) {
 		return func(context.Context) (*upstream.Begun, error) { return nil, ErrHandshakeOnly }
 	})
 	for i := range maxEras + 10 {
-		e, err := p.Of(t.Context(), []upstream.Header{{Name: "Authorization", Value: fmt.Sprint(i)}})
+		e, err := p.Of(t.Context(), []mcp.Header{{Name: "Authorization", Value: fmt.Sprint(i)}})
 		if err != nil || e.Handshake != Accepted {
 			t.Fatalf("%+v %v", e, err)
 		}

@@ -17,7 +17,7 @@ import (
 // Changed reports whether the server no longer serves the era of a request that it refused with err: a
 // request without a session if modern is true, else one in a session. The server may have been replaced.
 // Changed asks the server again if err gives reason to doubt the era, and otherwise returns false.
-func (p *Cache) Changed(ctx context.Context, header []upstream.Header, modern bool, err error) bool {
+func (p *Cache) Changed(ctx context.Context, header []mcp.Header, modern bool, err error) bool {
 	if !modern && errors.Is(err, clienterror.ErrOthersState) { // perhaps the server has made it: another replica may know its era better
 		if p.Fixed() != nil || len(p.host.Config().Upstream.Command) > 0 {
 			return false
@@ -42,7 +42,7 @@ func (p *Cache) Changed(ctx context.Context, header []upstream.Header, modern bo
 
 // Recheck forgets the server's era and asks a server over HTTP again. modern reports whether it serves requests
 // without a session. The error is that of [Cache.Of].
-func (p *Cache) Recheck(ctx context.Context, header []upstream.Header) (modern bool, err error) {
+func (p *Cache) Recheck(ctx context.Context, header []mcp.Header) (modern bool, err error) {
 	if known := p.Peek(header); known != nil {
 		p.Drop(header, known)
 	}
@@ -87,7 +87,7 @@ func Doubtful(modern bool, err error) bool {
 
 // OrChanged returns the error to report for a handshake that failed with err. was is the server's era before the
 // handshake. If the server no longer accepts initialize, the error says so; otherwise it is err itself.
-func (p *Cache) OrChanged(ctx context.Context, header []upstream.Header, was *Era, err error) error {
+func (p *Cache) OrChanged(ctx context.Context, header []mcp.Header, was *Era, err error) error {
 	if was.Handshake != Accepted || clienterror.Unreachable(err) || p.Fixed() != nil {
 		return err
 	}

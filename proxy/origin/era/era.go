@@ -160,7 +160,7 @@ type fallbacks struct {
 }
 
 // of returns the fallback for a client with these headers, or nil.
-func (k *fallbacks) of(header []upstream.Header) *fallback {
+func (k *fallbacks) of(header []mcp.Header) *fallback {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.known[credential(header)]
@@ -187,7 +187,7 @@ func (k *fallbacks) set(whose string, f *fallback) {
 
 // credential returns a hash of the client's Authorization header, or "" if there is none: the hash cannot
 // be used as a credential.
-func credential(header []upstream.Header) string {
+func credential(header []mcp.Header) string {
 	for _, h := range header {
 		if strings.EqualFold(h.Name, "Authorization") {
 			sum := sha256.Sum256([]byte(h.Value))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -32,16 +33,16 @@ type Proposals struct {
 // Proposals returns the proposals for a client of this revision, or for dragoman itself if it is nil. named is the newest
 // revision that the server has named, or nil. The client's own revision is not the first proposal, since published servers
 // accept an older revision and still send what it lacks.
-func (p *Cache) Proposals(client, named *translate.Revision, header []upstream.Header) *Proposals {
+func (p *Cache) Proposals(client, named *translate.Revision, header []mcp.Header) *Proposals {
 	return p.fallbacks.proposals(client, named, translate.Lookup(p.host.Config().Upstream.Version), header)
 }
 
 // HasFallback reports whether the server has refused the newest revision and accepted an older one, for the
 // credential in header.
-func (p *Cache) HasFallback(header []upstream.Header) bool { return p.fallbacks.of(header) != nil }
+func (p *Cache) HasFallback(header []mcp.Header) bool { return p.fallbacks.of(header) != nil }
 
 // proposals returns the proposals. set is the revision that the configuration sets, or nil.
-func (k *fallbacks) proposals(client, named, set *translate.Revision, header []upstream.Header) *Proposals {
+func (k *fallbacks) proposals(client, named, set *translate.Revision, header []mcp.Header) *Proposals {
 	p := &Proposals{of: k, whose: credential(header), client: client}
 	if set != nil && !set.Modern {
 		p.list = []*translate.Revision{set}

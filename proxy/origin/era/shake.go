@@ -15,7 +15,7 @@ import (
 
 // shake sends a server over HTTP an initialize of dragoman's own, and returns what its response proves: Untried for nothing. A
 // session that begins with it is ended.
-func (p *Cache) shake(ctx context.Context, header []upstream.Header) Handshake {
+func (p *Cache) shake(ctx context.Context, header []mcp.Header) Handshake {
 	b, err := p.open()(ctx)
 	if err != nil {
 		return Untried

@@ -127,7 +127,7 @@ func (l *listened) Close() error {
 
 // saysLost reports whether the server answers a GET with JSON instead of a stream, and a ping with an error that says that it has
 // lost the session.
-func (c *HTTP) saysLost(ctx context.Context, err error, header []upstream.Header) bool {
+func (c *HTTP) saysLost(ctx context.Context, err error, header []mcp.Header) bool {
 	content, other := errors.AsType[*upstream.ContentTypeError](err)
 	if !other || !strings.HasPrefix(content.Type, "application/json") {
 		return false
@@ -403,7 +403,7 @@ func (s *stream) Close() error {
 
 // Renew begins another session to replace the one with the number was. Concurrent callers share one
 // renewal.
-func (c *HTTP) Renew(ctx context.Context, was uint64, header []upstream.Header) error {
+func (c *HTTP) Renew(ctx context.Context, was uint64, header []mcp.Header) error {
 	if c.session.Over() {
 		return mcp.Fail(mcp.SessionUnknown, "")
 	}
@@ -455,7 +455,7 @@ func (c *HTTP) Answer(ctx context.Context, session string, m *upstream.Outgoing)
 }
 
 // replace begins another session, or uses the one that another replica has begun.
-func (c *HTTP) replace(header []upstream.Header) error {
+func (c *HTTP) replace(header []mcp.Header) error {
 	ctx, cancel := context.WithTimeout(c.host.Serving, c.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
 	return c.share(ctx, header, func() error { return c.begin(ctx, header) })
@@ -463,7 +463,7 @@ func (c *HTTP) replace(header []upstream.Header) error {
 
 // begin begins another session. An error with the cause mcp.SessionUnknown says that the server
 // refuses to.
-func (c *HTTP) begin(ctx context.Context, header []upstream.Header) error {
+func (c *HTTP) begin(ctx context.Context, header []mcp.Header) error {
 	version := c.was.ServerRevision.HeaderName()
 	next := c.resume()("", "")
 	if next.Web == nil {

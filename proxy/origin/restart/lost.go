@@ -52,7 +52,7 @@ const pingTime = 10 * time.Second
 
 // ConfirmLost sends the server a ping in the session of conn, and reports whether the server answers it with an error of the same code
 // and text as fault, which is the error of another request. A server that knows the session answers a ping with a result.
-func ConfirmLost(ctx context.Context, conn Named, fault []byte, header []upstream.Header) (lost bool) {
+func ConfirmLost(ctx context.Context, conn Named, fault []byte, header []mcp.Header) (lost bool) {
 	again := ping(ctx, conn, header)
 	if again == nil {
 		return false
@@ -62,7 +62,7 @@ func ConfirmLost(ctx context.Context, conn Named, fault []byte, header []upstrea
 }
 
 // ping sends the server a ping in the session of conn, and returns the error object of the answer, or nil if the answer is none.
-func ping(ctx context.Context, conn Named, header []upstream.Header) (fault []byte) {
+func ping(ctx context.Context, conn Named, header []mcp.Header) (fault []byte) {
 	ctx, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
 	o := &upstream.Outgoing{

@@ -63,12 +63,12 @@ type Pipe struct {
 	exempted map[string]int // requests that are not sent yet, by key
 
 	// Used if remote is true.
-	header  []upstream.Header // the headers of the client's last message
-	refused error             // not nil if the server does not know the session any more
-	sending int               // how many messages are on their way
-	sent    chan struct{}     // closed when none is any more; nil if that is not awaited
-	failed  int               // the number of failed attempts
-	kick    chan struct{}     // a value asks for an attempt now
+	header  []mcp.Header  // the headers of the client's last message
+	refused error         // not nil if the server does not know the session any more
+	sending int           // how many messages are on their way
+	sent    chan struct{} // closed when none is any more; nil if that is not awaited
+	failed  int           // the number of failed attempts
+	kick    chan struct{} // a value asks for an attempt now
 }
 
 // Options say how a [Pipe] starts its process again.

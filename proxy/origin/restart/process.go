@@ -190,7 +190,7 @@ func (r *Pipe) start() (err error) {
 
 // recall sends a new process what the old one knew, and then lets messages of the client go. Meanwhile Events reads what the
 // process says: it may not read on before its own messages are read.
-func (r *Pipe) recall(conn upstream.Conn, messages [][]byte, header []upstream.Header) {
+func (r *Pipe) recall(conn upstream.Conn, messages [][]byte, header []mcp.Header) {
 	err := r.sendAll(conn, messages, header)
 	if err != nil && r.remote && r.life.Err() == nil {
 		r.refuse(conn, err) // a process that does not read ends by itself, or is stopped
@@ -208,7 +208,7 @@ func (r *Pipe) recall(conn upstream.Conn, messages [][]byte, header []upstream.H
 	}
 }
 
-func (r *Pipe) sendAll(conn upstream.Conn, messages [][]byte, header []upstream.Header) error {
+func (r *Pipe) sendAll(conn upstream.Conn, messages [][]byte, header []mcp.Header) error {
 	ctx := r.life
 	if r.remote {
 		limited, cancel := context.WithTimeout(r.life, r.host.Config().Upstream.HandshakeTimeout)

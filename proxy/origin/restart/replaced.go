@@ -12,7 +12,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -38,7 +37,7 @@ func (c *HTTP) key(kind string) store.Key {
 
 // share lets one replica at a time begin another session. It calls begin unless another replica has begun one, which it
 // uses then. Without the store, each replica begins one of its own.
-func (c *HTTP) share(ctx context.Context, header []upstream.Header, begin func() error) error {
+func (c *HTTP) share(ctx context.Context, header []mcp.Header, begin func() error) error {
 	s := c.host.Shared()
 	if s == nil {
 		return begin()
@@ -84,7 +83,7 @@ func (c *HTTP) notShared(err error) {
 
 // use continues in the session that another replica has begun. It reports false if the server does not know that one
 // either.
-func (c *HTTP) use(ctx context.Context, there replacement, header []upstream.Header) bool {
+func (c *HTTP) use(ctx context.Context, there replacement, header []mcp.Header) bool {
 	version := c.was.ServerRevision.HeaderName()
 	next := c.resume()(there.Session, version)
 	if next.Web == nil {
@@ -118,7 +117,7 @@ func (c *HTTP) there(ctx context.Context) (there replacement) {
 
 // Delete ends the current session at the server. If the server does not know it, and another replica has replaced it,
 // the other one is ended. told is as in [upstream.Outgoing].
-func (c *HTTP) Delete(ctx context.Context, header []upstream.Header, told *[]upstream.Header) error {
+func (c *HTTP) Delete(ctx context.Context, header []mcp.Header, told *[]mcp.Header) error {
 	err := c.HTTPSession.Delete(ctx, header, told)
 	if err == nil || !IsLost(err) || c.host.Shared() == nil {
 		return err

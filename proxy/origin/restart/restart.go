@@ -61,10 +61,10 @@ var lostWords = []string{
 }
 
 // cloneHeaders copies headers, since their values may be in a request's buffer.
-func cloneHeaders(header []upstream.Header) []upstream.Header {
-	out := make([]upstream.Header, len(header))
+func cloneHeaders(header []mcp.Header) []mcp.Header {
+	out := make([]mcp.Header, len(header))
 	for i, h := range header {
-		out[i] = upstream.Header{Name: strings.Clone(h.Name), Value: strings.Clone(h.Value)}
+		out[i] = mcp.Header{Name: strings.Clone(h.Name), Value: strings.Clone(h.Value)}
 	}
 	return out
 }

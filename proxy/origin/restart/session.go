@@ -226,7 +226,7 @@ type stream struct {
 	upstream.Plain
 	c        *HTTP
 	ctx      context.Context
-	header   []upstream.Header
+	header   []mcp.Header
 	changed  chan struct{} // receives a value when the server session was replaced, or the stream closed
 	replaced chan struct{} // receives a value when the server session was replaced
 

@@ -508,7 +508,7 @@ func (h *process) leave(e *idmap.Entry[openRequest]) {
 // cancel ends the request of m that the cancellation msg names by this key, and puts into msg the
 // id by which the process knows the request. It returns false if the cancellation is not to be sent now: there is no such request, or
 // it is being sent, or will not be.
-func (h *process) cancel(m *Conn, key string, msg *wire.Message, header []upstream.Header) bool {
+func (h *process) cancel(m *Conn, key string, msg *wire.Message, header []mcp.Header) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.asked.Newest(func(e *idmap.Entry[openRequest]) bool { return e.Of.Conn == m && e.Key == key })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -18,7 +19,7 @@ type Streams interface {
 	Request(ctx context.Context, out *upstream.Outgoing) (*pipes.Stream, error)
 	// RecallStream says that the request of a stream is given up. It returns how to cancel it at the process, or nil if there is
 	// nothing to cancel, or not yet.
-	RecallStream(st *pipes.Stream, reason string, header []upstream.Header) (given string, on upstream.Conn)
+	RecallStream(st *pipes.Stream, reason string, header []mcp.Header) (given string, on upstream.Conn)
 	Reason() error // why the process has ended; nil while it runs
 }
 
@@ -76,7 +77,7 @@ func (a *Remapper) Close(ctx context.Context) error {
 }
 
 // Recall returns nothing to send: closing the stream of a request cancels it.
-func (a *Remapper) Recall(string, string, []upstream.Header) (given string, on upstream.Conn) {
+func (a *Remapper) Recall(string, string, []mcp.Header) (given string, on upstream.Conn) {
 	return "", nil
 }
 

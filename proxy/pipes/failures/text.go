@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/redact"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
@@ -60,7 +61,7 @@ func Reason(e *upstream.StatusError) string {
 	return string(e.Body)
 }
 
-func isPage(h upstream.Header) bool {
+func isPage(h mcp.Header) bool {
 	return strings.EqualFold(h.Name, "Content-Type") && strings.HasPrefix(strings.ToLower(h.Value), "text/html")
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/toolindex"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -22,7 +21,7 @@ const ParamPrefix = "Mcp-Param-"
 // CheckParams compares the headers that repeat arguments of a tool with the body. A header
 // without an argument is as wrong as one with another value. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
-func CheckParams(list []toolindex.Argument, arguments []byte, header []upstream.Header) error {
+func CheckParams(list []toolindex.Argument, arguments []byte, header []mcp.Header) error {
 	for _, a := range list {
 		if a.Twice(arguments) {
 			return mcp.Twice("arguments." + strings.Join(a.Path, "."))
@@ -70,7 +69,7 @@ func tooLarge(a toolindex.Argument) *mcp.Failure {
 }
 
 // paramIn finds a header by its name, which is prefix and rest.
-func paramIn(header []upstream.Header, prefix, rest string) (value string, there bool) {
+func paramIn(header []mcp.Header, prefix, rest string) (value string, there bool) {
 	for _, h := range header {
 		if len(h.Name) == len(prefix)+len(rest) && strings.EqualFold(h.Name[:len(prefix)], prefix) && strings.EqualFold(h.Name[len(prefix):], rest) {
 			return h.Value, true
@@ -80,8 +79,8 @@ func paramIn(header []upstream.Header, prefix, rest string) (value string, there
 }
 
 // Params returns the headers that repeat the arguments of a call.
-func Params(list []toolindex.Argument, arguments []byte) ([]upstream.Header, error) {
-	var h []upstream.Header
+func Params(list []toolindex.Argument, arguments []byte) ([]mcp.Header, error) {
+	var h []mcp.Header
 	for _, a := range list {
 		if a.Twice(arguments) {
 			return nil, mcp.Twice("arguments." + strings.Join(a.Path, "."))
@@ -91,7 +90,7 @@ func Params(list []toolindex.Argument, arguments []byte) ([]upstream.Header, err
 			return nil, tooLarge(a)
 		}
 		if ok {
-			h = append(h, upstream.Header{Name: ParamPrefix + a.Header, Value: Encode(text)})
+			h = append(h, mcp.Header{Name: ParamPrefix + a.Header, Value: Encode(text)})
 		}
 	}
 	return h, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -42,10 +43,10 @@ type Lookup struct {
 	Digest    [sha256.Size]byte // of method and params, without what does not matter to the answer
 	URI       string            // of the resource to be read
 	Principal string
-	Header    []upstream.Header // headers for the server; Authorization identifies the caller as well
-	Variant   []byte            // what else the server knows about the client, if its answer may depend on that
-	Realm     string            // names the clients that receive the same change notifications
-	TTL       time.Duration     // how long the answer is valid, or AsSaid; 0 keeps nothing
+	Header    []mcp.Header  // headers for the server; Authorization identifies the caller as well
+	Variant   []byte        // what else the server knows about the client, if its answer may depend on that
+	Realm     string        // names the clients that receive the same change notifications
+	TTL       time.Duration // how long the answer is valid, or AsSaid; 0 keeps nothing
 }
 
 // Keeps reports whether results of this method may be kept.

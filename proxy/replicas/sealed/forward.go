@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // A request that only one replica can serve, because that replica holds its session or its call, is
@@ -30,7 +30,7 @@ type Forward struct {
 
 	Method                               string // of the client's request; "" asks whether the process is there
 	Session, Version, LastEventID, Guest string
-	Header                               []upstream.Header
+	Header                               []mcp.Header
 }
 
 // The use of each seal, so that a seal for a POST is not valid for a GET.
@@ -86,7 +86,7 @@ func readForward(plain []byte) (f Forward, ok bool) {
 		*at = said.next()
 	}
 	for len(said.rest) > 0 {
-		f.Header = append(f.Header, upstream.Header{Name: said.next(), Value: said.next()})
+		f.Header = append(f.Header, mcp.Header{Name: said.next(), Value: said.next()})
 	}
 	return f, !said.broken
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 func FuzzForwardSeal(f *testing.F) {
@@ -24,7 +24,7 @@ func FuzzForwardSeal(f *testing.F) {
 		if _, ok := s.OpenForward(method, string(plain)); ok {
 			t.Error("noise was opened")
 		}
-		want := Forward{At: time.UnixMilli(9), Method: method, Session: value, Guest: name, Header: []upstream.Header{{Name: name, Value: value}}}
+		want := Forward{At: time.UnixMilli(9), Method: method, Session: value, Guest: name, Header: []mcp.Header{{Name: name, Value: value}}}
 		got, ok := s.OpenForward(method, s.SealForward(method, want))
 		if !ok || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%+v became %+v", want, got)

@@ -16,7 +16,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -86,7 +85,7 @@ func checkAgain(client context.Context, s *session.Session, tools modernclient.T
 }
 
 // SpanWithout begins the spans of the request m of a client without a session, or returns nil.
-func (proxy *Proxy) SpanWithout(m *wire.Message, header []upstream.Header, peer string) *telemetry.Call {
+func (proxy *Proxy) SpanWithout(m *wire.Message, header []mcp.Header, peer string) *telemetry.Call {
 	p, yes := proxy.Tracer.Samples(m.Params(), header, nil)
 	if !yes {
 		return nil

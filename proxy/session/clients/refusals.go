@@ -12,7 +12,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -70,7 +69,7 @@ func isRetryAfter(h mcp.Header) bool {
 
 // Listing returns err for a client of a modern server: if err lists the supported revisions,
 // Listing replaces them by those in the server's own DiscoverResult.
-func (p *Proxy) Listing(err error, from []upstream.Header) error {
+func (p *Proxy) Listing(err error, from []mcp.Header) error {
 	f, ok := errors.AsType[*mcp.Failure](err)
 	if !ok || f.Cause != mcp.RevisionUnsupported {
 		return err

@@ -33,7 +33,7 @@ import (
 // View implements [modernclient.Proxy].
 type View struct{ *Proxy }
 
-func (v *View) IsDirect(ctx context.Context, header []upstream.Header, q *stateless.Request) (bool, error) {
+func (v *View) IsDirect(ctx context.Context, header []mcp.Header, q *stateless.Request) (bool, error) {
 	return v.Proxy.NeedsNoSession(ctx, header, q)
 }
 
@@ -112,14 +112,14 @@ func (o *opened) CheckCall(ctx context.Context, tools modernclient.ToolLister, q
 // lister implements [modernclient.ToolLister].
 type lister struct {
 	s    *session.Session
-	from []upstream.Header
+	from []mcp.Header
 }
 
 func (l *lister) List(ctx context.Context, params string) ([]byte, error) {
 	return l.s.Inquire(ctx, wire.ToolsList, params, l.from)
 }
 
-func (o *opened) Pass(req *downstream.Request, q *stateless.Request, header []upstream.Header, resp *downstream.Response, release func()) error {
+func (o *opened) Pass(req *downstream.Request, q *stateless.Request, header []mcp.Header, resp *downstream.Response, release func()) error {
 	proxy, s := o.proxy, o.s
 	if err := proxy.CheckCall(req.Ctx, s, &lister{s, header}, q); err != nil {
 		release()
@@ -164,11 +164,11 @@ func (o *opened) Listen(ctx context.Context, with upstream.ListenOptions) (upstr
 	return o.proxy.Listen(ctx, o.s, with)
 }
 
-func (o *opened) Cancel(id string, header []upstream.Header, reason string) {
+func (o *opened) Cancel(id string, header []mcp.Header, reason string) {
 	o.proxy.GiveUpAs(o.s, id, header, reason)
 }
 
-func (o *opened) Observe(asked *stateless.Request, from []upstream.Header) *observe.Call {
+func (o *opened) Observe(asked *stateless.Request, from []mcp.Header) *observe.Call {
 	kept := o.proxy.Observer.Keep(asked.Raw)
 	if !kept.Kept() {
 		return nil
@@ -186,7 +186,7 @@ func (o *opened) Observe(asked *stateless.Request, from []upstream.Header) *obse
 	return c
 }
 
-func (o *opened) Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *crossing.Crossing, asked *stateless.Request) modernclient.Exchange {
+func (o *opened) Begin(ctx context.Context, stop context.CancelCauseFunc, header []mcp.Header, c *crossing.Crossing, asked *stateless.Request) modernclient.Exchange {
 	x := o.proxy.New(ctx, stop)
 	x.Session, x.Crossing = o.s, c
 	x.Session.Enter()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -77,7 +78,7 @@ func (x *Exchange) declines(question *session.Call, decline []byte) func() {
 	s, within, host, at := x.Session, x.within, x.Common.Host, x.At()
 	answer := &upstream.Outgoing{Body: bytes.Clone(decline)}
 	for _, h := range x.From { // whose values belong to the client's request
-		answer.Header = append(answer.Header, upstream.Header{Name: strings.Clone(h.Name), Value: strings.Clone(h.Value)})
+		answer.Header = append(answer.Header, mcp.Header{Name: strings.Clone(h.Name), Value: strings.Clone(h.Value)})
 	}
 	at.Header = answer.Header
 	return func() {

@@ -13,7 +13,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -47,7 +46,7 @@ func (x *Exchange) appendTold(header []mcp.Header) []mcp.Header {
 }
 
 // AppendHeaders appends headers of the server to those of a response for a client.
-func AppendHeaders(dst []mcp.Header, list []upstream.Header) []mcp.Header {
+func AppendHeaders(dst []mcp.Header, list []mcp.Header) []mcp.Header {
 	for _, h := range list {
 		dst = append(dst, mcp.Header{Name: h.Name, Value: h.Value})
 	}

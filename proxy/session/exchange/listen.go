@@ -45,7 +45,7 @@ type resting struct {
 	session   *session.Session
 	ctx       context.Context
 	stream    upstream.Stream
-	from      []upstream.Header
+	from      []mcp.Header
 	resumeAt  []byte
 	retry     time.Duration
 	sender    downstream.Sender

@@ -54,7 +54,7 @@ type Exchange struct {
 	buf      []byte // the buffer for translated messages
 	key      []byte
 	id       []byte                      // the id of the current message
-	From     []upstream.Header           // headers passed to the server; they may be secrets
+	From     []mcp.Header                // headers passed to the server; they may be secrets
 	rest     [][]byte                    // the messages of the last event
 	ResumeAt []byte                      // the id of the last event that had one
 	Release  func()                      // the method Done, bound once
@@ -68,7 +68,7 @@ type Exchange struct {
 // state is the part of an exchange that is cleared before the exchange is used again.
 type state struct {
 	Common  *Common
-	Heard   []observe.Header // headers of the client's request that the observer keeps; nil if nothing observes, and on a pipe
+	Heard   []mcp.Header // headers of the client's request that the observer keeps; nil if nothing observes, and on a pipe
 	Session *session.Session
 	Ctx     context.Context
 	Stop    context.CancelCauseFunc // ends ctx; nil if the exchange does not wait for the server
@@ -83,10 +83,10 @@ type state struct {
 	renamed     *pipes.RenamedCall // x's request, if the server knows it by another id in a pooled session; else nil
 	Cancels     bool               // the message is notifications/cancelled for the request in key
 	Outgoing    upstream.Outgoing
-	Waiting     *upstream.Waiting  // as in Outgoing; of a client on a pipe
-	Handed      *upstream.Handed   // the message, if it waits for a busy server; else nil
-	tells       *[]upstream.Header // told, if the client gets headers of the server's response; else nil
-	told        []upstream.Header
+	Waiting     *upstream.Waiting // as in Outgoing; of a client on a pipe
+	Handed      *upstream.Handed  // the message, if it waits for a busy server; else nil
+	tells       *[]mcp.Header     // told, if the client gets headers of the server's response; else nil
+	told        []mcp.Header
 	Lasts       bool          // the client's message must stay as it is
 	Spare       []byte        // memory for what a large message of the client becomes; nil for none
 	Scanned     *wire.Message // the client's message, scanned before; nil for none

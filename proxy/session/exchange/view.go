@@ -6,10 +6,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -22,7 +22,7 @@ func (v view) Revision() *translate.Revision { return v.x.Session.ClientRevision
 func (v view) Session() string               { return v.x.Session.Who() }
 func (v view) Caller() string                { return v.x.caller() }
 func (v view) Sender() downstream.Sender     { return v.x.Sender }
-func (v view) Header() []upstream.Header     { return v.x.From }
+func (v view) Header() []mcp.Header          { return v.x.From }
 func (v view) Memory() *large.Memory         { return v.x.Common.Host.Memory() }
 func (v view) Panicked(p any)                { v.x.Common.Host.Report.Panicked(p) }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -57,13 +57,13 @@ type Handshake struct {
 	vc    *translate.Revision
 	asked string // the revision that the client asked for
 	Facts wire.Facts
-	Told  []upstream.Header // of the response to the last initialize, for the client
-	named string            // the server's session id
-	tools [][]byte          // the server's tools, if readTools has read them
-	Span  *telemetry.Call   // of the client's initialize; nil for none
+	Told  []mcp.Header    // of the response to the last initialize, for the client
+	named string          // the server's session id
+	tools [][]byte        // the server's tools, if readTools has read them
+	Span  *telemetry.Call // of the client's initialize; nil for none
 
-	Seen  *observe.Call    // nil if the call is not observed
-	Heard []observe.Header // of the client's request; nil on a pipe
+	Seen  *observe.Call // nil if the call is not observed
+	Heard []mcp.Header  // of the client's request; nil on a pipe
 }
 
 // nameCollision holds the names that tools of the server and of adapters have in common.

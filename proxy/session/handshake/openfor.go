@@ -78,7 +78,7 @@ func (opener *Opener) Open(ctx context.Context, o modernclient.Opening) (s *sess
 // NeedsNoSession reports whether requests with q's headers need no session. The error is set only if the server took too long
 // to answer. If the era cannot be found out for another reason, NeedsNoSession returns false, and a request through a
 // session reports that reason.
-func (opener *Opener) NeedsNoSession(ctx context.Context, header []upstream.Header, q *stateless.Request) (bool, error) {
+func (opener *Opener) NeedsNoSession(ctx context.Context, header []mcp.Header, q *stateless.Request) (bool, error) {
 	e, err := opener.eraFor(ctx, header, q)
 	if era.TookTooLong(err) {
 		return false, err
@@ -88,7 +88,7 @@ func (opener *Opener) NeedsNoSession(ctx context.Context, header []upstream.Head
 
 // eraFor returns the server's era for a client that sends q. If the server has to be asked, and is asked with initialize, it
 // is with that of the client's session.
-func (opener *Opener) eraFor(ctx context.Context, header []upstream.Header, q *stateless.Request) (*era.Era, error) {
+func (opener *Opener) eraFor(ctx context.Context, header []mcp.Header, q *stateless.Request) (*era.Era, error) {
 	if known := opener.Eras.Peek(header); known != nil {
 		return known, nil
 	}

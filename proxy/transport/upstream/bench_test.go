@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // again is a connection on which every request has the same answer at once.
@@ -71,7 +72,7 @@ var replies = map[string]string{
 var call1 = Outgoing{
 	Body:    []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2}}}`),
 	Request: true,
-	Header:  []Header{{"Authorization", bearer}},
+	Header:  []mcp.Header{{Name: "Authorization", Value: bearer}},
 }
 
 // BenchmarkCall measures dragoman's own share of a call, without a network.

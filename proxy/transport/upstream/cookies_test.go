@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -221,13 +222,13 @@ func TestOwnCookiesWin(t *testing.T) {
 		s := setsCookies(t, first("route=r", "a=1"))
 		cfg := HTTPConfig{URL: s.url(), Cookies: every}
 		if c.configured != "" {
-			cfg.Header = []Header{{"cookie", c.configured}}
+			cfg.Header = []mcp.Header{{Name: "cookie", Value: c.configured}}
 		}
 		session := newHTTP(t, cfg).Session("", "")
 		said(t.Context(), session)
 		m := &Outgoing{Body: []byte(ping), Request: true}
 		if c.client != "" {
-			m.Header = []Header{{"COOKIE", c.client}}
+			m.Header = []mcp.Header{{Name: "COOKIE", Value: c.client}}
 		}
 		if st, err := session.Send(t.Context(), m); err != nil {
 			t.Error(err)

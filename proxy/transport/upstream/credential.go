@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // Credential is what requests to a server carry in Authorization, if it changes: a token that
@@ -53,7 +54,7 @@ func (h *HTTP) carry(ctx context.Context, r *request) (*carried, error) {
 	c.r.content = append(content, r.content...)
 	for _, f := range r.header {
 		if !strings.EqualFold(f.Name, "Authorization") {
-			header = append(header, Header{f.Name, strings.Clone(f.Value)})
+			header = append(header, mcp.Header{Name: f.Name, Value: strings.Clone(f.Value)})
 		}
 	}
 	c.r.header = header
@@ -79,10 +80,10 @@ func (c *carried) renew(ctx context.Context) (err error) {
 	if c.value, err = c.by.Header(ctx); err != nil {
 		return &CredentialError{err}
 	}
-	c.r.header = slices.DeleteFunc(c.r.header, func(f Header) bool { return f.Name == "Authorization" })
+	c.r.header = slices.DeleteFunc(c.r.header, func(f mcp.Header) bool { return f.Name == "Authorization" })
 	if c.value == "" {
 		return nil
 	}
-	c.r.header = append(c.r.header, Header{"Authorization", c.value})
+	c.r.header = append(c.r.header, mcp.Header{Name: "Authorization", Value: c.value})
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -73,7 +74,7 @@ func TestCredential(t *testing.T) {
 	for name, send := range map[string]func(*HTTPSession) (Stream, error){
 		"call": func(s *HTTPSession) (Stream, error) {
 			body := []byte("call")
-			st, err := s.Send(t.Context(), &Outgoing{Body: body, Request: true, Header: []Header{{"authorization", "Bearer client"}, {"Traceparent", "x"}}})
+			st, err := s.Send(t.Context(), &Outgoing{Body: body, Request: true, Header: []mcp.Header{{Name: "authorization", Value: "Bearer client"}, {Name: "Traceparent", Value: "x"}}})
 			copy(body, "....") // the caller's again
 			return st, err
 		},

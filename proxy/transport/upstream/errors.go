@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/envelope"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // Error is a failure to reach a server, or to understand its answer. It reads "upstream
@@ -90,10 +91,10 @@ func (e *silence) Is(target error) bool { return target == ErrSilence && e.midwa
 // StatusError is a response with a status other than the expected one.
 type StatusError struct {
 	Code   int
-	Header []Header // WWW-Authenticate, Retry-After and Content-Type, where present
-	Passed []Header // those that [HTTPConfig].Pass names
-	Target string   // of a redirect, without credentials and query; "" for none
-	Body   []byte   // at most 64 KiB of it; it may contain a JSON-RPC error
+	Header []mcp.Header // WWW-Authenticate, Retry-After and Content-Type, where present
+	Passed []mcp.Header // those that [HTTPConfig].Pass names
+	Target string       // of a redirect, without credentials and query; "" for none
+	Body   []byte       // at most 64 KiB of it; it may contain a JSON-RPC error
 }
 
 func (e *StatusError) Error() string {

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/unpack"
 )
 
@@ -48,8 +49,8 @@ type exchange struct {
 	large    []byte // lent by memory, used instead of buf; nil for none
 	reader   *sse.Reader
 	session  string
-	jar      *jar      // the cookies of the session; nil for none
-	told     *[]Header // as in Outgoing
+	jar      *jar          // the cookies of the session; nil for none
+	told     *[]mcp.Header // as in Outgoing
 	memory   large.Lender
 
 	interrupted bool // the last wait for an event was

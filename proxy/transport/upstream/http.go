@@ -18,14 +18,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/unixsocket"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // HTTPConfig describes a server that speaks Streamable HTTP. The zero value of every
 // field except URL means the default.
 type HTTPConfig struct {
-	URL    string      // http or https, without user and password; or a unix socket, as package unixsocket has it
-	Header []Header    // sent with every request, instead of headers of the same name that a message has
-	TLS    *tls.Config // for https; without a ServerName, the host of URL is verified
+	URL    string       // http or https, without user and password; or a unix socket, as package unixsocket has it
+	Header []mcp.Header // sent with every request, instead of headers of the same name that a message has
+	TLS    *tls.Config  // for https; without a ServerName, the host of URL is verified
 
 	// Credential is sent as Authorization, in place of the client's; nil for none.
 	Credential Credential

@@ -241,7 +241,7 @@ func TestRequestOnTheWire(t *testing.T) {
 		u.Answer(200, answer)
 	})
 	server.Every = true
-	h := newHTTP(t, HTTPConfig{URL: server.At().URL + "/a%20b?c=d", Header: []Header{{"X-Fixed", "mine"}}})
+	h := newHTTP(t, HTTPConfig{URL: server.At().URL + "/a%20b?c=d", Header: []mcp.Header{{Name: "X-Fixed", Value: "mine"}}})
 	s := h.Session("", "")
 	ctx := t.Context()
 	stream, err := s.Send(ctx, &Outgoing{Body: []byte(ping), Request: true})
@@ -254,10 +254,10 @@ func TestRequestOnTheWire(t *testing.T) {
 	id := stream.SessionID()
 	stream.Close()
 	s.SetSession(id, "2025-06-18")
-	if _, err := s.Send(ctx, &Outgoing{Body: []byte("{}"), Header: []Header{{"Authorization", bearer}, {"x-fixed", "theirs"}}}); err != nil {
+	if _, err := s.Send(ctx, &Outgoing{Body: []byte("{}"), Header: []mcp.Header{{Name: "Authorization", Value: bearer}, {Name: "x-fixed", Value: "theirs"}}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Listen(ctx, ListenOptions{LastEventID: "e1", Header: []Header{{"Authorization", bearer}}}); err != ErrNoStream {
+	if _, err := s.Listen(ctx, ListenOptions{LastEventID: "e1", Header: []mcp.Header{{Name: "Authorization", Value: bearer}}}); err != ErrNoStream {
 		t.Fatal(err)
 	}
 	if err := s.Close(ctx); err != nil {
@@ -359,10 +359,10 @@ func TestBadConfiguration(t *testing.T) {
 		{HTTPConfig{URL: "http://u:s3cr3t@127.0.0.1"}, "upstream url: must not contain user and password: send them in a header"},
 		{HTTPConfig{URL: "http://h/?a b"}, "upstream url: the query must not have spaces"},
 		{HTTPConfig{URL: "http://h/%zz?s3cr3t"}, "upstream url: not a URL"},
-		{HTTPConfig{URL: "http://h", Header: []Header{{"A", "s3cr3t\r\n"}}}, `upstream: header "A": value with a byte that no header may have`},
-		{HTTPConfig{URL: "http://h", Header: []Header{{"A B", "s3cr3t"}}}, `upstream: header "A B": name with a byte that no header may have`},
-		{HTTPConfig{URL: "http://h", Header: []Header{{"", "s3cr3t"}}}, `upstream: header "": no name`},
-		{HTTPConfig{URL: "http://h", Header: []Header{{"transfer-encoding", "chunked"}}}, `upstream: header "transfer-encoding": belongs to the connection or to the protocol`},
+		{HTTPConfig{URL: "http://h", Header: []mcp.Header{{Name: "A", Value: "s3cr3t\r\n"}}}, `upstream: header "A": value with a byte that no header may have`},
+		{HTTPConfig{URL: "http://h", Header: []mcp.Header{{Name: "A B", Value: "s3cr3t"}}}, `upstream: header "A B": name with a byte that no header may have`},
+		{HTTPConfig{URL: "http://h", Header: []mcp.Header{{Name: "", Value: "s3cr3t"}}}, `upstream: header "": no name`},
+		{HTTPConfig{URL: "http://h", Header: []mcp.Header{{Name: "transfer-encoding", Value: "chunked"}}}, `upstream: header "transfer-encoding": belongs to the connection or to the protocol`},
 	} {
 		if _, err := NewHTTP(c.config); err == nil || err.Error() != c.want {
 			t.Errorf("%s: error %v, want %s", c.config.URL, err, c.want)
@@ -380,7 +380,7 @@ func TestHeaderWithoutAValueIsSent(t *testing.T) {
 	}))
 	defer ts.Close()
 	h := newHTTP(t, HTTPConfig{URL: ts.URL})
-	st, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true, Header: []Header{{"Mcp-Param-A", ""}}})
+	st, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true, Header: []mcp.Header{{Name: "Mcp-Param-A", Value: ""}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,8 +396,8 @@ func TestHeaderWithoutAValueIsSent(t *testing.T) {
 func TestMalformedHeadersAreNotSent(t *testing.T) {
 	srv := serve(t, always(jsonReply(answer)))
 	h := newHTTP(t, HTTPConfig{URL: srv.url()})
-	for _, f := range []Header{{"Authorization", "s3cr3t\r\nX: y"}, {"Content-Length", "5"}, {"A:", "s3cr3t"}, {"Expect", "100-continue"}} {
-		_, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true, Header: []Header{f}})
+	for _, f := range []mcp.Header{{Name: "Authorization", Value: "s3cr3t\r\nX: y"}, {Name: "Content-Length", Value: "5"}, {Name: "A:", Value: "s3cr3t"}, {Name: "Expect", Value: "100-continue"}} {
+		_, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true, Header: []mcp.Header{f}})
 		var e *HeaderError
 		if !errors.As(err, &e) || strings.Contains(err.Error(), "s3cr3t") {
 			t.Errorf("%q: error %v", f, err)

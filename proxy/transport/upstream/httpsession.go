@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // closeTimeout bounds the DELETE that ends a session which no client asks to end.
@@ -88,7 +90,7 @@ func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, erro
 // Delete asks the server to end the session, with these further headers. It waits as long as for
 // any other answer. If the server refuses, the error is a *StatusError. Without a session id, and in the session that
 // [HTTP.Unknown] returns, there is nothing to end, and no request is sent. told is as in [Outgoing].
-func (s *HTTPSession) Delete(ctx context.Context, header []Header, told *[]Header) error {
+func (s *HTTPSession) Delete(ctx context.Context, header []mcp.Header, told *[]mcp.Header) error {
 	if id, _ := s.session(); id == "" || id == unknownSession {
 		return nil
 	}
@@ -100,7 +102,7 @@ func (s *HTTPSession) Delete(ctx context.Context, header []Header, told *[]Heade
 }
 
 // note remembers the Authorization among the headers of a message, if there is one.
-func (s *HTTPSession) note(header []Header) {
+func (s *HTTPSession) note(header []mcp.Header) {
 	for _, h := range header {
 		if !strings.EqualFold(h.Name, "Authorization") {
 			continue
@@ -118,13 +120,13 @@ func (s *HTTPSession) note(header []Header) {
 }
 
 // Authorization returns the header with the last Authorization of a message of the session; nil for none.
-func (s *HTTPSession) Authorization() []Header {
+func (s *HTTPSession) Authorization() []mcp.Header {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.authorization == "" {
 		return nil
 	}
-	return []Header{{"Authorization", s.authorization}}
+	return []mcp.Header{{Name: "Authorization", Value: s.authorization}}
 }
 
 // Close ends the session by a DELETE, with the last Authorization of a message of the

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -39,7 +40,7 @@ type connector interface {
 // connect begins a session, and returns the answer to initialize.
 func connect(t *testing.T, ctx context.Context, c connector) (*Begun, string, error) {
 	t.Helper()
-	b, err := c.Connect(ctx, &Outgoing{Body: []byte(initialize), Header: []Header{{"Authorization", bearer}}})
+	b, err := c.Connect(ctx, &Outgoing{Body: []byte(initialize), Header: []mcp.Header{{Name: "Authorization", Value: bearer}}})
 	if err != nil {
 		if b != nil {
 			t.Error("a session, although it has failed")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -33,14 +34,14 @@ func TestHeadersThatArePassed(t *testing.T) {
 	})
 	s.Every = true
 	session := newHTTP(t, HTTPConfig{URL: s.At().URL, Pass: []string{"dpop-nonce", "Link", "Sunset", "Deprecation", "RateLimit", "traceresponse"}}).Session("", "")
-	want := func(what string, got []Header) {
+	want := func(what string, got []mcp.Header) {
 		t.Helper()
 		if text, want := fmt.Sprint(got), fmt.Sprintf("[{dpop-nonce n%d} {Link <a>} {Link <b>} {Sunset %s}]", status, long); text != want {
 			t.Errorf("%s: %.300s, want %.300s", what, text, want)
 		}
 	}
 	for range 3 { // the second head is that of the first, and not parsed
-		var told []Header
+		var told []mcp.Header
 		st, err := session.Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true, Told: &told})
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +50,7 @@ func TestHeadersThatArePassed(t *testing.T) {
 		st.Close()
 		want("a call", told)
 	}
-	var told []Header
+	var told []mcp.Header
 	session.Send(t.Context(), &Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"x"}`), Told: &told})
 	want("a notification", told)
 	told = nil
@@ -77,7 +78,7 @@ func TestPassedHeadersAreBounded(t *testing.T) {
 		u.Answer(200, answer)
 	})
 	session := newHTTP(t, HTTPConfig{URL: s.At().URL, Pass: []string{"Link"}}).Session("", "")
-	var told []Header
+	var told []mcp.Header
 	st, err := session.Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true, Told: &told})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/rawio"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/samehead"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 const (
@@ -46,7 +47,7 @@ const (
 type meaning struct {
 	phase   phase // object or events
 	session string
-	passed  []Header
+	passed  []mcp.Header
 	keep    time.Duration // as in conn
 }
 

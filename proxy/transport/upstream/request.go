@@ -32,12 +32,12 @@ type request struct {
 	kind                     kind
 	target                   string // path and query; "" for those of the URL
 	id, version, lastEventID string
-	header                   []Header
+	header                   []mcp.Header
 	content                  []byte
-	repeats                  bool      // as in Outgoing
-	plain                    bool      // of a standing stream: no coding but identity is acceptable
-	jar                      *jar      // the cookies of the session; nil for none
-	told                     *[]Header // as in Outgoing
+	repeats                  bool          // as in Outgoing
+	plain                    bool          // of a standing stream: no coding but identity is acceptable
+	jar                      *jar          // the cookies of the session; nil for none
+	told                     *[]mcp.Header // as in Outgoing
 
 	firstByte, silence time.Duration // 0 for those of the server
 	deadline           time.Time     // for the response's head, even if firstByte ends later; zero for none
@@ -56,7 +56,7 @@ type heads struct {
 
 // newHeads makes the heads of requests to u. via is the proxy that reads the requests,
 // or nil if none does.
-func newHeads(u *url.URL, header []Header, via *webProxy) (heads, error) {
+func newHeads(u *url.URL, header []mcp.Header, via *webProxy) (heads, error) {
 	var own strings.Builder
 	h := heads{target: u.RequestURI(), secure: u.Scheme == "https"}
 	if via != nil {
@@ -170,7 +170,7 @@ func (h *heads) has(name string) bool {
 
 // checkHeader returns a *HeaderError for a header that is malformed, or that callers
 // may not set.
-func checkHeader(f Header) error {
+func checkHeader(f mcp.Header) error {
 	if f.Name == "" {
 		return &HeaderError{f.Name, "no name"}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/samehead"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/unpack"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -113,7 +114,7 @@ func (x *exchange) readKnownHead(c *conn) error {
 }
 
 // tell tells the caller of the headers that are passed.
-func (x *exchange) tell(passed []Header) {
+func (x *exchange) tell(passed []mcp.Header) {
 	if x.told != nil {
 		*x.told = passed
 	}
@@ -126,7 +127,7 @@ const (
 )
 
 // passed returns those headers of a response that are passed to clients.
-func (h *HTTP) passed(head *fasthttp.ResponseHeader) (list []Header) {
+func (h *HTTP) passed(head *fasthttp.ResponseHeader) (list []mcp.Header) {
 	size := 0
 	for _, name := range h.pass {
 		if len(head.Peek(name)) == 0 {
@@ -135,7 +136,7 @@ func (h *HTTP) passed(head *fasthttp.ResponseHeader) (list []Header) {
 		for _, value := range head.PeekAll(name) {
 			if n := len(name) + len(value); len(value) > 0 && len(value) <= maxPassed && size+n <= maxPassedBytes && validValue(string(value)) {
 				size += n
-				list = append(list, Header{name, string(value)})
+				list = append(list, mcp.Header{Name: name, Value: string(value)})
 			}
 		}
 	}
@@ -180,7 +181,7 @@ func newHead(r *bufio.Reader) []byte {
 
 // keepHead keeps the head of a response to a call, of which judge has approved. raw is what newHead has returned before
 // the head was parsed, and length and passed what the parser has found.
-func (x *exchange) keepHead(c *conn, raw []byte, length int, passed []Header) {
+func (x *exchange) keepHead(c *conn, raw []byte, length int, passed []mcp.Header) {
 	if x.kind != call || !c.reusable || len(raw) == 0 || x.packed != nil {
 		return
 	}
@@ -326,7 +327,7 @@ func (x *exchange) refusal(c *conn, head *fasthttp.ResponseHeader) error {
 	for _, name := range [...]string{"WWW-Authenticate", "Retry-After", "Content-Type"} {
 		for _, value := range head.PeekAll(name) {
 			if len(value) > 0 {
-				e.Header = append(e.Header, Header{name, string(value)})
+				e.Header = append(e.Header, mcp.Header{Name: name, Value: string(value)})
 			}
 		}
 	}

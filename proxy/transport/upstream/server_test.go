@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -147,7 +148,7 @@ const (
 
 // said sends a ping and returns all messages that come back, and the error at the end.
 func said(ctx context.Context, c Conn) (messages []string, err error) {
-	s, err := c.Send(ctx, &Outgoing{Body: []byte(ping), Request: true, Header: []Header{{"Authorization", bearer}}})
+	s, err := c.Send(ctx, &Outgoing{Body: []byte(ping), Request: true, Header: []mcp.Header{{Name: "Authorization", Value: bearer}}})
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/dial"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/unpack"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -68,7 +69,7 @@ func (s *SSESession) Listen(ctx context.Context, o ListenOptions) (Stream, error
 
 // join does what Listen does, with a deadline for the endpoint event. limit is the time
 // until then, for error messages.
-func (s *SSESession) join(ctx context.Context, header []Header, deadline time.Time, limit time.Duration) (*feed, error) {
+func (s *SSESession) join(ctx context.Context, header []mcp.Header, deadline time.Time, limit time.Duration) (*feed, error) {
 	s.mu.Lock()
 	taken, closed := s.taken, s.closed
 	s.taken = true

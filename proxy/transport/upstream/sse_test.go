@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -114,20 +115,20 @@ func TestSSEMessagesGoToTheEndpoint(t *testing.T) {
 		defer mu.Unlock()
 		got = append(got, seen{r.Method, r.RequestURI, r.Header.Get("Authorization"), r.Header.Get("X-Key"), r.Header.Get("Accept"), body})
 	}}).start(t)
-	h := newHTTP(t, HTTPConfig{URL: l.url(), Header: []Header{{"X-Key", "k"}}})
+	h := newHTTP(t, HTTPConfig{URL: l.url(), Header: []mcp.Header{{Name: "X-Key", Value: "k"}}})
 	s := h.SSESession()
 	defer s.Close(t.Context())
 	if _, err := s.Send(t.Context(), &Outgoing{Body: []byte(ping)}); !errors.Is(err, errNotJoined) {
 		t.Errorf("sent before Listen: %v", err)
 	}
-	st, err := s.Listen(t.Context(), ListenOptions{Header: []Header{{"Authorization", bearer}}})
+	st, err := s.Listen(t.Context(), ListenOptions{Header: []mcp.Header{{Name: "Authorization", Value: bearer}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Listen(t.Context(), ListenOptions{}); !errors.Is(err, errJoined) {
 		t.Errorf("listened twice: %v", err)
 	}
-	stream, err := s.Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true, Header: []Header{{"Authorization", "Bearer 2"}}})
+	stream, err := s.Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true, Header: []mcp.Header{{Name: "Authorization", Value: "Bearer 2"}}})
 	if stream != nil || err != nil {
 		t.Fatal(stream, err)
 	}
@@ -282,7 +283,7 @@ func TestInvalidSSEStreamsAreRefused(t *testing.T) {
 			}
 			peertest.Within(t, begin, func(limit time.Duration) error { // what the server says comes within it
 				s := newHTTP(t, HTTPConfig{URL: srv.url(), EndpointTimeout: limit}).SSESession()
-				st, err := s.Listen(t.Context(), ListenOptions{Header: []Header{{"Authorization", bearer}}})
+				st, err := s.Listen(t.Context(), ListenOptions{Header: []mcp.Header{{Name: "Authorization", Value: bearer}}})
 				if err := s.Close(t.Context()); err != nil {
 					t.Error(err)
 				}

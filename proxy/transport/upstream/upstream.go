@@ -27,24 +27,24 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Outgoing is one message for the server. Its slices are the caller's: they are
 // neither changed nor kept after Send has returned.
 type Outgoing struct {
-	Body    []byte   // one JSON text, written as it is
-	Request bool     // an answer is expected
-	Repeats bool     // the server may get it twice: over HTTP it is sent again, once, if its connection was dead
-	Header  []Header // further headers of this message (Authorization, traceparent …): HTTP only
+	Body    []byte       // one JSON text, written as it is
+	Request bool         // an answer is expected
+	Repeats bool         // the server may get it twice: over HTTP it is sent again, once, if its connection was dead
+	Header  []mcp.Header // further headers of this message (Authorization, traceparent …): HTTP only
 
 	// Told receives those headers of the response that [HTTPConfig].Pass names, when its head was read: in Send, or while Events waits
 	// for the first event. They do not change. nil for none.
-	Told *[]Header
+	Told *[]mcp.Header
 
 	// How long the server may take to begin its response, and how long it may be silent
 	// within it; 0 for the limits that the Conn was made with. Every byte ends a
@@ -73,26 +73,11 @@ type Outgoing struct {
 	Stale func() bool
 }
 
-// Header is one header field of HTTP. Its value may be a secret and never
-// appears in an error.
-type Header struct{ Name, Value string }
-
-// HeaderValue returns the value of the first header with that name, or "" if there is
-// none.
-func HeaderValue(list []Header, name string) string {
-	for _, h := range list {
-		if strings.EqualFold(h.Name, name) {
-			return h.Value
-		}
-	}
-	return ""
-}
-
 // ListenOptions say how a standing stream begins. They matter to HTTP only.
 type ListenOptions struct {
-	LastEventID string    // resume behind this event; "" for a fresh stream
-	Header      []Header  // further headers, as in Outgoing
-	Told        *[]Header // as in Outgoing
+	LastEventID string        // resume behind this event; "" for a fresh stream
+	Header      []mcp.Header  // further headers, as in Outgoing
+	Told        *[]mcp.Header // as in Outgoing
 
 	// Parks says that the caller uses Park: if nothing comes for a while, Events ends with sse.ErrInterrupted. A Stream that
 	// cannot be parked ignores it.

@@ -100,7 +100,7 @@ type headerCall struct {
 	c              *headerConn
 	ctx            context.Context
 	out            upstream.Outgoing
-	from           []upstream.Header
+	from           []mcp.Header
 	method, target string
 	arguments      []byte
 	spoke          bool

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -50,9 +49,9 @@ type pipe struct {
 
 	s       *session.Session                // nil before initialize
 	begun   atomic.Pointer[session.Session] // the same as s, for other goroutines
-	from    []upstream.Header               // headers of the current message for the server; used only by the goroutine that handles messages
-	shown   []observe.Header                // those of the same message that the observer keeps; nil if nothing observes, and on stdio
-	first   []upstream.Header               // headers of the message that began s, for log lines about calls
+	from    []mcp.Header                    // headers of the current message for the server; used only by the goroutine that handles messages
+	shown   []mcp.Header                    // those of the same message that the observer keeps; nil if nothing observes, and on stdio
+	first   []mcp.Header                    // headers of the message that began s, for log lines about calls
 	sender  downstream.Sender               // of the current message
 	listens bool                            // the standing stream was opened
 	given   *pipes.Renumbered               // the connection to a server on a pipe, which gives requests other ids; nil for others

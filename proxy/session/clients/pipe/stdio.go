@@ -19,7 +19,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/session/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/session/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -160,7 +159,7 @@ func (p *stdioPipe) finish() {
 }
 
 // failed reports that a request has failed, and returns the failure that the client gets.
-func (p *stdioPipe) failed(q *stateless.Request, err error, from []upstream.Header) *mcp.Failure {
+func (p *stdioPipe) failed(q *stateless.Request, err error, from []mcp.Header) *mcp.Failure {
 	known := clients.IsReported(err)
 	f := p.proxy.Host.Report.Failed(err, q.At(from)).WithID(q.ID)
 	if !known {

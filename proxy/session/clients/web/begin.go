@@ -8,7 +8,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/session/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/session/handshake"
-	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
 
 // reserve keeps a place for a new session of x's client.
@@ -37,7 +36,7 @@ func (f *Face) add(x *exchange.Exchange, s *session.Session) {
 
 // begin sends initialize on a new connection. If no session begins, s is nil and answer is the
 // server's response. told are its headers that the client gets.
-func (f *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, told []upstream.Header, err error) {
+func (f *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, told []mcp.Header, err error) {
 	id := x.Msg.ID()
 	h := &handshake.Handshake{Opener: f.Opener, Sender: x.Sender, Principal: x.Principal, Owner: x.Owner, RunsFor: x.RunsFor, Peer: x.Peer, Heard: x.Heard, Bridges: true, Opening: pipes.Opening{Of: f.Host, Header: x.From}}
 	s, answer, err = h.Negotiate(x.Ctx, raw)

@@ -114,7 +114,7 @@ func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
 
 // endAtServer sends the server DELETE for a session that its client has ended. The client does not wait for the answer, which only the log
 // has if it is an error.
-func (f *Face) endAtServer(s *session.Session, header []upstream.Header) {
+func (f *Face) endAtServer(s *session.Session, header []mcp.Header) {
 	ctx, cancel := f.Host.Ending()
 	defer cancel()
 	if err := s.Renewing.Delete(ctx, header, nil); err != nil {
@@ -301,7 +301,7 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		resp.Listen = standing.Listen
 		return nil
 	}
-	o := upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.From, Parks: true, Told: new([]upstream.Header)}
+	o := upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.From, Parks: true, Told: new([]mcp.Header)}
 	st, err := face.Listen(ctx, s, o)
 	switch {
 	case errors.Is(err, upstream.ErrNoStream):
