@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -76,17 +76,17 @@ type skipped struct {
 // and of texts and links the first ones, up to most of each.
 func (l *layout) lay(raw []byte, method string, most int) {
 	*l = layout{raw: raw, list: listName(method), blocks: l.blocks[:0]}
-	start := tape.SkipSpace(raw, 0)
+	start := tree.SkipSpace(raw, 0)
 	if start == len(raw) || raw[start] != '{' {
 		return
 	}
-	tape.Each(raw, start, func(name []byte, at int) (int, bool) {
+	tree.Each(raw, start, func(name []byte, at int) (int, bool) {
 		end := 0
 		switch {
 		case wire.IsText(name, l.list) && raw[at] == '[':
 			l.blocks, l.skipped = l.blocks[:0], skipped{}
 			texts, links := 0, 0
-			end = tape.Each(raw, at, func(_ []byte, at int) (int, bool) {
+			end = tree.Each(raw, at, func(_ []byte, at int) (int, bool) {
 				b, end := layBlock(raw, at)
 				switch {
 				case b.kind == textBlock && texts == most:
@@ -112,7 +112,7 @@ func (l *layout) lay(raw []byte, method string, most int) {
 			l.content = spanOf(at, end)
 			return end, true
 		}
-		end = tape.SkipValue(raw, at)
+		end = tree.SkipValue(raw, at)
 		switch {
 		case wire.IsText(name, "structuredContent"):
 			l.structured = spanOf(at, end)
@@ -133,13 +133,13 @@ const textLead = `{"type":"text","text":"`
 func layBlock(raw []byte, i int) (b block, end int) {
 	b.kind = wholeBlock
 	if raw[i] != '{' {
-		end = tape.SkipValue(raw, i)
+		end = tree.SkipValue(raw, i)
 		b.span = spanOf(i, end)
 		return b, end
 	}
 	if bytes.HasPrefix(raw[i:], []byte(textLead)) {
 		at := i + len(textLead) - 1
-		if end := tape.SkipString(raw, at); end < len(raw) && raw[end] == '}' { // the block has no other members
+		if end := tree.SkipString(raw, at); end < len(raw) && raw[end] == '}' { // the block has no other members
 			b.kind, b.plain, b.text, b.span = textBlock, true, spanOf(at, end), spanOf(i, end+1)
 			return b, end + 1
 		}
@@ -147,8 +147,8 @@ func layBlock(raw []byte, i int) (b block, end int) {
 	var typ []byte
 	var text, resource, message span
 	typed, ours, twice := false, false, false
-	end = tape.Each(raw, i, func(name []byte, at int) (int, bool) {
-		end := tape.SkipValue(raw, at)
+	end = tree.Each(raw, i, func(name []byte, at int) (int, bool) {
+		end := tree.SkipValue(raw, at)
 		switch {
 		case wire.IsText(name, "type"):
 			twice = twice || typed
@@ -164,7 +164,7 @@ func layBlock(raw []byte, i int) (b block, end int) {
 			twice = twice || message.is()
 			message = spanOf(at, end)
 		case wire.IsText(name, "_meta"):
-			ours = tape.Member(raw[at:end], ownMeta) != nil
+			ours = tree.Member(raw[at:end], ownMeta) != nil
 		}
 		return end, true
 	})
@@ -231,7 +231,7 @@ func (l *layout) append(dst []byte, w *rewrite) []byte {
 		first = false
 		dst = append(append(append(dst, '"'), name...), '"', ':')
 	}
-	tape.Each(raw, tape.SkipSpace(raw, 0), func(name []byte, at int) (int, bool) {
+	tree.Each(raw, tree.SkipSpace(raw, 0), func(name []byte, at int) (int, bool) {
 		end := l.endOf(at)
 		here := spanOf(at, end)
 		switch {
@@ -280,7 +280,7 @@ func (l *layout) endOf(i int) int {
 			return int(s.end)
 		}
 	}
-	return tape.SkipValue(l.raw, i)
+	return tree.SkipValue(l.raw, i)
 }
 
 func (l *layout) appendBlocks(dst []byte, w *rewrite) []byte {
@@ -324,8 +324,8 @@ func appendMeta(dst, old, ours []byte) []byte {
 	}
 	dst = append(dst, '{')
 	first := true
-	tape.Each(old, 0, func(name []byte, at int) (int, bool) {
-		end := tape.SkipValue(old, at)
+	tree.Each(old, 0, func(name []byte, at int) (int, bool) {
+		end := tree.SkipValue(old, at)
 		if ours != nil && wire.IsText(name, ownMeta) {
 			return end, true
 		}
@@ -352,7 +352,7 @@ func compact(value []byte) []byte {
 	for i := 0; i < len(value); {
 		switch c := value[i]; {
 		case c == '"':
-			i = tape.SkipString(value, i)
+			i = tree.SkipString(value, i)
 		case c <= ' ':
 			return wire.AppendCompact(make([]byte, 0, len(value)), value)
 		default:

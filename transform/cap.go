@@ -7,7 +7,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/transform/fit"
 	"github.com/dragoman-proxy/dragoman/transform/schema"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -193,16 +193,16 @@ func Preview(budget int) int { return budget/previewShare + previewNotice }
 // becomes a preview, which is no part; otherwise the text stays. dedupe returns what is left
 // of the structured content.
 func (c *capping) dedupe(value []byte, budget int) []byte {
-	var doc tape.Tape
+	var doc tree.Document
 	for k, i := range c.places {
 		b, text := &c.l.blocks[i], c.parts[k].Text
 		if !b.plain || int(b.text.end-b.text.pos) < len(value)/2 {
 			continue
 		}
-		whole := tape.IsContainer(text) && wire.Valid(text) && wire.Equal(value, text)
+		whole := tree.IsContainer(text) && wire.Valid(text) && wire.Equal(value, text)
 		at := uint32(0)
 		if !whole {
-			if doc.Doc == nil && doc.Parse(value) != nil {
+			if doc.Text == nil && doc.Read(value) != nil {
 				return value
 			}
 			if at = twin(&doc, text); at == 0 {
@@ -213,10 +213,10 @@ func (c *capping) dedupe(value []byte, budget int) []byte {
 		if stays := c.engine.config.Adapters.Capper.Dedupe; c.hasSchema() || stays == "structured" {
 			c.twin, c.run.preview = i, true
 			c.rest = []byte("[see structuredContent]")
-			if room := budget / previewShare; room >= 4*len(c.rest)/3 || tape.IsContainer(text) {
+			if room := budget / previewShare; room >= 4*len(c.rest)/3 || tree.IsContainer(text) {
 				p := fit.New([]fit.Part{{Text: text}}, fit.Options{Most: room})
 				parts, _ := p.Fit(room, tokensPerByte, func(parts [][]byte) int { return c.run.count(parts[0], room) })
-				if parts[0] == nil && tape.IsContainer(text) { // it stays JSON of its kind
+				if parts[0] == nil && tree.IsContainer(text) { // it stays JSON of its kind
 					parts[0] = []byte{bytes.TrimLeft(text, " \t\r\n")[0], 0}
 					parts[0][1] = parts[0][0] + 2
 				}
@@ -243,9 +243,9 @@ func (c *capping) dedupe(value []byte, budget int) []byte {
 }
 
 // twin returns the node of the string that a text repeats, or 0 if there is none.
-func twin(doc *tape.Tape, text []byte) uint32 {
+func twin(doc *tree.Document, text []byte) uint32 {
 	for n := uint32(1); n < uint32(len(doc.Nodes)); n++ {
-		if raw := doc.Raw(n); raw[0] == '"' && len(raw) >= len(text)+2 && len(raw) > len(doc.Doc)/2 &&
+		if raw := doc.Raw(n); raw[0] == '"' && len(raw) >= len(text)+2 && len(raw) > len(doc.Text)/2 &&
 			bytes.Equal(wire.AppendUnescaped(nil, raw[1:len(raw)-1]), text) {
 			return n
 		}

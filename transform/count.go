@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -24,23 +24,23 @@ type tally struct {
 
 // result counts a result, which is valid JSON.
 func (t *tally) result(raw []byte, method string) {
-	start := tape.SkipSpace(raw, 0)
+	start := tree.SkipSpace(raw, 0)
 	if start == len(raw) || raw[start] != '{' {
 		return
 	}
 	list := listName(method)
-	tape.Each(raw, start, func(name []byte, at int) (int, bool) {
+	tree.Each(raw, start, func(name []byte, at int) (int, bool) {
 		end := 0
 		switch {
 		case wire.IsText(name, list) && raw[at] == '[':
-			end = tape.Each(raw, at, func(_ []byte, at int) (int, bool) {
+			end = tree.Each(raw, at, func(_ []byte, at int) (int, bool) {
 				end := t.block(raw, at)
 				return end, !t.over
 			})
 		case wire.IsText(name, "structuredContent"):
 			end = t.json(raw, at)
 		default:
-			end = tape.SkipValue(raw, at)
+			end = tree.SkipValue(raw, at)
 		}
 		return end, !t.over
 	})
@@ -122,7 +122,7 @@ func (t *tally) text(raw []byte, i int) int {
 func stringPart(raw []byte, i, n int) int {
 	from := i
 	for i < len(raw) {
-		next := tape.Care(raw[:min(len(raw), from+n)], i)
+		next := tree.Care(raw[:min(len(raw), from+n)], i)
 		if next >= from+n { // no end so far
 			for next > i && next < len(raw) && raw[next]&0xC0 == 0x80 {
 				next--
@@ -132,7 +132,7 @@ func stringPart(raw []byte, i, n int) int {
 		if i = next; i >= len(raw) || raw[i] == '"' {
 			return i
 		}
-		i += tape.CodePoint(raw[i:])
+		i += tree.CodePoint(raw[i:])
 		if i-from >= n {
 			return i
 		}
@@ -153,16 +153,16 @@ func (t *tally) json(raw []byte, i int) int {
 	if t.left < math.MaxInt32/maxTokenBytes {
 		// Apart from blanks, bytes that are certainly past the limit are not
 		// read.
-		end, whole := tape.SkipSome(raw, i, maxTokenBytes*(t.left+1))
+		end, whole := tree.SkipSome(raw, i, maxTokenBytes*(t.left+1))
 		value := compact(raw[i:end])
 		if !whole && len(value) <= maxTokenBytes*t.left {
-			end = tape.SkipValue(raw, i)
+			end = tree.SkipValue(raw, i)
 			value = compact(raw[i:end])
 		}
 		t.add(value)
 		return end
 	}
-	end := tape.SkipValue(raw, i)
+	end := tree.SkipValue(raw, i)
 	t.add(compact(raw[i:end]))
 	return end
 }

@@ -7,7 +7,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -22,8 +22,8 @@ func (e *Engine) Data(dst, data []byte, c *Call) (out []byte, notice string, rep
 	if e == nil || !e.config.Enabled || !wire.Valid(data) {
 		return data, "", untouched
 	}
-	start := tape.SkipSpace(data, 0)
-	if tape.Scalar(data[start:]) && data[start] != '"' {
+	start := tree.SkipSpace(data, 0)
+	if tree.Scalar(data[start:]) && data[start] != '"' {
 		return data, "", untouched
 	}
 	call := *c

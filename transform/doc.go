@@ -24,7 +24,7 @@
 //     original, and more.go serves it to the session and caller it belongs to.
 //
 // JSON stays bytes throughout: code that reads it works on a list of positions
-// (package tape), so numbers keep their digits and members their order.
+// (package tree), so numbers keep their digits and members their order.
 //
 // # What does not happen
 //

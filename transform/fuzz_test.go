@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/transform/fit"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -76,19 +76,19 @@ func FuzzProse(f *testing.F) {
 	})
 }
 
-// FuzzTape checks that Parse accepts a container exactly if package wire does,
+// FuzzDocument checks that Read accepts a container exactly if encoding/json does,
 // and that a plan with room for all of it writes the same document.
-func FuzzTape(f *testing.F) {
+func FuzzDocument(f *testing.F) {
 	for _, in := range []string{`{"a":[1,-0.5e+1,"\u00e9",null]}`, `[]`, ` [ ] `, `{}x`, `[1,]`, `{"a"}`, `[01]`, `["\x"]`, "[\"\t\"]", `[tru]`, `{"a":1,"a":2}`, `[-]`, `[1.]`, `[1e]`, `[`, `["`} {
 		f.Add([]byte(in))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		if !utf8.Valid(in) {
+		if !utf8.Valid(in) || bytes.Count(in, []byte("["))+bytes.Count(in, []byte("{")) > wire.MaxDepth {
 			return
 		}
-		var doc tape.Tape
-		err := doc.Parse(in)
-		if want := wire.Valid(in) && tape.IsContainer(in); (err == nil) != want {
+		var doc tree.Document
+		err := doc.Read(in)
+		if want := json.Valid(in) && tree.IsContainer(in); (err == nil) != want {
 			t.Fatalf("%q: %v, want %t", in, err, want)
 		}
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
 
 // schemaCase is a schema and a value that it describes.
@@ -121,7 +121,7 @@ transform:
 		if err != nil {
 			t.Fatal(err)
 		}
-		s = compileSchema(t, string(tape.Member(listed, "outputSchema")))
+		s = compileSchema(t, string(tree.Member(listed, "outputSchema")))
 		out, r := e.Apply(nil, in, &Call{Tool: tool, Schemas: Seen, Schema: []byte(schema), MaxTokens: 100})
 		if r.Err != nil {
 			t.Fatal(r.Err)

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -72,7 +72,7 @@ func TestInvariantsUnderRandomRulesSchemasAndBudgets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			schema = tape.Member(listed, "outputSchema")
+			schema = tree.Member(listed, "outputSchema")
 			did["with a schema"]++
 		} else {
 			in = []byte(genResult().Draw(t, "result"))
@@ -130,7 +130,7 @@ func kinds(p plainResult) (all []string, plain int) {
 	for _, b := range p.Content {
 		switch {
 		case b.Text == nil || b.Type != "text" || b.Meta != nil:
-		case wire.Valid([]byte(*b.Text)) && tape.IsContainer([]byte(*b.Text)):
+		case wire.Valid([]byte(*b.Text)) && tree.IsContainer([]byte(*b.Text)):
 			all = append(all, strings.TrimSpace(*b.Text)[:1])
 		default:
 			plain++
@@ -146,12 +146,12 @@ func kinds(p plainResult) (all []string, plain int) {
 func numbers(t fatal, p plainResult) map[string]int {
 	seen := make(map[string]int)
 	add := func(where string, doc []byte) {
-		var tp tape.Tape
-		if tp.Parse(doc) != nil {
+		var tp tree.Document
+		if tp.Read(doc) != nil {
 			return
 		}
 		for n := range uint32(len(tp.Nodes)) {
-			if raw := tp.Raw(n); tape.Scalar(raw) && !wire.Hollow(raw) && raw[0] != '"' {
+			if raw := tp.Raw(n); tree.Scalar(raw) && !wire.Hollow(raw) && raw[0] != '"' {
 				seen[where+string(tp.Name(n))+":"+string(raw)]++
 			}
 		}

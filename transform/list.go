@@ -3,7 +3,7 @@ package transform
 import (
 	"fmt"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -31,10 +31,10 @@ func (e *Engine) ListTool(dst []byte, server string, tool []byte) (out []byte, e
 	if e == nil || !e.config.Enabled {
 		return tool, nil
 	}
-	raw, _ := wire.Inner(tape.Member(tool, "name"))
+	raw, _ := wire.Inner(tree.Member(tool, "name"))
 	name := string(wire.AppendUnescaped(nil, raw))
 	r := e.rule(server, name)
-	schema := tape.Member(tool, "outputSchema")
+	schema := tree.Member(tool, "outputSchema")
 	if schema == nil || r.full || !r.shapes() {
 		return tool, nil
 	}
@@ -47,8 +47,8 @@ func (e *Engine) ListTool(dst []byte, server string, tool []byte) (out []byte, e
 	}
 	dst = append(dst, '{')
 	first := true
-	tape.Each(tool, tape.SkipSpace(tool, 0), func(name []byte, at int) (int, bool) {
-		end := tape.SkipValue(tool, at)
+	tree.Each(tool, tree.SkipSpace(tool, 0), func(name []byte, at int) (int, bool) {
+		end := tree.SkipValue(tool, at)
 		value := tool[at:end]
 		if wire.IsText(name, "outputSchema") {
 			if value = other; value == nil {
@@ -72,14 +72,14 @@ func (e *Engine) ListTool(dst []byte, server string, tool []byte) (out []byte, e
 func derive(dst, schema []byte) []byte { return relax(dst, schema, 0) }
 
 func relax(dst, schema []byte, depth int) []byte {
-	i := tape.SkipSpace(schema, 0)
+	i := tree.SkipSpace(schema, 0)
 	if i == len(schema) || schema[i] != '{' || depth > wire.MaxDepth {
 		return append(dst, schema...)
 	}
 	dst = append(dst, '{')
 	first := true
-	tape.Each(schema, i, func(name []byte, at int) (int, bool) {
-		end := tape.SkipValue(schema, at)
+	tree.Each(schema, i, func(name []byte, at int) (int, bool) {
+		end := tree.SkipValue(schema, at)
 		value := schema[at:end]
 		label := string(wire.AppendUnescaped(nil, name))
 		switch label {
@@ -116,13 +116,13 @@ func relax(dst, schema []byte, depth int) []byte {
 
 // relaxEach relaxes the schemas in an object or array.
 func relaxEach(dst, value []byte, depth int) []byte {
-	if tape.Scalar(value) || depth > wire.MaxDepth {
+	if tree.Scalar(value) || depth > wire.MaxDepth {
 		return append(dst, value...)
 	}
 	dst = append(dst, value[0])
 	first := true
-	tape.Each(value, 0, func(name []byte, at int) (int, bool) {
-		end := tape.SkipValue(value, at)
+	tree.Each(value, 0, func(name []byte, at int) (int, bool) {
+		end := tree.SkipValue(value, at)
 		if !first {
 			dst = append(dst, ',')
 		}
@@ -140,11 +140,11 @@ func relaxEach(dst, value []byte, depth int) []byte {
 func scalarsOnly(value []byte) bool {
 	if value[0] == '[' {
 		all := true
-		tape.Each(value, 0, func(_ []byte, at int) (int, bool) {
+		tree.Each(value, 0, func(_ []byte, at int) (int, bool) {
 			all = all && value[at] != '{' && value[at] != '['
-			return tape.SkipValue(value, at), true
+			return tree.SkipValue(value, at), true
 		})
 		return all
 	}
-	return tape.Scalar(value)
+	return tree.Scalar(value)
 }

@@ -3,7 +3,7 @@ package transform
 import (
 	"slices"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
 
 // A search looks for paths that match nothing in any document of one result.
@@ -44,7 +44,7 @@ func (s *search) selects(r *rule, doc []byte) {
 
 // shortens looks for the texts that a rule shortens. met says which of the rule's cuts
 // matched a text.
-func (s *search) shortens(r *rule, t *tape.Tape, met []bool) {
+func (s *search) shortens(r *rule, t *tree.Document, met []bool) {
 	var here []Missed
 	var names []string
 	for i, c := range r.cuts {
@@ -60,10 +60,10 @@ func (s *search) shortens(r *rule, t *tape.Tape, met []bool) {
 }
 
 // namesOfTexts returns the names of members that are texts.
-func namesOfTexts(t *tape.Tape) (names []string) {
+func namesOfTexts(t *tree.Document) (names []string) {
 	const most = 100
 	for n := range uint32(len(t.Nodes)) {
-		if t.Doc[t.Nodes[n].Pos] != '"' || t.Name(n) == nil {
+		if t.Text[t.Nodes[n].Pos] != '"' || t.Name(n) == nil {
 			continue
 		}
 		if name := t.Label(n); !slices.Contains(names, name) {

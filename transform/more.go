@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/fields"
 	"github.com/dragoman-proxy/dragoman/transform/fit"
 	"github.com/dragoman-proxy/dragoman/transform/grapheme"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -115,14 +115,14 @@ type ask struct {
 
 func readAsk(args []byte) (a ask, err error) {
 	a.from, a.count = -1, -1
-	if !wire.Valid(args) || !tape.IsContainer(args) {
+	if !wire.Valid(args) || !tree.IsContainer(args) {
 		return a, errors.New("the arguments must be a JSON object with a cursor")
 	}
 	for _, s := range [...]struct {
 		name string
 		at   *string
 	}{{"cursor", &a.cursor}, {"path", &a.path}, {"find", &a.find}} {
-		value := tape.Member(args, s.name)
+		value := tree.Member(args, s.name)
 		if value == nil || string(value) == "null" {
 			continue
 		}
@@ -138,13 +138,13 @@ func readAsk(args []byte) (a ask, err error) {
 	if len(a.find) > maxFind {
 		return a, fmt.Errorf("find is longer than %d bytes", maxFind)
 	}
-	a.raw = string(tape.Member(args, "raw")) == "true"
+	a.raw = string(tree.Member(args, "raw")) == "true"
 	for _, n := range [...]struct {
 		name  string
 		at    *int
 		least int
 	}{{"from", &a.from, 0}, {"count", &a.count, 1}, {"max_tokens", &a.tokens, 1}} {
-		value := tape.Member(args, n.name)
+		value := tree.Member(args, n.name)
 		if value == nil || string(value) == "null" {
 			continue
 		}
@@ -264,8 +264,8 @@ func (r *reading) where(count, shown int) string {
 // nowhere returns the error for a path that leads nowhere.
 func (r *reading) nowhere(original []byte) error {
 	doc := original
-	for _, text := range [...][]byte{tape.Member(original, "structuredContent"), wholeText(original)} {
-		if tape.IsContainer(text) && wire.Valid(text) {
+	for _, text := range [...][]byte{tree.Member(original, "structuredContent"), wholeText(original)} {
+		if tree.IsContainer(text) && wire.Valid(text) {
 			doc = text
 			break
 		}
@@ -340,8 +340,8 @@ func (a *ask) part(original []byte) ([]byte, error) {
 		return whole, nil
 	}
 	steps := fit.SplitPath(a.path)
-	for _, doc := range [...][]byte{tape.Member(original, "structuredContent"), whole, original} {
-		if !tape.IsContainer(doc) || !wire.Valid(doc) {
+	for _, doc := range [...][]byte{tree.Member(original, "structuredContent"), whole, original} {
+		if !tree.IsContainer(doc) || !wire.Valid(doc) {
 			continue
 		}
 		if value := lookup(doc, steps); value != nil {
@@ -374,14 +374,14 @@ func wholeText(original []byte) []byte {
 // nowhere.
 func lookup(value []byte, steps []string) []byte {
 	for _, step := range steps {
-		i := tape.SkipSpace(value, 0)
-		if i == len(value) || tape.Scalar(value[i:]) {
+		i := tree.SkipSpace(value, 0)
+		if i == len(value) || tree.Scalar(value[i:]) {
 			return nil
 		}
 		var found []byte
 		n := 0
-		tape.Each(value, i, func(name []byte, at int) (int, bool) {
-			end := tape.SkipValue(value, at)
+		tree.Each(value, i, func(name []byte, at int) (int, bool) {
+			end := tree.SkipValue(value, at)
 			if name != nil && wire.IsText(name, step) || name == nil && strconv.Itoa(n) == step {
 				found = value[at:end]
 			}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
 
 // narrowing lists names of parameters with which a caller gets less, in lower case and
@@ -29,19 +29,19 @@ const (
 // tools/list.
 func Narrowing(tool []byte) string {
 	var names []string
-	properties := tape.Member(tape.Member(tool, "inputSchema"), "properties")
-	start := tape.SkipSpace(properties, 0)
+	properties := tree.Member(tree.Member(tool, "inputSchema"), "properties")
+	start := tree.SkipSpace(properties, 0)
 	if start == len(properties) || properties[start] != '{' {
 		return ""
 	}
 	rank := func(name string) int {
 		return slices.Index(narrowing, strings.ToLower(separators.Replace(name)))
 	}
-	tape.Each(properties, start, func(name []byte, at int) (int, bool) {
+	tree.Each(properties, start, func(name []byte, at int) (int, bool) {
 		if len(name) <= maxNarrowingName && bytes.IndexByte(name, '\\') < 0 && rank(string(name)) >= 0 {
 			names = append(names, string(name))
 		}
-		return tape.SkipValue(properties, at), len(names) < len(narrowing)
+		return tree.SkipValue(properties, at), len(names) < len(narrowing)
 	})
 	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
 	return strings.Join(names[:min(len(names), maxNarrowing)], ", ")

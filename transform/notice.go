@@ -9,7 +9,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/transform/fit"
 	"github.com/dragoman-proxy/dragoman/transform/grapheme"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -245,7 +245,7 @@ func (r *run) noticeBlock(l *layout, notice string) []byte {
 	case "contents":
 		uri := []byte(`"` + ownMeta + `"`)
 		if len(l.blocks) > 0 {
-			if u := tape.Member(l.blocks[0].of(l.raw), "uri"); u != nil && u[0] == '"' {
+			if u := tree.Member(l.blocks[0].of(l.raw), "uri"); u != nil && u[0] == '"' {
 				uri = u
 			}
 		}
@@ -291,10 +291,10 @@ func (r *run) ours(l *layout) bool {
 	if !l.meta.is() {
 		return false
 	}
-	ours := tape.Member(l.meta.of(l.raw), ownMeta)
-	sum, _ := wire.Inner(tape.Member(ours, "sha256_original"))
+	ours := tree.Member(l.meta.of(l.raw), ownMeta)
+	sum, _ := wire.Inner(tree.Member(ours, "sha256_original"))
 	for _, name := range [...]string{"cursor", "mark"} {
-		if raw, ok := wire.Inner(tape.Member(ours, name)); ok {
+		if raw, ok := wire.Inner(tree.Member(ours, name)); ok {
 			return r.engine.store.made(r.call.Session, r.call.Caller, string(sum), string(raw))
 		}
 	}
@@ -305,12 +305,12 @@ func (r *run) ours(l *layout) bool {
 // or "" if there is none.
 func ownCursor(doc []byte) string {
 	for _, name := range [...]string{"next_cursor", "nextCursor"} {
-		if raw, ok := wire.Inner(tape.Member(doc, name)); ok && len(raw) > 0 && len(raw) <= maxOwnCursor {
+		if raw, ok := wire.Inner(tree.Member(doc, name)); ok && len(raw) > 0 && len(raw) <= maxOwnCursor {
 			return name + " of the server: " + clip(string(wire.AppendUnescaped(nil, raw)), maxOwnCursor)
 		}
 	}
-	if info := tape.Member(doc, "pageInfo"); info != nil {
-		if raw, ok := wire.Inner(tape.Member(info, "endCursor")); ok && len(raw) > 0 && len(raw) <= maxOwnCursor {
+	if info := tree.Member(doc, "pageInfo"); info != nil {
+		if raw, ok := wire.Inner(tree.Member(info, "endCursor")); ok && len(raw) > 0 && len(raw) <= maxOwnCursor {
 			return "endCursor of the server: " + clip(string(wire.AppendUnescaped(nil, raw)), maxOwnCursor)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/transform/fit"
 	"github.com/dragoman-proxy/dragoman/transform/schema"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -16,7 +16,7 @@ import (
 // shortens the texts that the rule names.
 type pager struct {
 	run     *run
-	tape    tape.Tape
+	doc     tree.Document
 	guarded bool
 	out     []byte
 	path    []string // names of the members around
@@ -39,10 +39,10 @@ type page struct {
 const pagesName = "_pagination"
 
 func (p *pager) value(n uint32, g schema.Guards) {
-	at := &p.tape.Nodes[n]
-	switch c := p.tape.Doc[at.Pos]; {
+	at := &p.doc.Nodes[n]
+	switch c := p.doc.Text[at.Pos]; {
 	case g.Frozen():
-		p.out = wire.AppendCompact(p.out, p.tape.Raw(n))
+		p.out = wire.AppendCompact(p.out, p.doc.Raw(n))
 	case c == '{':
 		p.object(n, g)
 	case c == '[':
@@ -50,7 +50,7 @@ func (p *pager) value(n uint32, g schema.Guards) {
 	case c == '"':
 		p.string(n, g)
 	default:
-		p.out = append(p.out, p.tape.Raw(n)...)
+		p.out = append(p.out, p.doc.Raw(n)...)
 	}
 }
 
@@ -59,16 +59,16 @@ func (p *pager) object(n uint32, g schema.Guards) {
 	p.pages = nil
 	p.out = append(p.out, '{')
 	first, own := true, false
-	for m := n + 1; m < p.tape.Nodes[n].Next; m = p.tape.Nodes[m].Next {
+	for m := n + 1; m < p.doc.Nodes[n].Next; m = p.doc.Nodes[m].Next {
 		if !first {
 			p.out = append(p.out, ',')
 		}
 		first = false
-		p.out = append(append(append(p.out, '"'), p.tape.Name(m)...), '"', ':')
-		name := p.tape.Label(m)
+		p.out = append(append(append(p.out, '"'), p.doc.Name(m)...), '"', ':')
+		name := p.doc.Label(m)
 		own = own || name == pagesName
 		p.path = append(p.path, name)
-		p.value(m, g.Member(&p.tape, m))
+		p.value(m, g.Member(&p.doc, m))
 		p.path = p.path[:len(p.path)-1]
 	}
 	if len(p.pages) > 0 && !own && g.MayAdd() {
@@ -99,7 +99,7 @@ func (g page) append(dst []byte) []byte {
 }
 
 func (p *pager) array(n uint32, g schema.Guards) {
-	at := &p.tape.Nodes[n]
+	at := &p.doc.Nodes[n]
 	keep := int(at.Count)
 	if size := p.run.rule.pageSize; size > 0 && !p.own() {
 		keep = min(keep, max(size, g.MinItems()))
@@ -112,12 +112,12 @@ func (p *pager) array(n uint32, g schema.Guards) {
 	outer := p.pages
 	p.out = append(p.out, '[')
 	i := 0
-	for m := n + 1; m < at.Next && i < keep; m = p.tape.Nodes[m].Next {
+	for m := n + 1; m < at.Next && i < keep; m = p.doc.Nodes[m].Next {
 		if i > 0 {
 			p.out = append(p.out, ',')
 		}
 		p.lists++
-		p.value(m, g.Element(&p.tape, m, i))
+		p.value(m, g.Element(&p.doc, m, i))
 		p.lists--
 		i++
 	}
@@ -163,13 +163,13 @@ func (p *pager) cursor(keep int) string {
 func (p *pager) own() bool { return len(p.path) > 0 && p.path[len(p.path)-1] == pagesName }
 
 func (p *pager) string(n uint32, g schema.Guards) {
-	raw := p.tape.Raw(n)
+	raw := p.doc.Raw(n)
 	inner := raw[1 : len(raw)-1]
 	c := p.cut()
 	if c != nil && !g.Fixed() {
 		most := max(c.max, g.MinLength())
 		if len(inner) > most && !fit.Protected(p.path[len(p.path)-1], inner) {
-			if total := tape.CodePoints(inner, len(inner)); total > most {
+			if total := tree.CodePoints(inner, len(inner)); total > most {
 				s := shortening{max: most, strategy: c.strategy, marker: p.run.rule.marker}
 				short := s.text(wire.AppendUnescaped(nil, inner), total)
 				if utf8.RuneCount(short) >= g.MinLength() {

@@ -3,7 +3,7 @@ package transform
 import (
 	"fmt"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -45,12 +45,12 @@ func (e *Engine) Parts(result []byte, method string) (parts []Part) {
 
 // members returns the first members of a JSON object.
 func (e *Engine) members(text []byte) (all []Part) {
-	start := tape.SkipSpace(text, 0)
+	start := tree.SkipSpace(text, 0)
 	if start == len(text) || text[start] != '{' || !wire.Valid(text) {
 		return nil
 	}
-	tape.Each(text, start, func(name []byte, at int) (int, bool) {
-		end := tape.SkipValue(text, at)
+	tree.Each(text, start, func(name []byte, at int) (int, bool) {
+		end := tree.SkipValue(text, at)
 		all = append(all, Part{Name: string(wire.AppendUnescaped(nil, name)), Tokens: e.encoding.Count(compact(text[at:end]))})
 		return end, len(all) < maxMembers
 	})

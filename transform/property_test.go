@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dragoman-proxy/dragoman/transform/fit"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
 
 // engine makes an engine of a configuration in YAML.
@@ -90,7 +90,7 @@ func genDoc() *rapid.Generator[string] {
 			if len(doc) > 200_000/effort {
 				continue
 			}
-			if tape.IsContainer([]byte(doc)) {
+			if tree.IsContainer([]byte(doc)) {
 				return doc
 			}
 			return `{"items":[` + doc + `]}`
@@ -265,8 +265,8 @@ func TestJSONStaysJSONWithItsNumbersAndOrder(t *testing.T) {
 
 // numbersAndNames lists the numbers and member names of a document, in order.
 func numbersAndNames(t *rapid.T, doc string) (all []string) {
-	var tp tape.Tape
-	if err := tp.Parse([]byte(doc)); err != nil {
+	var tp tree.Document
+	if err := tp.Read([]byte(doc)); err != nil {
 		t.Fatal(err)
 	}
 	for n := range tp.Nodes {

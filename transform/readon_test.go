@@ -14,7 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -405,13 +405,13 @@ func TestALargerBudgetKeepsEverythingASmallerOneKeeps(t *testing.T) {
 		more := less + rapid.IntRange(20, 1000).Draw(t, "more")
 		kept := func(budget int) map[string]int {
 			out, _ := e.Apply(nil, textResult(doc), &Call{Tool: "x", Schemas: None, MaxTokens: budget})
-			var tp tape.Tape
-			if err := tp.Parse([]byte(*parse(t, out).Content[0].Text)); err != nil {
+			var tp tree.Document
+			if err := tp.Read([]byte(*parse(t, out).Content[0].Text)); err != nil {
 				t.Fatalf("%v in %s", err, out)
 			}
 			seen := make(map[string]int)
 			for n := range uint32(len(tp.Nodes)) {
-				if raw := tp.Raw(n); tape.Scalar(raw) && !wire.Hollow(raw) && raw[0] != '"' {
+				if raw := tp.Raw(n); tree.Scalar(raw) && !wire.Hollow(raw) && raw[0] != '"' {
 					seen[string(tp.Name(n))+":"+string(raw)]++
 				}
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/fields"
 	"github.com/dragoman-proxy/dragoman/transform/fit"
 	"github.com/dragoman-proxy/dragoman/transform/schema"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -51,7 +51,7 @@ func (r *run) shape(result []byte) []byte {
 			continue
 		}
 		in := l.textOf(b)
-		if !tape.IsContainer(in) || !wire.Valid(in) {
+		if !tree.IsContainer(in) || !wire.Valid(in) {
 			continue
 		}
 		d := document{}
@@ -123,7 +123,7 @@ func (r *run) document(value []byte, g schema.Guards, l *layout) document {
 		return d // a scalar has no pages, and no members to name
 	}
 	p := &pager{run: r, guarded: g != nil}
-	if err := p.tape.Parse(d.text); err != nil || p.tape.Partial {
+	if err := p.doc.Read(d.text); err != nil || p.doc.Partial {
 		r.fail(errTooMany)
 		return d
 	}
@@ -132,7 +132,7 @@ func (r *run) document(value []byte, g schema.Guards, l *layout) document {
 	}
 	p.value(0, g)
 	if p.met != nil {
-		r.search.shortens(r.rule, &p.tape, p.met)
+		r.search.shortens(r.rule, &p.doc, p.met)
 	}
 	if !p.changed {
 		return d
@@ -296,7 +296,7 @@ func (r *run) maxChars(l *layout, w *rewrite) {
 // if nothing is left.
 func (r *run) shortened(text []byte, most int) []byte {
 	r.cut.strings++
-	if !tape.IsContainer(text) || !wire.Valid(text) {
+	if !tree.IsContainer(text) || !wire.Valid(text) {
 		if out := beginning(text, most, r.marker); out != nil {
 			return out
 		}

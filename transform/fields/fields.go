@@ -1,30 +1,30 @@
 package fields
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/dragoman-proxy/dragoman/transform/tree"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
 
 // Apply appends to dst what the rule keeps of value, which is one JSON value:
 // members in their order, numbers and texts as they are written, white space
 // only inside what is kept whole. If no included path leads anywhere, matched
 // is false and Apply appends an empty object or array, or a scalar as it is. On
-// error, it returns dst as it was; the error is a [*SyntaxError] or
-// [ErrNesting].
+// error, it returns dst as it was; the error is [tree.ErrSyntax].
 //
 // An object that is left with no members is left out, unless it is an element
 // of an array or the whole value. A path passes through arrays: it continues in
 // each element.
 func (s *Selection) Apply(dst, value []byte) (out []byte, matched bool, err error) {
-	start := skipSpace(value, 0)
-	if start == len(value) {
-		return dst, false, &SyntaxError{start}
+	if !wire.Valid(value) {
+		return dst, false, tree.ErrSyntax
 	}
-	value = value[start:]
+	value = wire.Trim(value)
 	matched = true
 	if s.include != nil {
 		w := &walk{Selection: s, in: value, out: dst, nodes: []*node{s.include}}
-		if matched, err = w.whole(w.include); err != nil {
-			return dst, false, err
-		}
-		if s.exclude == nil || !matched {
+		if matched = w.whole(w.include); s.exclude == nil || !matched {
 			return w.out, matched, nil
 		}
 		value = slices.Clone(w.out[len(dst):])
@@ -33,32 +33,33 @@ func (s *Selection) Apply(dst, value []byte) (out []byte, matched bool, err erro
 	if s.exclude != nil {
 		w.nodes = []*node{s.exclude}
 	}
-	if _, err = w.whole(w.exclude); err != nil {
-		return dst, false, err
-	}
+	w.whole(w.exclude)
 	return w.out, matched, nil
 }
 
 // Names returns up to n names of the members of an object, or of the first
 // object in an array, for a message that says what could have been selected.
+// value is valid JSON, or the beginning of it.
 func Names(value []byte, n int) []string {
 	var names []string
-	i := skipSpace(value, 0)
+	i := tree.SkipSpace(value, 0)
 	if i < len(value) && value[i] == '[' {
-		i = skipSpace(value, i+1)
+		i = tree.SkipSpace(value, i+1)
 	}
 	if i == len(value) || value[i] != '{' {
 		return nil
 	}
-	each(value, i, func(quoted []byte, i int) (int, error) {
+	tree.Each(value, i, func(name []byte, i int) (int, bool) {
 		if len(names) == n {
-			return 0, ErrNesting // enough: any error ends it
+			return i, false
 		}
-		names = append(names, unquote(quoted))
-		return skipValue(value, i)
+		names = append(names, unescaped(name))
+		return tree.SkipValue(value, i), true
 	})
 	return names
 }
+
+func unescaped(name []byte) string { return string(wire.AppendUnescaped(nil, name)) }
 
 // A walk goes through one value. Each of its methods takes the index i of a
 // value and an index from: the paths have come to this value at nodes[from:].
@@ -68,20 +69,12 @@ type walk struct {
 	in    []byte
 	out   []byte
 	nodes []*node // a stack
-	level int
 }
 
 // whole walks all of the input.
-func (w *walk) whole(f func(i, from int) (end int, kept bool, err error)) (kept bool, err error) {
+func (w *walk) whole(f func(i, from int) (end int, kept bool)) (kept bool) {
 	mark := len(w.out)
-	end, kept, err := f(0, 0)
-	if err != nil {
-		return false, err
-	}
-	if end = skipSpace(w.in, end); end != len(w.in) {
-		return false, &SyntaxError{end}
-	}
-	if !kept {
+	if _, kept = f(0, 0); !kept {
 		switch w.out = w.out[:mark]; w.in[0] {
 		case '{':
 			w.out = append(w.out, "{}"...)
@@ -91,23 +84,18 @@ func (w *walk) whole(f func(i, from int) (end int, kept bool, err error)) (kept 
 			w.out = append(w.out, w.in...)
 		}
 	}
-	return kept, nil
+	return kept
 }
 
 // copy keeps the value at i as it is.
-func (w *walk) copy(i int) (end int, kept bool, err error) {
-	if end, err = skipValue(w.in, i); err != nil {
-		return 0, false, err
-	}
+func (w *walk) copy(i int) (end int, kept bool) {
+	end = tree.SkipValue(w.in, i)
 	w.out = append(w.out, w.in[i:end]...)
-	return end, true, nil
+	return end, true
 }
 
 // skip keeps nothing of the value at i.
-func (w *walk) skip(i int) (end int, kept bool, err error) {
-	end, err = skipValue(w.in, i)
-	return end, false, err
-}
+func (w *walk) skip(i int) (end int, kept bool) { return tree.SkipValue(w.in, i), false }
 
 // ended reports whether a path ends here.
 func (w *walk) ended(from int) bool {
@@ -146,12 +134,12 @@ func (w *walk) element(index, from, to int) {
 }
 
 // begin writes a comma unless this is the first, and a member's name.
-func (w *walk) begin(first bool, quoted []byte) {
+func (w *walk) begin(first bool, name []byte) {
 	if !first {
 		w.out = append(w.out, ',')
 	}
-	if quoted != nil {
-		w.out = append(append(w.out, quoted...), ':')
+	if name != nil {
+		w.out = append(append(append(w.out, '"'), name...), '"', ':')
 	}
 }
 
@@ -169,18 +157,13 @@ func paging(name string) bool {
 // list that it cut continues. It stays next to anything that is kept.
 const ownPages = "_pagination"
 
-func (w *walk) include(i, from int) (end int, kept bool, err error) {
+func (w *walk) include(i, from int) (end int, kept bool) {
 	if w.ended(from) {
 		return w.copy(i)
 	}
 	if w.in[i] != '{' && w.in[i] != '[' {
 		return w.skip(i)
 	}
-	if w.level == maxNesting {
-		return 0, false, ErrNesting
-	}
-	w.level++
-	defer func() { w.level-- }()
 	if w.in[i] == '[' {
 		return w.includeElements(i, from)
 	}
@@ -194,42 +177,37 @@ type page struct {
 	own      bool
 }
 
-func (w *walk) includeMembers(i, from int) (end int, kept bool, err error) {
+func (w *walk) includeMembers(i, from int) (end int, kept bool) {
 	to := len(w.nodes)
 	wrapper := false
 	var pages []page // parts of out that stay only if something else stays
 	w.out = append(w.out, '{')
 	inside := len(w.out)
-	end, err = each(w.in, i, func(quoted []byte, i int) (int, error) {
-		name := unquote(quoted)
+	end = tree.Each(w.in, i, func(written []byte, i int) (end int, more bool) {
+		name := unescaped(written)
 		mark := len(w.out)
 		w.member(name, i, from, to)
 		defer func() { w.nodes = w.nodes[:to] }()
 		wraps := w.through[name] && (w.in[i] == '{' || w.in[i] == '[')
 		ok := false
-		w.begin(mark == inside, quoted)
-		var end int
-		var err error
+		w.begin(mark == inside, written)
 		if len(w.nodes) > to {
-			end, ok, err = w.include(i, to)
+			end, ok = w.include(i, to)
 			kept, wrapper = kept || ok, wrapper || ok && wraps
 		} else if !paging(name) && name != ownPages {
-			end, err = skipValue(w.in, i)
+			end = tree.SkipValue(w.in, i)
 		}
-		if err == nil && !ok && (paging(name) || name == ownPages) {
+		if !ok && (paging(name) || name == ownPages) {
 			w.out = w.out[:mark]
-			w.begin(mark == inside, quoted)
-			end, ok, err = w.copy(i)
+			w.begin(mark == inside, written)
+			end, ok = w.copy(i)
 			pages = append(pages, page{mark, len(w.out), name == ownPages})
 		}
 		if !ok {
 			w.out = w.out[:mark]
 		}
-		return end, err
+		return end, true
 	})
-	if err != nil {
-		return 0, false, err
-	}
 	if !wrapper {
 		for _, p := range slices.Backward(pages) {
 			if !p.own || !kept {
@@ -241,27 +219,24 @@ func (w *walk) includeMembers(i, from int) (end int, kept bool, err error) {
 		}
 	}
 	w.out = append(w.out, '}')
-	return end, kept, nil
+	return end, kept
 }
 
-func (w *walk) includeElements(i, from int) (end int, kept bool, err error) {
+func (w *walk) includeElements(i, from int) (end int, kept bool) {
 	to, count := len(w.nodes), 0
 	w.out = append(w.out, '[')
 	inside := len(w.out)
-	end, err = each(w.in, i, func(_ []byte, i int) (int, error) {
+	end = tree.Each(w.in, i, func(_ []byte, i int) (int, bool) {
 		mark := len(w.out)
 		w.element(count, from, to)
 		count++
 		defer func() { w.nodes = w.nodes[:to] }()
 		if len(w.nodes) == to {
-			return skipValue(w.in, i)
+			return tree.SkipValue(w.in, i), true
 		}
 		w.begin(mark == inside, nil)
 		element := len(w.out)
-		end, ok, err := w.include(i, to)
-		if err != nil {
-			return 0, err
-		}
+		end, ok := w.include(i, to)
 		kept = kept || ok
 		switch {
 		case ok:
@@ -272,16 +247,13 @@ func (w *walk) includeElements(i, from int) (end int, kept bool, err error) {
 		default:
 			w.out = w.out[:mark]
 		}
-		return end, nil
+		return end, true
 	})
-	if err != nil {
-		return 0, false, err
-	}
 	w.out = append(w.out, ']')
-	return end, kept || count == 0, nil // an empty list counts as kept: it lacks nothing that is selected
+	return end, kept || count == 0 // an empty list counts as kept: it lacks nothing that is selected
 }
 
-func (w *walk) exclude(i, from int) (end int, kept bool, err error) {
+func (w *walk) exclude(i, from int) (end int, kept bool) {
 	if len(w.nodes) == from {
 		return w.copy(i)
 	}
@@ -291,43 +263,32 @@ func (w *walk) exclude(i, from int) (end int, kept bool, err error) {
 	if w.in[i] != '{' && w.in[i] != '[' {
 		return w.copy(i)
 	}
-	if w.level == maxNesting {
-		return 0, false, ErrNesting
-	}
-	w.level++
-	defer func() { w.level-- }()
 	opening := w.in[i]
 	to, count, left := len(w.nodes), 0, 0
 	w.out = append(w.out, opening)
-	end, err = each(w.in, i, func(quoted []byte, i int) (int, error) {
-		if quoted != nil {
-			w.member(unquote(quoted), i, from, to)
+	end = tree.Each(w.in, i, func(name []byte, i int) (int, bool) {
+		if name != nil {
+			w.member(unescaped(name), i, from, to)
 		} else {
 			w.element(count, from, to)
 		}
 		count++
 		defer func() { w.nodes = w.nodes[:to] }()
 		mark := len(w.out)
-		w.begin(left == 0, quoted)
+		w.begin(left == 0, name)
 		value := len(w.out)
 		gone := w.ended(to)
-		end, ok, err := w.exclude(i, to)
-		if err != nil {
-			return 0, err
-		}
-		if !ok && !gone && quoted == nil { // an element that became empty keeps its place
+		end, ok := w.exclude(i, to)
+		if !ok && !gone && name == nil { // an element that became empty keeps its place
 			w.out, ok = append(w.out[:value], "{}"...), true
 		}
 		if !ok {
 			w.out = w.out[:mark]
-			return end, nil
+			return end, true
 		}
 		left++
-		return end, nil
+		return end, true
 	})
-	if err != nil {
-		return 0, false, err
-	}
 	w.out = append(w.out, opening+2) // ']' is two after '[', and '}' after '{'
-	return end, opening == '[' || left > 0 || count == 0, nil
+	return end, opening == '[' || left > 0 || count == 0
 }

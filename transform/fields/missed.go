@@ -3,6 +3,9 @@ package fields
 import (
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/transform/tree"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // A Miss is a path that leads nowhere in a value.
@@ -21,18 +24,17 @@ const maxAmong = 100
 // every path, because a list on the path is empty, a member is null, or the
 // value is not valid JSON.
 func (s *Selection) Missed(value []byte) (missed []Miss, sure bool) {
-	sure = true
+	if !wire.Valid(value) {
+		return nil, false
+	}
+	value, sure = wire.Trim(value), true
 	for _, root := range [...]*node{s.include, s.exclude} {
 		if root == nil {
 			continue
 		}
 		f := &finder{walk: walk{Selection: s, in: value, nodes: []*node{root}}, met: make(map[*node]*meeting)}
 		f.at(root)
-		if start := skipSpace(value, 0); start == len(value) {
-			return nil, false
-		} else if _, err := f.look(start, 0); err != nil {
-			return nil, false
-		}
+		f.look(0, 0)
 		f.tell(root, nil, func(m Miss) {
 			m.Exclude = root == s.exclude
 			missed = append(missed, m)
@@ -65,24 +67,19 @@ func (f *finder) at(n *node) *meeting {
 }
 
 // look goes through the value at i, where the paths have come to nodes[from:].
-func (f *finder) look(i, from int) (end int, err error) {
+func (f *finder) look(i, from int) (end int) {
 	if len(f.nodes) == from || f.in[i] != '{' && f.in[i] != '[' {
 		if string(f.in[i:min(i+4, len(f.in))]) == "null" {
 			for _, n := range f.nodes[from:] {
 				f.at(n).open = true
 			}
 		}
-		return skipValue(f.in, i)
+		return tree.SkipValue(f.in, i)
 	}
-	if f.level == maxNesting {
-		return 0, ErrNesting
-	}
-	f.level++
-	defer func() { f.level-- }()
 	to, count := len(f.nodes), 0
-	end, err = each(f.in, i, func(quoted []byte, i int) (int, error) {
-		if quoted != nil {
-			name := unquote(quoted)
+	end = tree.Each(f.in, i, func(written []byte, i int) (int, bool) {
+		if written != nil {
+			name := unescaped(written)
 			for _, n := range f.nodes[from:to] {
 				if m := f.at(n); len(m.names) < maxAmong && !slices.Contains(m.names, name) {
 					m.names = append(m.names, name)
@@ -97,14 +94,14 @@ func (f *finder) look(i, from int) (end int, err error) {
 		for _, n := range f.nodes[to:] {
 			f.at(n)
 		}
-		return f.look(i, to)
+		return f.look(i, to), true
 	})
 	if f.in[i] == '[' && count == 0 {
 		for _, n := range f.nodes[from:to] {
 			f.at(n).open = true
 		}
 	}
-	return end, err
+	return end
 }
 
 // tell calls say with each path below a node that was not met.

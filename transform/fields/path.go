@@ -61,12 +61,12 @@ func Compile(r Rule) (*Selection, error) {
 	if depth < 1 || depth > maxDepth {
 		return nil, &DepthError{r.Depth}
 	}
-	include, err := tree(r.Include, depth)
+	include, err := rootOf(r.Include, depth)
 	if err != nil {
 		return nil, err
 	}
 	// An excluded path counts with all its steps: fewer would leave out more.
-	exclude, err := tree(r.Exclude, maxPathBytes)
+	exclude, err := rootOf(r.Exclude, maxPathBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +84,9 @@ func Compile(r Rule) (*Selection, error) {
 	return s, nil
 }
 
-// tree returns the root node of paths, or nil if there are none. Of each path,
+// rootOf returns the root node of paths, or nil if there are none. Of each path,
 // the first depth steps count.
-func tree(paths []string, depth int) (*node, error) {
+func rootOf(paths []string, depth int) (*node, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}

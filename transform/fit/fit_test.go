@@ -10,7 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/transform/grapheme"
 	"github.com/dragoman-proxy/dragoman/transform/schema"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -189,7 +189,7 @@ func FuzzRendering(f *testing.F) {
 		if !utf8.Valid(out) {
 			t.Fatalf("%q became %q", in, out)
 		}
-		if wire.Valid(in) && tape.IsContainer(in) {
+		if wire.Valid(in) && tree.IsContainer(in) {
 			if !json.Valid(out) || out[0] != bytes.TrimSpace(in)[0] {
 				t.Fatalf("%q became %q", in, out)
 			}

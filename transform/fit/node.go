@@ -6,7 +6,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/transform/grapheme"
 	"github.com/dragoman-proxy/dragoman/transform/schema"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -55,10 +55,10 @@ func (p *Plan) unit(n uint32, size int) {
 	p.size = append(p.size, p.size[len(p.size)-1]+size+len(p.name(n))+2)
 }
 
-// value returns the node for a node of the tape of a JSON document.
+// value returns the node for a node of a JSON document.
 func (p *Plan) value(d *doc, at uint32, g schema.Guards) node {
 	v := &d.Nodes[at]
-	n := node{pos: v.Pos, end: v.End, at: at, kind: kind(d.Doc[v.Pos])}
+	n := node{pos: v.Pos, end: v.End, at: at, kind: kind(d.Text[v.Pos])}
 	switch {
 	case n.kind == quoted && (n.end-n.pos <= longString || g.Fixed() || n.end-n.pos < 10*longString && d.Name(at) != nil && isKey(d.Label(at))),
 		n.kind != quoted && n.kind != object && n.kind != list,
@@ -87,10 +87,10 @@ func (d *doc) row(at uint32) bool {
 // root returns the node of a text. If the text is JSON, that is the node of its
 // value.
 func (p *Plan) root(src []byte, part *Part, depth int) (n node) {
-	d := doc{Tape: noTape, src: src, part: part, depth: depth}
+	d := doc{Document: noDocument, src: src, part: part, depth: depth}
 	isJSON := func() bool {
-		d.Tape = new(tape.Tape)
-		return d.Parse(src) == nil
+		d.Document = new(tree.Document)
+		return d.Read(src) == nil
 	}
 	switch {
 	case depth == 0 && part.Solid || len(src) == 0:
@@ -99,10 +99,10 @@ func (p *Plan) root(src []byte, part *Part, depth int) (n node) {
 		n = p.value(&d, 0, part.Guards)
 		n.is |= demanded
 		p.guards[p.next] = part.Guards
-	case depth < maxInner && tape.IsContainer(src) && isJSON():
+	case depth < maxInner && tree.IsContainer(src) && isJSON():
 		n = p.value(&d, 0, nil)
 	default:
-		if d.Tape = noTape; !part.Solid {
+		if d.Document = noDocument; !part.Solid {
 			if shown := asShown(src); len(shown) > 0 {
 				d.src, src = shown, shown
 			}
@@ -149,9 +149,9 @@ func (p *Plan) expandValue(n uint32, d *doc) {
 		switch {
 		case g == nil:
 		case at.kind == object:
-			inner, needed = g.Member(d.Tape, m), !g.MayDrop(d.Name(m))
+			inner, needed = g.Member(d.Document, m), !g.MayDrop(d.Name(m))
 		default:
-			inner, needed = g.Element(d.Tape, m, i), i < g.MinItems()
+			inner, needed = g.Element(d.Document, m, i), i < g.MinItems()
 		}
 		child := p.value(d, m, inner)
 		if child.doc = at.doc; needed {

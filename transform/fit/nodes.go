@@ -2,7 +2,7 @@ package fit
 
 import (
 	"github.com/dragoman-proxy/dragoman/transform/schema"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
 
 // nodes holds the nodes of a plan by their numbers. Siblings lie side by side, and no node
@@ -60,7 +60,7 @@ func (s *nodes) clearKept() {
 type node struct {
 	up, first, count uint32 // the node it is in, its first child, and the number of its children
 	doc, pos, end    uint32 // its document, and where it begins and ends there
-	at               uint32 // its node on the tape, or its number as a line
+	at               uint32 // its node in the document, or its number as a line
 	kept             uint32 // units in it that are marked; while nodes are ranked, the next node of its rank
 	rank             rank
 	kind             kind
@@ -119,18 +119,18 @@ const (
 
 // A doc is the text that nodes stand in: a part, or a string inside a part.
 type doc struct {
-	*tape.Tape // empty if it is not JSON
-	src        []byte
-	part       *Part
-	depth      int
-	unseen     spans // what a browser does not show, once looked is set
-	oddRows    spans // of tables of HTML, once looked is set
-	looked     bool
-	telling    map[uint32]bool // members that say that something went wrong, and those they are in
+	*tree.Document // empty if it is not JSON
+	src            []byte
+	part           *Part
+	depth          int
+	unseen         spans // what a browser does not show, once looked is set
+	oddRows        spans // of tables of HTML, once looked is set
+	looked         bool
+	telling        map[uint32]bool // members that say that something went wrong, and those they are in
 }
 
-// noTape is the tape of all texts that are not JSON.
-var noTape = new(tape.Tape)
+// noDocument is that of all texts that are not JSON.
+var noDocument = new(tree.Document)
 
 // A Part is a text or JSON value of an answer.
 type Part struct {

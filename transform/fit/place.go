@@ -147,8 +147,8 @@ func (p *Plan) child(n uint32, step string) uint32 {
 	return 0
 }
 
-// total returns how many entries a node has, including those that are not on
-// the tape.
+// total returns how many entries a node has, including those that are not
+// recorded.
 func (p *Plan) total(n uint32) int {
 	if d := p.docOf(n); len(d.Nodes) > 0 {
 		return int(d.Nodes[p.at(n).at].Count)

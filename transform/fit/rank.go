@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -181,7 +181,7 @@ func (p *Plan) rankMembers(n uint32, kids []node) {
 		switch name := string(d.Name(k.at)); {
 		case name == "id" && named && len(value) > longID, name == "url" && page:
 			k.rank += otherName.first
-		case before[0] > 0 && tape.Scalar(value) && d.same(before[0], name, value) && d.same(before[1], name, value):
+		case before[0] > 0 && tree.Scalar(value) && d.same(before[0], name, value) && d.same(before[1], name, value):
 			k.rank += usual.first
 		}
 		if p.again(value) {
@@ -229,7 +229,7 @@ func (p *Plan) member(name, value []byte) rank {
 			return first
 		}
 	}
-	if tape.Scalar(value) {
+	if tree.Scalar(value) {
 		return scalarMember.first
 	}
 	return valueMember.first

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/dragoman-proxy/dragoman/transform/tree"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // role says what a JSON value inside a tool is.
@@ -41,14 +42,14 @@ func inside(outer role, name string) role {
 
 // isDescription reports whether a member is prose for the model.
 func isDescription(outer role, m tree.Value) bool {
-	return (outer == aTool || outer == aSchema) && m.Is(tree.String) && m.Key() == "description"
+	return (outer == aTool || outer == aSchema) && m.Is(wire.String) && m.Key() == "description"
 }
 
 // descriptions calls f with each description in a tool, in order. own says
 // whether it is the tool's own.
 func descriptions(v tree.Value, what role, f func(text string, own bool)) {
 	for m := range v.All() {
-		if v.Is(tree.Array) { // of schemas
+		if v.Is(wire.Array) { // of schemas
 			descriptions(m, what, f)
 			continue
 		}
@@ -103,7 +104,7 @@ func (s Shrinker) leaves(outer role, name string, m tree.Value) bool {
 	case outer == aTool && key == "outputSchema":
 		return s.OutputSchema
 	case (outer == aTool || outer == aSchema) && key == "title":
-		return s.Titles && m.Is(tree.String) && alike(m.Text(), name)
+		return s.Titles && m.Is(wire.String) && alike(m.Text(), name)
 	case outer != aSchema:
 		return false
 	case key == "examples":
@@ -111,7 +112,7 @@ func (s Shrinker) leaves(outer role, name string, m tree.Value) bool {
 	case key == "$schema":
 		return s.SchemaNames
 	case key == "description":
-		return s.Echoes && m.Is(tree.String) && alike(m.Text(), name)
+		return s.Echoes && m.Is(wire.String) && alike(m.Text(), name)
 	}
 	return false
 }
@@ -140,10 +141,10 @@ type writer struct {
 // value writes a value that is called name.
 func (w *writer) value(v tree.Value, what role, name string) {
 	switch {
-	case what == data || !v.Is(tree.Object) && !v.Is(tree.Array):
+	case what == data || !v.Is(wire.Object) && !v.Is(wire.Array):
 		w.out = append(w.out, v.Raw()...)
 		return
-	case v.Is(tree.Array):
+	case v.Is(wire.Array):
 		w.out = append(w.out, '[')
 		first := len(w.out)
 		for e := range v.Elements() {
@@ -165,12 +166,12 @@ func (w *writer) value(v tree.Value, what role, name string) {
 		}
 		w.comma(first)
 		key := m.Key()
-		w.out = append(tree.AppendQuoted(w.out, key), ':')
+		w.out = append(wire.AppendQuoted(w.out, key), ':')
 		if w.edit != nil && isDescription(what, m) {
 			text := m.Text()
 			if edited := w.edit(text, what == aTool); edited != text {
 				w.changed = true
-				w.out = tree.AppendQuoted(w.out, edited)
+				w.out = wire.AppendQuoted(w.out, edited)
 				continue
 			}
 		}

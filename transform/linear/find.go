@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/transform/tree"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 const (
@@ -35,9 +36,9 @@ func (f *finder) one(v tree.Value) bool {
 // issue or a list.
 func (f *finder) find(v tree.Value, depth int) bool {
 	switch {
-	case v.Is(tree.Array):
+	case v.Is(wire.Array):
 		return holdsIssues(v) && f.take(&f.list, v)
-	case !v.Is(tree.Object) || depth > maxWrappers:
+	case !v.Is(wire.Object) || depth > maxWrappers:
 		return false
 	case isIssue(v):
 		if depth == 0 {
@@ -60,7 +61,7 @@ func (f *finder) find(v tree.Value, depth int) bool {
 		case isAboutAnswer(name):
 			kept = append(kept, m)
 		case name == "__typename" || name == "lastSyncId":
-		case !m.Is(tree.Object) && !m.Is(tree.Array):
+		case !m.Is(wire.Object) && !m.Is(wire.Array):
 			kept, loose = append(kept, m), true
 		case f.find(m, depth+1):
 			found = true
@@ -87,7 +88,7 @@ func isAboutAnswer(name string) bool {
 
 // keepOf keeps the members of an object that are about the answer.
 func (f *finder) keepOf(v tree.Value) {
-	if !v.Is(tree.Object) {
+	if !v.Is(wire.Object) {
 		return
 	}
 	for m := range v.All() {
@@ -105,16 +106,16 @@ func (f *finder) take(into *tree.Value, v tree.Value) bool {
 
 // isEmptyList reports whether a member called issues has none.
 func isEmptyList(v tree.Value) bool {
-	if v.Is(tree.Object) {
+	if v.Is(wire.Object) {
 		v = v.First("nodes", "edges")
 	}
-	return v.Is(tree.Array) && v.Empty()
+	return v.Is(wire.Array) && v.Empty()
 }
 
 // holdsIssues reports whether the first object in an array is an issue.
 func holdsIssues(v tree.Value) bool {
 	for e := range v.Elements() {
-		if e.Is(tree.Object) {
+		if e.Is(wire.Object) {
 			return isIssue(node(e))
 		}
 	}
@@ -124,7 +125,7 @@ func holdsIssues(v tree.Value) bool {
 // node returns the value of an element of a list: its node if it is an edge,
 // else the element itself.
 func node(e tree.Value) tree.Value {
-	if n := e.Get("node"); n.Is(tree.Object) {
+	if n := e.Get("node"); n.Is(wire.Object) {
 		return n
 	}
 	return e
@@ -133,7 +134,7 @@ func node(e tree.Value) tree.Value {
 // entries yields the elements of a list: an array, or the nodes or edges of an
 // object.
 func entries(v tree.Value) func(func(tree.Value) bool) {
-	if v.Is(tree.Object) {
+	if v.Is(wire.Object) {
 		v = v.First("nodes", "edges")
 	}
 	return v.Elements()
@@ -142,15 +143,15 @@ func entries(v tree.Value) func(func(tree.Value) bool) {
 // isIssue reports whether v is an issue: it has an issue's identifier, or it
 // has an id, a title, and a member that only issues have.
 func isIssue(v tree.Value) bool {
-	if !v.Is(tree.Object) {
+	if !v.Is(wire.Object) {
 		return false
 	}
 	if identified(v) {
 		return true
 	}
-	title := v.Get("title").Kind() != tree.None && v.First("id", "identifier").Present()
+	title := v.Get("title").Kind() != wire.Absent && v.First("id", "identifier").Present()
 	return title && slices.ContainsFunc([]string{"state", "status", "priority", "assignee"}, func(name string) bool {
-		return v.Get(name).Kind() != tree.None
+		return v.Get(name).Kind() != wire.Absent
 	})
 }
 

@@ -52,7 +52,7 @@ func (s *summarizer) beside(members []tree.Value, separator byte) {
 		}
 		names = append(names, name)
 		s.out = append(s.out, separator)
-		s.out = append(tree.AppendQuoted(s.out, name), ':')
+		s.out = append(wire.AppendQuoted(s.out, name), ':')
 		s.out = wire.AppendCompact(s.out, m.Raw())
 		separator = ','
 	}
@@ -67,7 +67,7 @@ func (s *summarizer) issue(v tree.Value, kept []tree.Value) {
 		s.out = append(s.out, ',')
 	}
 	s.out = append(s.out, `"title":`...)
-	if title := v.Get("title"); title.Is(tree.String) {
+	if title := v.Get("title"); title.Is(wire.String) {
 		s.scalar(title)
 	} else {
 		s.out = append(s.out, `""`...)
@@ -91,7 +91,7 @@ func (s *summarizer) issue(v tree.Value, kept []tree.Value) {
 
 func (s *summarizer) name(name string) {
 	s.out = append(s.out, ',')
-	s.out = append(tree.AppendQuoted(s.out, name), ':')
+	s.out = append(wire.AppendQuoted(s.out, name), ':')
 }
 
 // scalar writes a value as it is, or null if there is none.
@@ -113,7 +113,7 @@ func (s *summarizer) present(name string, v tree.Value) {
 
 // text returns v if it is a string, and nothing otherwise.
 func text(v tree.Value) tree.Value {
-	if !v.Is(tree.String) {
+	if !v.Is(wire.String) {
 		return tree.Value{}
 	}
 	return v
@@ -131,10 +131,10 @@ func firstOf(values ...tree.Value) tree.Value {
 
 // priority writes the number, which the API has as a float: 2.0 is 2.
 func (s *summarizer) priority(v tree.Value) {
-	if v.Is(tree.Object) {
+	if v.Is(wire.Object) {
 		v = firstOf(v.Get("value"), v.Get("name"))
 	}
-	if raw := v.Raw(); v.Is(tree.Number) {
+	if raw := v.Raw(); v.Is(wire.Number) {
 		s.out = append(s.out, whole(raw)...)
 		return
 	}
@@ -161,9 +161,9 @@ func (s *summarizer) details(v tree.Value) {
 	switch n := number.Raw(); {
 	case label.Present():
 		s.present("priority_label", label)
-	case number.Is(tree.Number) && len(whole(n)) == 1 && int(n[0]-'0') < len(priorityLabels()):
+	case number.Is(wire.Number) && len(whole(n)) == 1 && int(n[0]-'0') < len(priorityLabels()):
 		s.name("priority_label")
-		s.out = tree.AppendQuoted(s.out, priorityLabels()[n[0]-'0'])
+		s.out = wire.AppendQuoted(s.out, priorityLabels()[n[0]-'0'])
 	}
 	s.present("state_type", firstOf(v.Get("state", "type"), v.Get("status", "type"), v.First("statusType", "state_type")))
 	s.labels(v.Get("labels"))
@@ -174,7 +174,7 @@ func (s *summarizer) details(v tree.Value) {
 	s.present("due_date", v.First("dueDate", "due_date"))
 	s.present("url", v.Get("url"))
 	s.present("updated_at", v.First("updatedAt", "updated_at"))
-	if d := v.Get("description"); d.Is(tree.String) && len(d.Raw()) > len(`""`) {
+	if d := v.Get("description"); d.Is(wire.String) && len(d.Raw()) > len(`""`) {
 		s.name("description")
 		s.shortened(d, maxDescription, middle)
 	}
@@ -207,7 +207,7 @@ func (s *summarizer) comments(issue tree.Value) {
 	v := issue.Get("comments")
 	var all []tree.Value
 	for e := range entries(v) {
-		if n := node(e); n.Is(tree.Object) {
+		if n := node(e); n.Is(wire.Object) {
 			all = append(all, n)
 		}
 	}
@@ -249,7 +249,7 @@ const (
 func (s *summarizer) shortened(v tree.Value, limit int, where cut) {
 	raw := v.Raw()
 	full := v.Text()
-	if !v.Is(tree.String) || len(raw) <= limit || utf8Len(full) <= limit {
+	if !v.Is(wire.String) || len(raw) <= limit || utf8Len(full) <= limit {
 		s.scalar(v)
 		return
 	}
@@ -259,7 +259,7 @@ func (s *summarizer) shortened(v tree.Value, limit int, where cut) {
 		tail = keep / 2
 	}
 	short := firstRunes(full, keep-tail) + marker + lastRunes(full, tail)
-	s.out = tree.AppendQuoted(s.out, short)
+	s.out = wire.AppendQuoted(s.out, short)
 }
 
 func utf8Len(text string) (n int) {

@@ -11,6 +11,7 @@ package linear
 
 import (
 	"github.com/dragoman-proxy/dragoman/transform/tree"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Convert appends to dst the summary of the issues in value, which is one JSON
@@ -32,7 +33,7 @@ func Convert(dst, value []byte, o Options) (out []byte, ok bool, err error) {
 	switch {
 	case f.issue.Present():
 		s.issue(f.issue, f.kept)
-	case v.Is(tree.Array):
+	case v.Is(wire.Array):
 		s.list(f.list)
 	default:
 		s.out = append(s.out, `{"issues":`...)
@@ -55,5 +56,5 @@ func Recognize(v tree.Value) bool {
 		first = node(e)
 		break
 	}
-	return first.Get("title").Is(tree.String) && identified(first)
+	return first.Get("title").Is(wire.String) && identified(first)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/dragoman-proxy/dragoman/transform/tree"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 var update = flag.Bool("update", false, "rewrite the lower parts of the golden files")
@@ -115,7 +116,7 @@ func TestShortenedTextsKeepWholeCharacters(t *testing.T) {
 		strings.Repeat(family, 200), strings.Repeat("é", 400), strings.Repeat("x", 301), strings.Repeat("🇩🇪", 300),
 		"x" + strings.Repeat("\u0301", 1000), strings.Repeat("ก็", 500),
 	} {
-		v, err := tree.Parse(tree.AppendQuoted(nil, text))
+		v, err := tree.Parse(wire.AppendQuoted(nil, text))
 		if err != nil {
 			t.Fatal(err)
 		}

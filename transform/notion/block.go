@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/transform/tree"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // blocks writes the blocks of an array.
@@ -13,7 +14,7 @@ func (c *converter) blocks(list tree.Value) {
 	var rows []tree.Value // of a table, delivered without it
 	for e := range list.Elements() {
 		switch {
-		case !e.Is(tree.Object) || hidden(e):
+		case !e.Is(wire.Object) || hidden(e):
 		case e.Get("type").Text() == "table_row":
 			rows = append(rows, e)
 		default:
@@ -256,9 +257,9 @@ func (c *converter) meeting(b, p tree.Value) {
 	case list.Present():
 		c.blocks(list)
 		c.footer(wrapper)
-	case summary.Is(tree.Array) && listKind(summary) == blockList:
+	case summary.Is(wire.Array) && listKind(summary) == blockList:
 		c.blocks(summary)
-	case summary.Is(tree.Array):
+	case summary.Is(wire.Array):
 		c.paragraph(c.rich(summary, tree.Value{}, inBlock))
 	case summary.Text() != "":
 		c.paragraph(c.literal(summary.Text(), inBlock))

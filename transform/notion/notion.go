@@ -20,6 +20,7 @@ package notion
 
 import (
 	"github.com/dragoman-proxy/dragoman/transform/tree"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Output is what a conversion writes.
@@ -88,9 +89,9 @@ type document struct {
 
 func inspect(v tree.Value) document {
 	switch {
-	case v.Is(tree.Array):
+	case v.Is(wire.Array):
 		return document{kind: listKind(v), list: v}
-	case !v.Is(tree.Object):
+	case !v.Is(wire.Object):
 		return document{}
 	case isBlock(v):
 		return document{kind: aBlock, value: v}
@@ -105,7 +106,7 @@ func inspect(v tree.Value) document {
 func blocksOf(v tree.Value) tree.Value {
 	for _, name := range []string{"results", "blocks", "children", "content"} {
 		m := v.Get(name)
-		if m.Is(tree.Object) {
+		if m.Is(wire.Object) {
 			m = m.Get("results")
 		}
 		if listKind(m) != nothing {
@@ -123,7 +124,7 @@ func listKind(v tree.Value) documentKind {
 			return blockList
 		case isPage(e) || isDatabase(e):
 			return pageList
-		case e.Is(tree.Object):
+		case e.Is(wire.Object):
 			return nothing
 		}
 	}
@@ -136,7 +137,7 @@ func isBlock(v tree.Value) bool {
 		return kind.Text() == "block"
 	}
 	name := v.Get("type")
-	return name.Is(tree.String) && v.Get(name.Text()).Is(tree.Object)
+	return name.Is(wire.String) && v.Get(name.Text()).Is(wire.Object)
 }
 
 func isPage(v tree.Value) bool { return v.Get("object").Text() == "page" }

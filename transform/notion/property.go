@@ -79,7 +79,7 @@ func textOrNull(v tree.Value) property {
 //
 //	https://developers.notion.com/reference/page-property-values
 func propertyOf(p tree.Value, o Options) property {
-	if !p.Is(tree.Object) {
+	if !p.Is(wire.Object) {
 		return property{raw: p.Raw()}
 	}
 	kind := p.Get("type").Text()
@@ -137,7 +137,7 @@ func propertyOf(p tree.Value, o Options) property {
 		return propertyOf(v, o)
 	case "unique_id":
 		number, prefix := v.Get("number"), v.Get("prefix").Text()
-		if prefix == "" || !number.Is(tree.Number) {
+		if prefix == "" || !number.Is(wire.Number) {
 			return property{raw: number.Raw()}
 		}
 		return textProperty(prefix + "-" + number.Scalar())
@@ -190,14 +190,14 @@ func (p *property) shown() string {
 func (p *property) appendJSON(dst []byte) []byte {
 	switch {
 	case p.text != nil:
-		return tree.AppendQuoted(dst, *p.text)
+		return wire.AppendQuoted(dst, *p.text)
 	case p.many:
 		dst = append(dst, '[')
 		for i, t := range p.texts {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = tree.AppendQuoted(dst, t)
+			dst = wire.AppendQuoted(dst, t)
 		}
 		return append(dst, ']')
 	case len(p.raw) == 0:

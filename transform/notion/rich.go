@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/dragoman-proxy/dragoman/transform/tree"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 const (
@@ -37,10 +38,10 @@ func (c *converter) rich(items, older tree.Value, where setting) string {
 
 // each yields the items of a rich text, which may also be a single string.
 func each(items, older tree.Value) iter.Seq[tree.Value] {
-	if !items.Is(tree.Array) && !items.Is(tree.String) {
+	if !items.Is(wire.Array) && !items.Is(wire.String) {
 		items = older
 	}
-	if items.Is(tree.String) {
+	if items.Is(wire.String) {
 		return func(yield func(tree.Value) bool) { yield(items) }
 	}
 	return items.Elements()
@@ -66,7 +67,7 @@ func (c *converter) join(s span) {
 
 // spanOf reads one rich text item.
 func spanOf(v tree.Value, html bool) (s span) {
-	if v.Is(tree.String) {
+	if v.Is(wire.String) {
 		return span{text: []byte(v.Text())}
 	}
 	text := v.Get("plain_text").Text()

@@ -40,7 +40,7 @@ func (s *simplifier) list(v tree.Value) {
 	s.out = append(s.out, '[')
 	first := len(s.out)
 	for e := range v.Elements() {
-		if !e.Is(tree.Object) || hidden(e) {
+		if !e.Is(wire.Object) || hidden(e) {
 			continue
 		}
 		if len(s.out) > first {
@@ -58,19 +58,19 @@ func (s *simplifier) list(v tree.Value) {
 // name begins a member of an object that has one already.
 func (s *simplifier) name(name string) {
 	s.out = append(s.out, ',')
-	s.out = append(tree.AppendQuoted(s.out, name), ':')
+	s.out = append(wire.AppendQuoted(s.out, name), ':')
 }
 
 func (s *simplifier) text(name, text string) {
 	if text != "" {
 		s.name(name)
-		s.out = tree.AppendQuoted(s.out, text)
+		s.out = wire.AppendQuoted(s.out, text)
 	}
 }
 
 func (s *simplifier) page(v, blocks tree.Value) {
 	s.out = append(s.out, `{"id":`...)
-	s.out = tree.AppendQuoted(s.out, v.Get("id").Text())
+	s.out = wire.AppendQuoted(s.out, v.Get("id").Text())
 	if isDatabase(v) {
 		s.text("object", v.Get("object").Text())
 		s.text("title", titleOf(v))
@@ -89,7 +89,7 @@ func (s *simplifier) page(v, blocks tree.Value) {
 		if len(s.out) > first {
 			s.out = append(s.out, ',')
 		}
-		s.out = append(tree.AppendQuoted(s.out, p.Key()), ':')
+		s.out = append(wire.AppendQuoted(s.out, p.Key()), ':')
 		s.out = value.appendJSON(s.out)
 	}
 	s.out = append(s.out, '}')
@@ -110,7 +110,7 @@ func (s *simplifier) block(b tree.Value) {
 	kind := b.Get("type").Text()
 	p := b.Get(kind)
 	s.out = append(s.out, `{"type":`...)
-	s.out = tree.AppendQuoted(s.out, kind)
+	s.out = wire.AppendQuoted(s.out, kind)
 	s.text("text", plain(p.Get("rich_text"), p.Get("text")))
 	for m := range p.All() {
 		if slices.Contains(shownMembers(), m.Key()) && m.Scalar() != "" {
@@ -132,7 +132,7 @@ func (s *simplifier) block(b tree.Value) {
 			if len(s.out) > first {
 				s.out = append(s.out, ',')
 			}
-			s.out = tree.AppendQuoted(s.out, plain(cell, tree.Value{}))
+			s.out = wire.AppendQuoted(s.out, plain(cell, tree.Value{}))
 		}
 		s.out = append(s.out, ']')
 	}

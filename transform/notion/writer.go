@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/dragoman-proxy/dragoman/transform/tree"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // writer writes lines of Markdown, each after the prefix of the containers it
@@ -151,10 +152,10 @@ func (c *converter) paragraph(text string) {
 func childrenOf(b, p tree.Value) (list tree.Value, more tree.Value, loaded bool) {
 	for _, m := range []tree.Value{b.Get("children"), p.Get("children")} {
 		wrapper := tree.Value{}
-		if m.Is(tree.Object) && m.Get("results").Is(tree.Array) {
+		if m.Is(wire.Object) && m.Get("results").Is(wire.Array) {
 			m, wrapper = m.Get("results"), m
 		}
-		if m.Is(tree.Array) && !m.Empty() {
+		if m.Is(wire.Array) && !m.Empty() {
 			return m, wrapper, true
 		}
 	}

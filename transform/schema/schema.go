@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -44,34 +44,24 @@ type guard struct {
 // kinds is a set of kinds of values.
 type kinds uint8
 
-const (
-	kindObject kinds = 1 << iota
-	kindArray
-	kindString
-	kindNumber
-	kindBool
-	kindNull
-)
+func kindOf(value []byte) kinds { return 1 << wire.KindOf(value) }
 
-func kindOf(value []byte) kinds {
-	switch value[0] {
-	case '{':
-		return kindObject
-	case '[':
-		return kindArray
-	case '"':
-		return kindString
-	case 't', 'f':
-		return kindBool
-	case 'n':
-		return kindNull
+// kindsNamed returns the kind of a type's name in JSON Schema, or none.
+func kindsNamed(name []byte) kinds {
+	if string(name) == "integer" {
+		return 1 << wire.Number
 	}
-	return kindNumber
+	for k := wire.Null; k <= wire.Object; k++ {
+		if k.String() == string(name) {
+			return 1 << k
+		}
+	}
+	return 0
 }
 
 // A Schema is a JSON Schema, whose parts are read when they are needed.
 type Schema struct {
-	tape   tape.Tape
+	doc    tree.Document
 	guards map[uint32]*guard
 	simple map[uint32]Guards // of parts that refer to no others
 }
@@ -85,15 +75,15 @@ const (
 // no change.
 func New(text []byte) *Schema {
 	s := &Schema{guards: make(map[uint32]*guard), simple: make(map[uint32]Guards)}
-	if len(text) > maxSchema || s.tape.Parse(bytes.Clone(text)) != nil || s.tape.Partial {
-		s.tape.Doc = nil
+	if len(text) > maxSchema || s.doc.Read(bytes.Clone(text)) != nil || s.doc.Partial {
+		s.doc.Text = nil
 	}
 	return s
 }
 
 // Root returns what the schema asks of a value. It never returns nil.
 func (s *Schema) Root(value []byte) Guards {
-	if s.tape.Doc == nil { // it could not be read
+	if s.doc.Text == nil { // it could not be read
 		return Guards{{frozen: true, closed: true}}
 	}
 	g := s.expand(Guards{}, 0, value, 0)
@@ -165,7 +155,7 @@ func (s *Schema) guard(n uint32) *guard {
 	if g := s.guards[n]; g != nil {
 		return g
 	}
-	t := &s.tape
+	t := &s.doc
 	g := &guard{schema: s}
 	s.guards[n] = g
 	switch value := t.Raw(n); value[0] {
@@ -183,26 +173,13 @@ func (s *Schema) guard(n uint32) *guard {
 }
 
 func (s *Schema) keyword(g *guard, name string, m uint32) {
-	t := &s.tape
+	t := &s.doc
 	value := t.Raw(m)
 	switch name {
 	case "type":
 		s.children(m, value[0] == '[', func(n uint32) {
 			text, _ := wire.Inner(t.Raw(n))
-			switch string(text) {
-			case "object":
-				g.types |= kindObject
-			case "array":
-				g.types |= kindArray
-			case "string":
-				g.types |= kindString
-			case "number", "integer":
-				g.types |= kindNumber
-			case "boolean":
-				g.types |= kindBool
-			case "null":
-				g.types |= kindNull
-			}
+			g.types |= kindsNamed(text)
 		})
 	case "$ref":
 		if n, ok := s.resolve(value); ok {
@@ -261,7 +238,7 @@ func (s *Schema) keyword(g *guard, name string, m uint32) {
 		g.fixed = true
 	case "unevaluatedProperties", "unevaluatedItems":
 		g.closed = true
-		g.frozen = g.frozen || !tape.Scalar(value) && string(value) != "{}"
+		g.frozen = g.frozen || !tree.Scalar(value) && string(value) != "{}"
 	case "uniqueItems":
 		g.frozen = g.frozen || string(value) != "false"
 	case "enum", "const", "contains", "minContains", "maxContains", "not", "if", "then", "else", "patternProperties",
@@ -276,7 +253,7 @@ func (s *Schema) children(m uint32, list bool, f func(n uint32)) {
 		f(m)
 		return
 	}
-	for n := m + 1; n < s.tape.Nodes[m].Next; n = s.tape.Nodes[n].Next {
+	for n := m + 1; n < s.doc.Nodes[m].Next; n = s.doc.Nodes[n].Next {
 		f(n)
 	}
 }
@@ -302,7 +279,7 @@ func (s *Schema) resolve(ref []byte) (n uint32, ok bool) {
 	if pointer == "" {
 		return 0, true
 	}
-	t := &s.tape
+	t := &s.doc
 	for _, name := range strings.Split(pointer[1:], "/") {
 		name = strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
 		found, i := uint32(0), 0
@@ -375,7 +352,7 @@ func (g Guards) MayAdd() bool {
 }
 
 // Member returns what is asked of the member at node m of t.
-func (g Guards) Member(t *tape.Tape, m uint32) (inner Guards) {
+func (g Guards) Member(t *tree.Document, m uint32) (inner Guards) {
 	for _, one := range g {
 		raw := t.Name(m)
 		if bytes.IndexByte(raw, '\\') >= 0 {
@@ -405,7 +382,7 @@ func (g Guards) Ordered() bool {
 
 // Element returns what is asked of the i-th element of an array, at node m of
 // t.
-func (g Guards) Element(t *tape.Tape, m uint32, i int) (inner Guards) {
+func (g Guards) Element(t *tree.Document, m uint32, i int) (inner Guards) {
 	for _, one := range g {
 		n := one.items
 		if i < len(one.prefix) {

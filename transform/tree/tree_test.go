@@ -20,15 +20,15 @@ func parse(t *testing.T, src string) Value {
 }
 
 func TestKinds(t *testing.T) {
-	for src, want := range map[string]Kind{
-		`null`: Null, ` true `: Bool, `false`: Bool, `-1.50e+3`: Number, `"a\"}"`: String, `[ ]`: Array, "{\n}": Object,
+	for src, want := range map[string]wire.ValueKind{
+		`null`: wire.Null, ` true `: wire.Boolean, `false`: wire.Boolean, `-1.50e+3`: wire.Number, `"a\"}"`: wire.String, `[ ]`: wire.Array, "{\n}": wire.Object,
 	} {
 		v := parse(t, src)
 		if v.Kind() != want || string(v.Raw()) != strings.TrimSpace(src) {
 			t.Errorf("%s is %v, %s", src, v.Kind(), v.Raw())
 		}
 	}
-	if (Value{}).Kind() != None || (Value{}).Raw() != nil || (Value{}).Text() != "" || (Value{}).Get("a").Present() {
+	if (Value{}).Kind() != wire.Absent || (Value{}).Raw() != nil || (Value{}).Text() != "" || (Value{}).Get("a").Present() {
 		t.Error("a missing value is not empty")
 	}
 }
@@ -53,20 +53,20 @@ func TestPathsAreFollowed(t *testing.T) {
 		t.Errorf("names %q", names)
 	}
 	for e := range v.Get("a", "b").Elements() {
-		if e.Is(Object) && e.Get("c").Text() != "😀\\" {
+		if e.Is(wire.Object) && e.Get("c").Text() != "😀\\" {
 			t.Errorf("c is %q", e.Get("c").Text())
 		}
 	}
 	switch {
 	case v.Get("d").Scalar() != "1.50":
 		t.Errorf("the last d is %s", v.Get("d").Scalar())
-	case v.Get("n").Present() || !v.Get("n").Is(Null):
+	case v.Get("n").Present() || !v.Get("n").Is(wire.Null):
 		t.Error("null is present")
 	case !v.Get("t").True() || v.Get("a2").True():
 		t.Error("truth")
 	case v.First("none", "n", "a2").Text() != "x":
 		t.Error("the first that is there")
-	case v.Get("a", "b", "c").Kind() != None:
+	case v.Get("a", "b", "c").Kind() != wire.Absent:
 		t.Error("a member of an array")
 	case !parse(t, `{"a":[]}`).Get("a").Empty() || v.Empty():
 		t.Error("emptiness")
@@ -107,16 +107,16 @@ func FuzzParse(f *testing.F) {
 func write(dst []byte, v Value) []byte {
 	var between string
 	switch v.Kind() {
-	case Object:
+	case wire.Object:
 		dst = append(dst, '{')
 		for m := range v.All() {
 			dst = append(append(dst, between...), '"')
-			dst = append(append(dst, m.rawKey()...), `":`...)
+			dst = append(append(dst, m.d.Name(m.i)...), `":`...)
 			dst = write(dst, m)
 			between = ","
 		}
 		return append(dst, '}')
-	case Array:
+	case wire.Array:
 		dst = append(dst, '[')
 		for e := range v.Elements() {
 			dst = write(append(dst, between...), e)

@@ -46,9 +46,9 @@ const (
 
 func (w *walk) value(v tree.Value, s state) {
 	switch v.Kind() {
-	case tree.Object:
+	case wire.Object:
 		w.object(v, s)
-	case tree.Array:
+	case wire.Array:
 		w.out = append(w.out, '[')
 		between := false
 		for e := range v.All() {
@@ -56,7 +56,7 @@ func (w *walk) value(v tree.Value, s state) {
 			w.value(e, s)
 		}
 		w.out = append(w.out, ']')
-	case tree.String:
+	case wire.String:
 		w.text(v, s)
 	default:
 		w.scalar(v, s)
@@ -115,7 +115,7 @@ func (w *walk) inner(s state, key string, m tree.Value) state {
 		case "required":
 			return state{}
 		}
-		if m.Is(tree.Object) || m.Is(tree.Array) {
+		if m.Is(wire.Object) || m.Is(wire.Array) {
 			return s
 		}
 	case key == "requestedSchema", w.method != "tools/call" && (key == "inputSchema" || key == "outputSchema"):
@@ -127,7 +127,7 @@ func (w *walk) inner(s state, key string, m tree.Value) state {
 	if c == secret.Hidden && key == "token" && len(w.names) > 1 && w.names[len(w.names)-2] == "confirmation" {
 		c = secret.Handle
 	}
-	if c == secret.Handle && !m.Is(tree.String) {
+	if c == secret.Handle && !m.Is(wire.String) {
 		c = secret.Plain
 	}
 	return state{class: c}
@@ -146,7 +146,7 @@ func (w *walk) isListed() bool {
 // besideOf returns what the members of an object say of each other.
 func besideOf(v tree.Value) (b secret.Beside) {
 	for m := range v.All() {
-		if !m.Is(tree.Array) {
+		if !m.Is(wire.Array) {
 			b.Note(m.Key(), m.Text())
 			continue
 		}
@@ -217,8 +217,8 @@ func (w *walk) isEncoded(text string) bool {
 // scalar writes a number, true, false or null.
 func (w *walk) scalar(v tree.Value, s state) {
 	raw := v.Raw()
-	isSecret := v.Is(tree.Number) && s.class == secret.Hidden || s.whole && !v.Is(tree.Null)
-	if !isSecret && v.Is(tree.Number) && len(raw) >= minSecret {
+	isSecret := v.Is(wire.Number) && s.class == secret.Hidden || s.whole && !v.Is(wire.Null)
+	if !isSecret && v.Is(wire.Number) && len(raw) >= minSecret {
 		isSecret = w.r.Text(string(raw)) != string(raw)
 	}
 	if isSecret {
@@ -243,10 +243,10 @@ func (w *sizes) message(v tree.Value) {
 		switch key := m.Key(); {
 		case key == "jsonrpc" || key == "id" || key == "method":
 			w.asIs(m)
-		case key == "params" && m.Is(tree.Object):
-			w.object(m, func(m tree.Value) bool { return m.Key() == "name" && m.Is(tree.String) && w.asIs(m) })
-		case key == "error" && m.Is(tree.Object):
-			w.object(m, func(m tree.Value) bool { return m.Key() == "code" && m.Is(tree.Number) && w.asIs(m) })
+		case key == "params" && m.Is(wire.Object):
+			w.object(m, func(m tree.Value) bool { return m.Key() == "name" && m.Is(wire.String) && w.asIs(m) })
+		case key == "error" && m.Is(wire.Object):
+			w.object(m, func(m tree.Value) bool { return m.Key() == "code" && m.Is(wire.Number) && w.asIs(m) })
 		default:
 			return false
 		}
@@ -257,9 +257,9 @@ func (w *sizes) message(v tree.Value) {
 // asIs writes a scalar without secrets. It returns false if v is none.
 func (w *sizes) asIs(v tree.Value) bool {
 	switch v.Kind() {
-	case tree.String:
+	case wire.String:
 		w.out = wire.AppendQuoted(w.out, w.r.Text(v.Text()))
-	case tree.Number:
+	case wire.Number:
 		in := walk{r: w.r}
 		in.scalar(v, state{})
 		w.out = append(w.out, in.out...)
@@ -271,7 +271,7 @@ func (w *sizes) asIs(v tree.Value) bool {
 
 // object writes an object, and any other value as value does. own writes some members itself and returns true for these.
 func (w *sizes) object(v tree.Value, own func(tree.Value) bool) {
-	if !v.Is(tree.Object) {
+	if !v.Is(wire.Object) {
 		w.value(v)
 		return
 	}
@@ -292,9 +292,9 @@ func (w *sizes) object(v tree.Value, own func(tree.Value) bool) {
 
 func (w *sizes) value(v tree.Value) {
 	switch v.Kind() {
-	case tree.Object:
+	case wire.Object:
 		w.object(v, nil)
-	case tree.Array:
+	case wire.Array:
 		w.out = append(w.out, '[')
 		n := 0
 		for e := range v.All() {
@@ -310,11 +310,11 @@ func (w *sizes) value(v tree.Value) {
 			w.out = fmt.Appendf(w.out, `,"[%d more]"`, n-maxListed)
 		}
 		w.out = append(w.out, ']')
-	case tree.String:
+	case wire.String:
 		w.out = fmt.Appendf(w.out, `"[string, %d bytes]"`, len(v.Raw())-2)
-	case tree.Number:
+	case wire.Number:
 		w.out = append(w.out, `"[number]"`...)
-	case tree.Bool:
+	case wire.Boolean:
 		w.out = append(w.out, `"[boolean]"`...)
 	default:
 		w.out = append(w.out, "null"...)
