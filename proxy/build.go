@@ -48,21 +48,15 @@ import (
 
 // New makes a server for cfg, which must be valid and name an upstream. It
 // does not connect to anything yet. The server logs to log.
-func New(cfg config.Config, log *zap.Logger) (*Server, error) { return NewIn(World{}, cfg, log) }
-
-// World is all that a server reaches beside its clients. The zero value is that of the operating system and of the network.
-type World struct {
-	origin.World
-	Store store.Engine // what is at store.url; nil for what is there
-}
+func New(cfg config.Config, log *zap.Logger) (*Server, error) { return NewIn(origin.World{}, cfg, log) }
 
 // NewIn is like [New], for a server that lives in w. Names are not resolved there: what the configuration names has an IP address.
-func NewIn(w World, cfg config.Config, log *zap.Logger) (*Server, error) {
+func NewIn(w origin.World, cfg config.Config, log *zap.Logger) (*Server, error) {
 	o, err := w.Of(cfg, log)
 	if err != nil {
 		return nil, err
 	}
-	srv, err := newServer(cfg, log, o, w.Store)
+	srv, err := NewWith(cfg, log, o)
 	if err != nil && o.Close != nil {
 		o.Close()
 	}
@@ -131,11 +125,6 @@ func (srv *Server) RememberServer() {
 // NewWith is like [New], but the server is what o opens, instead of cfg.Upstream, and own are tools that the program itself serves
 // beside the server's. If it fails, the caller closes o.
 func NewWith(cfg config.Config, log *zap.Logger, o origin.Origin, own ...owntools.Source) (*Server, error) {
-	return newServer(cfg, log, o, nil, own...)
-}
-
-// newServer is NewWith, with engine as what is at store.url; nil for what is there.
-func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, engine store.Engine, own ...owntools.Source) (*Server, error) {
 	srv := &Server{own: own, changed: make(chan struct{}, 1)}
 	srv.running = processes.New(func() int { return srv.Now().Config.Session.MaxProcesses }, srv.giveWay)
 	o = o.Bounded(srv.running)
@@ -166,7 +155,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, engine store
 	srv.Observer.Credential = func(value string) { o.Credentials.Clients.Keep(value) }
 	srv.Observer.Lost = func(reader string) { srv.Metrics.Unobserved.WithLabelValues(reader).Inc() }
 	srv.shapes = metrics.NewResults(srv.Metrics)
-	shared, err := srv.openStore(engine, first, log)
+	shared, err := srv.openStore(o.World.Store, first, log)
 	if err != nil {
 		return nil, err
 	}
@@ -259,8 +248,7 @@ func newReplicas(srv *Server) *replicas.Replicas {
 		Settings: func() replicas.Settings {
 			now := srv.Now()
 			return replicas.Settings{
-				Addresses: now.Config.Bridge.Peers, Sealer: now.Sealer, MaxMessage: int(now.Config.Limits.UpstreamMessage), Pass: now.Config.Upstream.PassHeaders,
-				Certificate: now.Guard.Cert, Roots: now.Guard.PeerRoots,
+				Sealer: now.Sealer, MaxMessage: int(now.Config.Limits.UpstreamMessage), Pass: now.Config.Upstream.PassHeaders, Certificate: now.Guard.Cert,
 			}
 		},
 		Count: func(o replicas.Outcome) { srv.Metrics.Forwarded.WithLabelValues(string(o)).Inc() },

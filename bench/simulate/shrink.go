@@ -54,7 +54,7 @@ func shrink(s *script.Script, fails func(*script.Script) bool) *script.Script {
 		}
 		for s.Replicas > 1 && took(func(s *script.Script) { s.Replicas-- }) {
 		}
-		if s.Store {
+		if s.Store && s.Replicas == 1 {
 			took(func(s *script.Script) { s.Store = false })
 		}
 		if s.Portable {

@@ -297,14 +297,6 @@ type Bridge struct {
 	// MaxParked is how many calls may wait like that. It is a constant, because each holds a stream and a goroutine.
 	// They are shared out as sessions are.
 	MaxParked int `yaml:"-"`
-	// Peers are the addresses, host:port, that the other replicas listen at for clients; the name of a headless
-	// service stands for all of its addresses. A request for a call or a session that another replica holds is
-	// forwarded there. Replicas authenticate each other with session.key_file, which must be set. Without peers,
-	// dragoman neither forwards requests nor accepts forwarded ones.
-	Peers []string `yaml:"peers"`
-	// PeerCAFile holds the certificates that those of other replicas are verified with if the listener speaks TLS; ""
-	// for the system's. A replica that shows the same certificate as this one needs no verification.
-	PeerCAFile string `yaml:"peer_ca_file" file:"reload"`
 	// Coalesce is how long dragoman waits for further questions of the server before it asks a client. It is a
 	// constant, because servers ask several things at once or none.
 	Coalesce time.Duration `yaml:"-"`

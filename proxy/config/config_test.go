@@ -367,12 +367,6 @@ func TestValidateNamesThePath(t *testing.T) {
 			c.Upstream.URL, c.Upstream.Transport, c.Upstream.Version = "http://a/", "sse", "2026-07-28"
 		},
 		"contract.tasks:":                                      func(c *Config) { c.Contract.Tasks = "x" },
-		"bridge.peers: set session.key_file":                   func(c *Config) { c.Bridge.Peers = []string{"a:1"} },
-		"bridge.peers[1]: \"b\" is not":                        func(c *Config) { c.Session.KeyFile, c.Bridge.Peers = "k", []string{"a:1", "b"} },
-		"bridge.peers[0]: \":1\" is not":                       func(c *Config) { c.Session.KeyFile, c.Bridge.Peers = "k", []string{":1"} },
-		"bridge.peers[0]: \"a:http\" is":                       func(c *Config) { c.Session.KeyFile, c.Bridge.Peers = "k", []string{"a:http"} },
-		"bridge.peers[0]: \"u@a:1\" is":                        func(c *Config) { c.Session.KeyFile, c.Bridge.Peers = "k", []string{"u@a:1"} },
-		"bridge.peers: more than":                              func(c *Config) { c.Session.KeyFile, c.Bridge.Peers = "k", make([]string, MaxPeers+1) },
 		"bridge.default_log_level:":                            func(c *Config) { c.Bridge.DefaultLogLevel = "loud" },
 		"footprint.drop: \"nonsense\" is not":                  func(c *Config) { c.Footprint.Drop = []string{"titles", "nonsense"} },
 		"log.level:":                                           func(c *Config) { c.Log.Level = "loud" },

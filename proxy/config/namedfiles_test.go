@@ -16,7 +16,6 @@ var filesOfSettings = map[string]string{
 	"tls.cert":                         "reload",
 	"tls.key":                          "reload,secret",
 	"session.key_file":                 "reload,secret",
-	"bridge.peer_ca_file":              "reload",
 	"upstream.ca_file":                 "reload",
 	"upstream.header_file":             "reload,secret",
 	"upstream.client_cert":             "reload",

@@ -22,6 +22,8 @@ var removed = map[string]string{
 	"contract.progress_message_as_log":  "it is always off",
 	"contract.title_as_resource_name":   "it is always off",
 	"contract.drop_resource_updated_24": "it is always off",
+	"bridge.peers":                      "replicas find each other by store.url",
+	"bridge.peer_ca_file":               "replicas recognize each other's certificates by store.url",
 	"bridge.max_parked":                 "it is always 1000",
 	"bridge.coalesce":                   "it is always 30ms",
 	"bridge.opened_timeout":             "it is always 2s",

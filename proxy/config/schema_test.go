@@ -98,7 +98,6 @@ func limits() map[string]schema {
 		"session.max_processes":            atLeast(1),
 		"bridge.max_sessions":              atLeast(1),
 		"bridge.default_log_level":         oneOf(append(mcp.LogLevels(), "off")...),
-		"bridge.peers":                     {"maxItems": MaxPeers},
 		"limits.replay":                    atLeast(0),
 		"log.level":                        {"examples": []string{"debug", "info", "warn", "error"}},
 		"log.format":                       oneOf(LogAuto, LogText, LogJSON),

@@ -41,5 +41,5 @@ func (s Size) String() string {
 	return fmt.Sprint(int(s))
 }
 
-// MaxPeers bounds the addresses in bridge.peers, and the replicas that are found by them.
-const MaxPeers = 64
+// maxStores bounds the hosts in store.url.
+const maxStores = 64

@@ -111,8 +111,8 @@ func (s *Store) Server() (StoreServer, error) {
 		}
 		at.Addresses = append(at.Addresses, net.JoinHostPort(host, port))
 	}
-	if len(at.Addresses) > MaxPeers {
-		return StoreServer{}, errors.New("has more than " + strconv.Itoa(MaxPeers) + " hosts")
+	if len(at.Addresses) > maxStores {
+		return StoreServer{}, errors.New("has more than " + strconv.Itoa(maxStores) + " hosts")
 	}
 	var err error
 	if at.Database, err = database(db); err == nil && at.Database != 0 && len(at.Addresses) > 1 && s.Sentinel == "" {

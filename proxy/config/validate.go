@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -142,7 +141,6 @@ func (c *Config) Validate() error {
 	if l := c.Bridge.DefaultLogLevel; l != "off" && mcp.LogLevelOf(l) == mcp.NoLogLevel {
 		fault("bridge.default_log_level", "%q is neither off nor one of %s", l, strings.Join(mcp.LogLevels(), ", "))
 	}
-	all.Add(c.validatePeers())
 	all.Add(c.Store.validate(c.Session.KeyFile))
 	return all.Err()
 }
@@ -305,21 +303,4 @@ func ClaimsOf(by string) []string {
 		return nil
 	}
 	return strings.Split(names, "+")
-}
-
-// validatePeers checks the addresses of replicas.
-func (c *Config) validatePeers() error {
-	list := c.Bridge.Peers
-	if len(list) > 0 && c.Session.KeyFile == "" {
-		return errors.New("bridge.peers: set session.key_file to the key that all replicas share")
-	}
-	if len(list) > MaxPeers {
-		return fmt.Errorf("bridge.peers: more than %d", MaxPeers)
-	}
-	for i, entry := range list {
-		if !isHostPort(entry) {
-			return fmt.Errorf("bridge.peers[%d]: %q is not host:port", i, entry)
-		}
-	}
-	return nil
 }

@@ -54,9 +54,6 @@ func (b *inbox) Serve(req *downstream.Request, resp *downstream.Response) {
 	case !ok || !b.once(box):
 		resp.Status = fasthttp.StatusMisdirectedRequest
 		return
-	case f.Method == "":
-		resp.Body = []byte(`"` + b.Settings().Sealer.Presence(box) + `"`)
-		return
 	case f.Digest != sha256.Sum256(req.Body):
 		resp.Status = fasthttp.StatusMisdirectedRequest
 		return

@@ -3,7 +3,6 @@ package replicas
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -18,12 +17,10 @@ import (
 
 // Settings are the part of the current configuration that replicas need.
 type Settings struct {
-	Addresses   []string // of replicas, host:port
 	Sealer      *sealed.Sealer
 	MaxMessage  int              // bytes
 	Pass        []string         // names of the server's headers that clients get
 	Certificate *tls.Certificate // the certificate of this replica; nil for none
-	Roots       *x509.CertPool   // verify other certificates; nil for the system's roots
 }
 
 // Options describe the process that Replicas belong to.
@@ -45,7 +42,7 @@ type Options struct {
 }
 
 // Configured reports whether there may be other replicas.
-func (o *Options) Configured() bool { return o.Store != nil || len(o.Settings().Addresses) > 0 }
+func (o *Options) Configured() bool { return o.Store != nil }
 
 // Outcome is what became of a forwarded request.
 type Outcome string

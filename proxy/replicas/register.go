@@ -9,6 +9,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
 
+const (
+	// renewal is how often it is heard of.
+	renewal = 3 * time.Second
+	// listAge is how often all replicas are listed without a request for one of them: for the page, and because a replica that
+	// was never listed cannot be found while the store does not answer.
+	listAge = lease
+)
+
 // Register tells the others by the store that this process is at address, host:port, until Close.
 func (r *Replicas) Register(address string) {
 	if r.Store == nil {
@@ -22,8 +30,7 @@ func (r *Replicas) Register(address string) {
 		<-ended
 	}
 	r.mu.Unlock()
-	member := append(r.Self[:len(r.Self):len(r.Self)], address...)
-	known := r.renew(ctx, member, true)
+	known := r.renew(ctx, r.member(address), true)
 	if known {
 		r.Log.Info("telling the other replicas, by the store, where this one is", zap.String("address", address))
 	}
@@ -36,13 +43,23 @@ func (r *Replicas) Register(address string) {
 			case <-ctx.Done():
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
-				_ = r.Store.Leave(ctx, registered, member) // otherwise its lease ends
+				_ = r.Store.Leave(ctx, registered, r.member(address)) // otherwise its lease ends
 				return
 			case <-every.C:
-				known = r.renew(ctx, member, known)
+			case <-r.anew:
 			}
+			known = r.renew(ctx, r.member(address), known)
 		}
 	}()
+}
+
+// member returns what this process tells of itself. With another certificate it is another member; the one before ends with its lease.
+func (r *Replicas) member(address string) []byte {
+	m := append(r.Self[:len(r.Self):len(r.Self)], address...)
+	if cert := r.Settings().Certificate; cert != nil {
+		m = append(append(m, 0), certificateOf(cert.Certificate[0])...)
+	}
+	return m
 }
 
 // renew joins the set again, and lists it now and then. It returns whether the others know this process; known is what it

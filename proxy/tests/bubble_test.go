@@ -109,14 +109,14 @@ type servedInABubble struct {
 }
 
 // serveInABubble begins to serve. The test must call stop, which returns when nothing is left.
-func serveInABubble(t *testing.T, w proxy.World, upstream config.Upstream) *servedInABubble {
+func serveInABubble(t *testing.T, w origin.World, upstream config.Upstream) *servedInABubble {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Upstream.URL, cfg.Upstream.Command = upstream.URL, upstream.Command
 	return serveAtInABubble(t, w, cfg, peertest.ListenInMemory(8080))
 }
 
-func serveAtInABubble(t *testing.T, w proxy.World, cfg config.Config, ln *peertest.MemoryListener) *servedInABubble {
+func serveAtInABubble(t *testing.T, w origin.World, cfg config.Config, ln *peertest.MemoryListener) *servedInABubble {
 	t.Helper()
 	cfg.Listen = ln.Addr().String()
 	if err := cfg.Validate(); err != nil {
@@ -229,21 +229,21 @@ func TestWholeServerInABubble(t *testing.T) {
 type worldInABubble struct {
 	name     string
 	upstream config.Upstream
-	make     func() (w proxy.World, end func())
+	make     func() (w origin.World, end func())
 }
 
 func worldsInABubble() []worldInABubble {
 	return []worldInABubble{
-		{"http", config.Upstream{URL: "http://127.0.0.1:9000/mcp"}, func() (proxy.World, func()) {
+		{"http", config.Upstream{URL: "http://127.0.0.1:9000/mcp"}, func() (origin.World, func()) {
 			ln := peertest.ListenInMemory(9000)
 			go serveHTTPInMemory(ln)
-			return proxy.World{World: origin.World{Dial: ln.Dial}}, func() {
+			return origin.World{Dial: ln.Dial}, func() {
 				ln.Close()
 				time.Sleep(2 * time.Minute) // the server may be busy with a call
 			}
 		}},
-		{"stdio", config.Upstream{Command: []string{"no such program"}}, func() (proxy.World, func()) {
-			return proxy.World{World: origin.World{Start: startInMemory}}, func() {}
+		{"stdio", config.Upstream{Command: []string{"no such program"}}, func() (origin.World, func()) {
+			return origin.World{Start: startInMemory}, func() {}
 		}},
 	}
 }
@@ -324,12 +324,13 @@ func TestReplicasInABubble(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		at := map[string]*peertest.MemoryListener{}
-		w := proxy.World{Store: store.NewMemory(store.Bounds{}), World: origin.World{
+		w := origin.World{
+			Store: store.NewMemory(store.Bounds{}),
 			Start: startInMemory,
 			Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 				return at[address].Dial(ctx, network, address)
 			},
-		}}
+		}
 		var all []*servedInABubble
 		for port := 8080; port < 8082; port++ {
 			ln := peertest.ListenInMemory(port)

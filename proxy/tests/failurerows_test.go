@@ -31,6 +31,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
@@ -500,19 +501,26 @@ func (c *webClient) during(s *badServer, call string) (leave func()) {
 // replicaLost makes a call to a session at another replica, which breaks off the connection.
 func replicaLost(t *testing.T) failurePlayed {
 	s := newSessionServer(t, "2025-11-25", nameQuestion)
-	all := peersOf(t, 2, s, func(cfg *config.Config) {
-		to, _ := url.Parse("http://" + cfg.Bridge.Peers[0])
-		way := httputil.NewSingleHostReverseProxy(to)
-		between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			if bytes.Contains(body, []byte("tools/call")) {
-				panic(http.ErrAbortHandler)
-			}
-			r.Body, r.Host = io.NopCloser(bytes.NewReader(body)), to.Host
-			way.ServeHTTP(w, r)
-		}))
-		t.Cleanup(between.Close)
-		cfg.Bridge.Peers[0] = between.Listener.Addr().String()
+	upstream := s.At().URL
+	first := true
+	all := acquainted(t, 2, func(w origin.World, cfg config.Config, log *zap.Logger) (*proxy.Server, error) {
+		cfg.Upstream.URL = upstream
+		if first {
+			first = false
+			to, _ := url.Parse("http://" + cfg.Store.Advertise)
+			way := httputil.NewSingleHostReverseProxy(to)
+			between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				if bytes.Contains(body, []byte("tools/call")) {
+					panic(http.ErrAbortHandler)
+				}
+				r.Body, r.Host = io.NopCloser(bytes.NewReader(body)), to.Host
+				way.ServeHTTP(w, r)
+			}))
+			t.Cleanup(between.Close)
+			cfg.Store.Advertise = between.Listener.Addr().String()
+		}
+		return proxy.NewIn(w, cfg, log)
 	})
 	r := all[1].post(all[0].initialize("2025-11-25"), callOne)
 	return failurePlayed{heardAll{status: r.status, messages: []string{r.body}}, all[1].Server, all[1].logs}

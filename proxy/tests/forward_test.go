@@ -22,8 +22,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/features/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -36,19 +38,22 @@ type peerServer struct {
 	end func() // ends the replica; called at the end of the test at the latest
 }
 
-// peersOf starts n replicas in front of s, which know each other's addresses.
+// peersOf starts n replicas in front of s, which find each other in a store.
 func peersOf(t *testing.T, n int, s peer, change ...func(*config.Config)) []peerServer {
 	t.Helper()
 	leavesNothing(t)
 	url := s.At().URL
-	return acquainted(t, n, func(cfg config.Config, log *zap.Logger) (*proxy.Server, error) {
+	return acquainted(t, n, func(w origin.World, cfg config.Config, log *zap.Logger) (*proxy.Server, error) {
 		cfg.Upstream.URL = url
-		return proxy.New(cfg, log)
+		return proxy.NewIn(w, cfg, log)
 	}, change...)
 }
 
-// acquainted starts n replicas with begin, and gives them each other's addresses.
-func acquainted(t *testing.T, n int, begin func(config.Config, *zap.Logger) (*proxy.Server, error), change ...func(*config.Config)) []peerServer {
+// storeInMemory is the URL of a store that replicas share in the memory of this process.
+const storeInMemory = "redis://in.memory:6379"
+
+// acquainted starts n replicas with begin, which find each other in a store.
+func acquainted(t *testing.T, n int, begin func(origin.World, config.Config, *zap.Logger) (*proxy.Server, error), change ...func(*config.Config)) []peerServer {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
@@ -57,25 +62,26 @@ func acquainted(t *testing.T, n int, begin func(config.Config, *zap.Logger) (*pr
 	if err := os.WriteFile(cfg.Session.KeyFile, []byte(strings.Repeat("5a", sealed.KeyBytes)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var doors []net.Listener
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		doors = append(doors, ln)
-		cfg.Bridge.Peers = append(cfg.Bridge.Peers, ln.Addr().String())
-	}
+	cfg.Store.URL = storeInMemory
 	for _, c := range change {
 		c(&cfg)
+	}
+	var w origin.World
+	if cfg.Store.URL == storeInMemory {
+		w.Store = store.NewMemory(store.Bounds{})
 	}
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	var all []peerServer
-	for _, ln := range doors {
+	for range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Store.Advertise = ln.Addr().String()
 		core, logs := observer.New(zap.DebugLevel)
-		srv, err := begin(cfg, zap.New(core))
+		srv, err := begin(w, cfg, zap.New(core))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,11 +100,23 @@ func acquainted(t *testing.T, n int, begin func(config.Config, *zap.Logger) (*pr
 			p.end()
 		}
 	})
+	if w.Store != nil {
+		atHome(t, all)
+	}
 	return all
 }
 
 func (p peerServer) forwarded(outcome string) int {
 	return counted(p.t, p.Metrics, "dragoman_forwarded_total", "outcome="+outcome)
+}
+
+// besideAStore is for [acquainted]: each replica is in front of f.
+func besideAStore(f *fakeServer) func(origin.World, config.Config, *zap.Logger) (*proxy.Server, error) {
+	return func(w origin.World, cfg config.Config, log *zap.Logger) (*proxy.Server, error) {
+		o := f.origin()
+		o.World = w
+		return proxy.NewWith(cfg, log, o)
+	}
 }
 
 // askedAt starts replicas in front of a server that asks for a name, and returns the result of a
@@ -142,9 +160,7 @@ func TestRetryIsForwardedToTheReplicaThatHasTheProcess(t *testing.T) {
 	})
 	f.piped = true
 	f.on("", func(*peertest.Turn) { f.Unasked(result(call, `"content":[{"type":"text","text":"done"}]`)) })
-	all := acquainted(t, 2, func(cfg config.Config, log *zap.Logger) (*proxy.Server, error) {
-		return proxy.NewWith(cfg, log, f.origin())
-	})
+	all := acquainted(t, 2, besideAStore(f))
 	r := all[0].modernly(modernCall("7", ""))
 	if r := all[1].modernly(retryOf("8", ada, r)); gjson.Get(r.body, "result.content.0.text").String() != "done" {
 		t.Errorf("%+v", r)
@@ -402,9 +418,9 @@ func TestForwardedRequestsAreOnlyAcceptedFromReplicas(t *testing.T) {
 		change(&f)
 		return f
 	}
-	once := by.SealForward("POST", sealed.Forward{To: p.Instance, At: time.Now()})
-	if status, _ := p.knock("POST", once, "{}"); status != 200 {
-		t.Errorf("presence: %d", status)
+	once := by.SealForward("POST", sealed.Forward{To: p.Instance, At: time.Now(), Digest: sha256.Sum256([]byte("{}")), Method: "DELETE"})
+	if status, _ := p.knock("POST", once, "{}"); status == 421 {
+		t.Error("the first time it is refused")
 	}
 	for what, c := range map[string]struct{ box, body string }{
 		"nobody":           {"", body},
@@ -449,9 +465,8 @@ func TestForwardedRequestGoesNoFurther(t *testing.T) {
 	}
 }
 
-// TestWithoutPeersNothingIsForwardedOrAccepted.
-func TestWithoutPeersNothingIsForwardedOrAccepted(t *testing.T) {
-	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Bridge.Peers = nil })
+func TestWithoutAStoreNothingIsForwardedOrAccepted(t *testing.T) {
+	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Store.URL = "" })
 	sameJSON(t, all[1].modernly(retryOf("8", ada, r)).body, expiredState)
 	box := all[0].Now().Sealer.SealForward("POST", sealed.Forward{To: all[0].Instance, At: time.Now()})
 	if status, _ := all[0].knock("POST", box, "{}"); status != 404 {
@@ -504,14 +519,10 @@ func TestKeysOfReplicasMayBeReplaced(t *testing.T) {
 		if ok != c.ok || ok && fmt.Sprint(got) != fmt.Sprint(f) {
 			t.Errorf("%s: %+v, %t", what, got, ok)
 		}
-		if ok := c.by.IsPresence(c.in.Presence(box), box); ok && !c.ok && what == "old in new" {
-			t.Errorf("%s: believed", what)
-		}
 	}
 }
 
-// TestReplicasThatSpeakTLS: replicas accept each other's certificate if it is the same, and another
-// one only if bridge.peer_ca_file verifies it.
+// TestReplicasThatSpeakTLS: a replica tells the others its certificate in the store, also when it gets another one.
 func TestReplicasThatSpeakTLS(t *testing.T) {
 	cert, key, _ := certificate(t)
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.TLS = config.TLS{Cert: cert, Key: key} })
@@ -533,11 +544,5 @@ func TestReplicasThatSpeakTLS(t *testing.T) {
 	if err := all[0].Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
-	served("another certificate", false)
-	cfg = all[1].Now().Config
-	cfg.Bridge.PeerCAFile = other
-	if err := all[1].Reload(cfg); err != nil {
-		t.Fatal(err)
-	}
-	served("another certificate that is vouched for", true)
+	served("another certificate", true)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 )
@@ -143,8 +144,7 @@ func TestCancelledThroughAnotherReplica(t *testing.T) {
 	}
 }
 
-// TestASessionOutlivesItsOwnerReplica: the session id contains the client's identity; all other state
-// begins anew.
+// TestASessionOutlivesItsOwnerReplica: the session id contains the client's identity, and the log level is in the store.
 func TestASessionOutlivesItsOwnerReplica(t *testing.T) {
 	s := newSessionless(t, nil)
 	all := peersOf(t, 2, s)
@@ -154,7 +154,7 @@ func TestASessionOutlivesItsOwnerReplica(t *testing.T) {
 	client, can, level := all[1].about(session)
 	sameJSON(t, client, `{"name":"c","version":"1"}`)
 	sameJSON(t, can, manyCapabilities)
-	if level != "info" {
+	if level != "error" {
 		t.Errorf("level %s", level)
 	}
 	sameJSON(t, all[1].post(session, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"debug"}}`).body, result("6", ""))
@@ -176,9 +176,7 @@ func TestIDNamesTheReplicaOfASessionWithAModernServer(t *testing.T) {
 // do the streams that are resumed.
 func TestServersProcessIsReachedThroughEveryReplica(t *testing.T) {
 	f := silentPipe()
-	all := acquainted(t, 3, func(cfg config.Config, log *zap.Logger) (*proxy.Server, error) {
-		return proxy.NewWith(cfg, log, f.origin())
-	})
+	all := acquainted(t, 3, besideAStore(f))
 	session := all[0].initialize("2025-06-18")
 	c, last := all[1].streaming(f, session, `1`)
 	c.leaves()
@@ -202,10 +200,10 @@ func TestSidecarsSessionsAreAtTheirOwnServers(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { pods[r.Header.Get("X-Pod")].ServeHTTP(w, r) }))
 	defer server.Close()
 	n := -1
-	all := acquainted(t, 2, func(cfg config.Config, log *zap.Logger) (*proxy.Server, error) {
+	all := acquainted(t, 2, func(w origin.World, cfg config.Config, log *zap.Logger) (*proxy.Server, error) {
 		n++
 		cfg.Upstream.URL, cfg.Upstream.Headers = server.URL, map[string]string{"X-Pod": fmt.Sprint(n)}
-		return proxy.New(cfg, log)
+		return proxy.NewIn(w, cfg, log)
 	})
 	session := all[0].initialize("2025-06-18")
 	if here, there := all[0].who(session), all[1].who(session); here != there {

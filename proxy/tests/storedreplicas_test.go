@@ -16,10 +16,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 )
 
-// inStore makes replicas share a server with the Redis protocol, in place of bridge.peers.
+// inStore makes replicas share a server with the Redis protocol.
 func inStore(r *storetest.Redis) func(*config.Config) {
 	return func(c *config.Config) {
-		c.Bridge.Peers = nil
 		c.Store.URL = "unix://" + r.Socket
 		c.Store.Timeout = 5 * time.Second
 	}
@@ -40,7 +39,6 @@ func atHome(t *testing.T, all []peerServer) {
 	}
 }
 
-// TestReplicasFindEachOtherInTheStore: no address of another replica is configured.
 func TestReplicasFindEachOtherInTheStore(t *testing.T) {
 	all, _, r := askedAt(t, 3, inStore(storetest.StartRedis(t)))
 	atHome(t, all)

@@ -31,18 +31,18 @@ func behind(t *testing.T, e peertest.Endpoint, cfg *config.Config) {
 }
 
 // worldOf is where a proxy of the test finds its server. In a bubble, the process of [peertest.Endpoint.Command] is a connection in memory.
-func worldOf(t *testing.T) proxy.World {
+func worldOf(t *testing.T) origin.World {
 	dial := peertest.Dialer(t)
 	if dial == nil {
-		return proxy.World{}
+		return origin.World{}
 	}
-	return proxy.World{World: origin.World{Dial: dial, Start: func(s *upstream.Stdio) (*upstream.Process, error) {
+	return origin.World{Dial: dial, Start: func(s *upstream.Stdio) (*upstream.Process, error) {
 		conn, err := dial(context.Background(), "tcp", s.Command[1])
 		if err != nil {
 			return nil, err
 		}
 		return wireInMemory(conn), nil
-	}}}
+	}}
 }
 
 // wireInMemory is the process that connects its stdin and stdout with conn, as the program in peertest/testdata/wire.

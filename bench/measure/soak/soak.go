@@ -38,6 +38,7 @@ type stage struct {
 	dir     string
 	servers []*server
 	watched []*subject
+	engine  *replicas.Engine // of the store that the replicas share
 }
 
 // Run loads dragomans and samples them.
@@ -66,6 +67,9 @@ func (g *stage) close() {
 	}
 	for _, s := range g.servers {
 		s.close()
+	}
+	if g.engine != nil {
+		g.engine.Stop()
 	}
 }
 
@@ -99,7 +103,12 @@ func (g *stage) start(ctx context.Context) error {
 			return err
 		}
 	}
-	shared := []string{"DRAGOMAN_SESSION_KEY_FILE=" + key, "DRAGOMAN_BRIDGE_PEERS=[" + strings.Join(at[:], ",") + "]"}
+	engine, err := replicas.StartEngine(ctx, g.dir)
+	if err != nil {
+		return err
+	}
+	g.engine = engine
+	shared := []string{"DRAGOMAN_SESSION_KEY_FILE=" + key, "DRAGOMAN_STORE_URL=" + engine.URL()}
 	both := &load{addrs: at[:], server: legacy, modern: true}
 	command := append([]string{"--"}, g.Pipe...)
 	for _, one := range []struct {

@@ -266,7 +266,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(t.At, "question %d of %s is answered with %q, but not by its client", t.N, c.mark, t.Text)
 		}
 		for _, r := range c.replies {
-			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) || w.takenOver(c, r.At) {
+			if r.At+moment > end || w.troubledWithin(c.owner, c.begins, r.At+moment) {
 				continue
 			}
 			if a := find(c.asks, r.N); a != nil && isVisit(a.ID) && r.Text != "accept" { // the page is not opened
@@ -382,7 +382,7 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			answered, done := c.answered()
 			seen := c.received[0].At
 			due := max(seen, c.cancelled) + moment
-			if !(done && answered <= due) && !(c.isTask() && (len(c.tasked) == 0 || c.tasked[0].At > c.cancelled)) && !c.waitsForClient(c.cancelled) && due < w.over && !w.troubledBy(c, due, "client-hang") && !w.takenOver(c, due) && !w.replacedApart(due) && !(c.atAPI() && w.script.Replicas > 1) {
+			if !(done && answered <= due) && !(c.isTask() && (len(c.tasked) == 0 || c.tasked[0].At > c.cancelled)) && !c.waitsForClient(c.cancelled) && due < w.over && !w.troubledBy(c, due, "client-hang") && !(c.atAPI() && w.script.Replicas > 1) {
 				wrong(due, "%s, cancelled at %.3fs, is not cancelled at the server", c.mark, c.cancelled.Seconds())
 			}
 		}

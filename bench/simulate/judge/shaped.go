@@ -39,7 +39,7 @@ func whole(w *world, wrong func(time.Duration, string, ...any)) {
 		case e.Kind != trace.Whole || c == nil:
 		case e.Text != "":
 			wrong(e.At, "%s read %d pages of %s: %s", e.Who, e.N, e.Mark, e.Text)
-		case e.Failed != "" && !(w.script.Replicas > 1 && !w.script.Store) && c.how == "" && !w.troubledWithin(c.owner, c.begins, e.At) && !strings.HasPrefix(e.Failed, "status 404"):
+		case e.Failed != "" && c.how == "" && !w.troubledWithin(c.owner, c.begins, e.At) && !strings.HasPrefix(e.Failed, "status 404"):
 			wrong(e.At, "%s cannot read page %d of %s: %s", e.Who, e.N, e.Mark, e.Failed)
 		}
 	}

@@ -251,32 +251,6 @@ func (w *world) troubledLike(c *call, until time.Duration, kinds ...string) bool
 	return false
 }
 
-// takenOver reports whether another replica than the one that began the session of c may serve it at a time: one has ended, and without a
-// store each replica serves what it gets of a session with a server of 2026-07-28. An answer, or a cancellation, that reaches another replica
-// than its call is lost then. See docs/replicas.md, "What cannot move".
-func (w *world) takenOver(c *call, at time.Duration) bool {
-	if w.script.Server.Revision < "2026" || w.script.Replicas < 2 || w.script.Store { // "both" is after it, too
-		return false
-	}
-	for _, e := range w.all {
-		if e.At > at {
-			break
-		}
-		if e.Kind == trace.Died && strings.HasPrefix(e.Who, "r") {
-			return true
-		}
-	}
-	return false
-}
-
-// replacedApart reports whether the server has lost sessions before a time that replicas without a store replace each by itself, so that a call and its
-// cancellation may come in two.
-func (w *world) replacedApart(at time.Duration) bool {
-	return w.script.Replicas > 1 && !w.script.Store && slices.ContainsFunc(w.all, func(e trace.Event) bool {
-		return e.At <= at && (e.Kind == trace.Loses || e.Kind == trace.Died && strings.HasPrefix(e.Who, "server"))
-	})
-}
-
 // disordered reports whether there was any trouble between two times but that the server is slow, which changes no order.
 func (w *world) disordered(from, to time.Duration) bool {
 	return slices.ContainsFunc(w.troubles, func(t trouble) bool { return t.what != "server-slow" && t.from <= to && t.to >= from })

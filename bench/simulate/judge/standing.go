@@ -116,7 +116,7 @@ func reopened(w *world, wrong func(time.Duration, string, ...any)) {
 		case e.Kind == trace.Loses:
 			clear(opened)
 		case e.Kind != trace.Expires || !is || e.At < at+longOpen:
-		case e.At+within >= w.over || w.replacedApart(e.At) || w.troubledWithin("", e.At-reopens, e.At+within+w.hesitation) || w.standsOrEnds(i, e.At+within+w.hesitation):
+		case e.At+within >= w.over || w.troubledWithin("", e.At-reopens, e.At+within+w.hesitation) || w.standsOrEnds(i, e.At+within+w.hesitation):
 		default:
 			wrong(e.At+within, "the standing stream of session %s, open for %s, is not opened again in %v", e.Session, e.Text, within)
 		}

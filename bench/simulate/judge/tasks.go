@@ -83,11 +83,7 @@ func (w *world) lostTask(c *call, e trace.Event) bool {
 	if !c.isTask() || !strings.Contains(e.Failed, "Task not found") && !strings.Contains(e.Failed, "cannot be reached now") {
 		return false
 	}
-	if w.script.Replicas > 1 && w.isModern(c.owner) && (w.script.Server.Transport != "http" || !w.script.Store) { // only the replica that got the call has it: see docs/replicas.md
-		c.excuse = "task-elsewhere"
-		return true
-	}
-	if w.replacedApart(e.At) && !w.modernServer() { // it is in the session of one replica
+	if w.script.Replicas > 1 && w.isModern(c.owner) && w.script.Server.Transport != "http" { // only the replica that got the call has it: see docs/replicas.md
 		c.excuse = "task-elsewhere"
 		return true
 	}

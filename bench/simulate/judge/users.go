@@ -94,7 +94,7 @@ func deleted(w *world, wrong func(time.Duration, string, ...any)) {
 		case e.Kind == trace.Ends && c.Transport == "http", e.Kind == trace.Leaves && c.Transport == "sse":
 			session := in[e.Who]
 			delete(in, e.Who)
-			if session != "" && e.At+moment < w.over && !w.replacedApart(e.At) && !w.troubledLike(&call{owner: e.Who, begins: e.At - reopens}, e.At+moment, "link-", "server-", "operator-", "store-") && !w.goneBy(session, e.At+moment) {
+			if session != "" && e.At+moment < w.over && !w.troubledLike(&call{owner: e.Who, begins: e.At - reopens}, e.At+moment, "link-", "server-", "operator-", "store-") && !w.goneBy(session, e.At+moment) {
 				wrong(e.At+moment, "session %s of %s, which has ended its own, does not end at the server", session, e.Who)
 			}
 		}

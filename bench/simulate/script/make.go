@@ -79,7 +79,7 @@ func (m *maker) world() {
 	if m.wants(); m.s.Server.Wants != "own" {
 		m.users()
 	}
-	m.s.Store = m.web && (m.s.Replicas > 1 && !m.oneIn(3) || m.oneIn(6))
+	m.s.Store = m.web && (m.s.Replicas > 1 || m.oneIn(6))
 	m.s.Portable = m.oneIn(8)
 }
 
@@ -355,8 +355,6 @@ func (m *maker) has(only string) bool {
 			ok = m.s.Has("transform:")
 		case "modern":
 			ok = slices.ContainsFunc(m.s.Clients, func(c Client) bool { return c.Revision == revisions[modern] })
-		case "ends": // a session that is deleted is so at each replica
-			ok = m.s.Replicas == 1 || m.s.Store
 		case "silence": // and a client that is asked in the answer of its call
 			ok = m.s.Has("upstream.silence_timeout: 20s") && m.client.Revision == revisions[modern]
 		case "pipe":

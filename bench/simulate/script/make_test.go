@@ -44,6 +44,9 @@ func TestScriptsCoverTheWorld(t *testing.T) {
 		if !web && (s.Replicas > 1 || s.Store) {
 			t.Errorf("seed %d: replicas for clients on stdio", seed)
 		}
+		if s.Replicas > 1 && !s.Store {
+			t.Errorf("seed %d: replicas without a store", seed)
+		}
 		for _, set := range s.Settings {
 			sets[set]++
 		}

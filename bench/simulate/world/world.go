@@ -170,19 +170,8 @@ func (w *world) config(name string, port int) (config.Config, error) {
 	if w.api != nil {
 		lines = append(lines, "adapters.sources: ["+w.adapter+"]")
 	}
-	if w.script.Replicas > 1 || w.script.Store {
-		lines = append(lines, "session.key_file: "+w.keys)
-	}
 	if w.script.Store {
-		lines = append(lines, "store.url: redis://127.0.0.1:1", fmt.Sprintf("store.advertise: 127.0.0.1:%d", port))
-	} else if w.script.Replicas > 1 {
-		var all []string
-		for i := range w.script.Replicas {
-			if replica(i+1) != name {
-				all = append(all, fmt.Sprintf("127.0.0.1:%d", front+1+i))
-			}
-		}
-		lines = append(lines, "bridge.peers: ["+strings.Join(all, ", ")+"]")
+		lines = append(lines, "session.key_file: "+w.keys, "store.url: redis://127.0.0.1:1", fmt.Sprintf("store.advertise: 127.0.0.1:%d", port))
 	}
 	return config.Sources{Flags: func(c *config.Config, layers *setting.Layers) {
 		layers.Part("the world", []byte(document(append(lines, w.script.Settings...))))
@@ -228,8 +217,8 @@ func document(lines []string) string {
 }
 
 // outside is what the process of a name reaches.
-func (w *world) outside(name string) proxy.World {
-	out := proxy.World{World: origin.World{Dial: w.network.Dial(name), Start: func(*upstream.Stdio) (*upstream.Process, error) { return w.startServer(name) }}}
+func (w *world) outside(name string) origin.World {
+	out := origin.World{Dial: w.network.Dial(name), Start: func(*upstream.Stdio) (*upstream.Process, error) { return w.startServer(name) }}
 	if w.store != nil {
 		out.Store = w.store.of(name)
 	}

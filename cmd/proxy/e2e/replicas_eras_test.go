@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
-// across runs a client through three processes in turn that are peers of each other.
+// across runs a client through three processes in turn that share a store.
 func across(t *testing.T, ctx context.Context, proxy dragoman, c cell) (o outcome, b *balancer) {
 	t.Helper()
 	url, stop, err := c.server.serve(c.server.revision, streamable)
@@ -24,10 +24,9 @@ func across(t *testing.T, ctx context.Context, proxy dragoman, c cell) (o outcom
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	config := keyFile(t)
+	config := withStore(t, "")
 	b = &balancer{called: map[string]*replica{}}
 	b.set(proxy.replicas(t, 3, config, url)...)
-	acquaint(t, config, b.replicas)
 	front := httptest.NewServer(b)
 	t.Cleanup(front.Close)
 	t.Cleanup(front.CloseClientConnections)
@@ -118,9 +117,8 @@ func TestProcessThatHoldsACallEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := keyFile(t)
+			config := withStore(t, "")
 			all := proxy.replicas(t, 3, config, url)
-			acquaint(t, config, all)
 			asked := say(t, all[0].url, elicitingCall("7", ""))
 			if gjson.Get(asked, "result.resultType").String() != "input_required" {
 				t.Fatal(asked)

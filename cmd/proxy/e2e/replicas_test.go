@@ -9,15 +9,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
@@ -165,31 +162,6 @@ func (d dragoman) replicas(t *testing.T, n int, config, upstream string) (all []
 		all = append(all, r)
 	}
 	return all
-}
-
-// acquaint writes the addresses of all replicas into their configurations, which they watch.
-func acquaint(t *testing.T, config string, all []*replica) {
-	t.Helper()
-	text, err := os.ReadFile(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var peers []string
-	for _, r := range all {
-		at, err := url.Parse(r.url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		peers = append(peers, at.Host)
-	}
-	rewrite(t, config, fmt.Appendf(text, "bridge: {peers: [%s]}\n", strings.Join(peers, ", ")))
-	for _, r := range all {
-		for end := time.Now().Add(patience); !strings.Contains(r.log.String(), "new configuration"); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("the configuration was not taken into use\n%s", r.log)
-			}
-		}
-	}
 }
 
 // rewrite replaces a file that a process watches. It is never seen empty or in part, as while [os.WriteFile] writes it.

@@ -119,7 +119,7 @@ func (e *exam) otherFiles() {
 	c := &e.cfg
 	all := []namedFile{
 		{"tls.cert", c.TLS.Cert}, {"upstream.ca_file", c.Upstream.CAFile}, {"upstream.client_cert", c.Upstream.ClientCert},
-		{"bridge.peer_ca_file", c.Bridge.PeerCAFile}, {"adapters.network.ca_file", c.Adapters.Network.CAFile}, {"upstream.dir", c.Upstream.Dir},
+		{"adapters.network.ca_file", c.Adapters.Network.CAFile}, {"upstream.dir", c.Upstream.Dir},
 		{"store.ca_file", c.Store.CAFile}, {"store.client_cert", c.Store.ClientCert},
 	}
 	for i, path := range c.Adapters.Sources {
@@ -130,7 +130,7 @@ func (e *exam) otherFiles() {
 			e.readable(f)
 		}
 	}
-	for _, f := range []namedFile{{"upstream.ca_file", c.Upstream.CAFile}, {"bridge.peer_ca_file", c.Bridge.PeerCAFile}, {"store.ca_file", c.Store.CAFile}} {
+	for _, f := range []namedFile{{"upstream.ca_file", c.Upstream.CAFile}, {"store.ca_file", c.Store.CAFile}} {
 		if f.path == "" {
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"syscall"
@@ -13,78 +12,59 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas/storeconfig"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
 
-func hasReplicas(e *exam) bool { return e.cfg.Session.KeyFile != "" || len(e.cfg.Bridge.Peers) > 0 }
+func hasReplicas(e *exam) bool { return e.cfg.Session.KeyFile != "" }
 
-// otherReplicas checks the key that replicas share, and whether the others answer.
+// otherReplicas checks the key that replicas share, and whether those that are in the store answer.
 func otherReplicas(ctx context.Context, e *exam) {
 	keys, err := sealed.ReadKeys(e.cfg.Session.KeyFile)
 	if err != nil {
 		e.fail(err.Error(), e.cfg.Session.KeyFile, "head -c 32 /dev/urandom | base64 > FILE makes one; all replicas need the same")
 		return
 	}
-	if e.cfg.Session.KeyFile != "" {
-		var prints []string
-		for _, key := range keys {
-			prints = append(prints, fmt.Sprintf("%x", config.Fingerprint(key, 4)))
-		}
-		e.info("fingerprint of the key: "+strings.Join(prints, ", then "), e.cfg.Session.KeyFile, "compare it with that of the other replicas: it must be the same")
+	var prints []string
+	for _, key := range keys {
+		prints = append(prints, fmt.Sprintf("%x", config.Fingerprint(key, 4)))
 	}
-	by, err := e.toReplicas()
-	if err != nil {
-		e.fail(cause(err), "bridge", "the listener's certificate or bridge.peer_ca_file cannot be used")
+	e.info("fingerprint of the key: "+strings.Join(prints, ", then "), e.cfg.Session.KeyFile, "compare it with that of the other replicas: it must be the same")
+	if !hasStore(e) {
 		return
 	}
-	for _, peer := range e.cfg.Bridge.Peers {
-		e.peer(ctx, peer, by)
+	s, err := storeconfig.Open(&e.cfg, keys, store.Options{})
+	if err != nil {
+		return // the check of the store says why
+	}
+	defer s.Close()
+	limited, cancel := context.WithTimeout(ctx, e.CheckTime/3)
+	defer cancel()
+	all, _ := replicas.RegisteredIn(limited, s)
+	for _, r := range all {
+		e.replica(ctx, r)
 	}
 }
 
-// peer checks the replicas behind one address of the configuration.
-func (e *exam) peer(ctx context.Context, peer string, by func(name string) *http.Transport) {
-	host, port, _ := net.SplitHostPort(peer)
-	addrs, err := net.DefaultResolver.LookupHost(ctx, host)
-	if err != nil {
-		e.fail("the name "+host+" cannot be resolved: "+cause(err), peer, "bridge.peers: check the name; in Kubernetes it is that of a headless service")
-		return
+// replica checks whether a replica answers, and its clock.
+func (e *exam) replica(ctx context.Context, r replicas.Registered) {
+	limited, cancel := context.WithTimeout(ctx, e.CheckTime/3)
+	defer cancel()
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
 	}
-	for _, addr := range addrs {
-		place := net.JoinHostPort(addr, port)
-		limited, cancel := context.WithTimeout(ctx, e.CheckTime/3)
-		begun := time.Now()
-		ahead, date, err := dateOf(limited, http.MethodGet, e.scheme()+place+config.ReplicasPath, by(host))
-		cancel()
-		switch {
-		case errors.Is(err, syscall.ECONNREFUSED):
-			e.warn("the replica refuses the connection", place, "it may be this one, which does not run yet; otherwise start it, or correct bridge.peers")
-		case err != nil:
-			e.fail("the replica does not answer: "+cause(err), place, "does it run? may this machine reach it (firewall, network policy)? check bridge.peers")
-		default:
-			e.ok("the replica answers in "+millis(time.Since(begun)), place)
-			if date {
-				e.skew("the replica", place, ahead)
-			}
+	begun := time.Now()
+	ahead, date, err := dateOf(limited, http.MethodGet, scheme+r.Address+config.ReplicasPath, &http.Transport{TLSClientConfig: r.TLS})
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		e.warn("the replica refuses the connection", r.Address, "if it has ended, the store forgets it within 10 s; otherwise set its store.advertise to an address at which this machine reaches it")
+	case err != nil:
+		e.fail("the replica does not answer: "+cause(err), r.Address, "may this machine reach it (firewall, network policy)? check its store.advertise")
+	default:
+		e.ok("the replica answers in "+millis(time.Since(begun)), r.Address)
+		if date {
+			e.skew("the replica", r.Address, ahead)
 		}
 	}
-}
-
-// toReplicas returns a function that makes transports to the other replicas, whose certificates are valid for name.
-func (e *exam) toReplicas() (func(name string) *http.Transport, error) {
-	if e.cfg.TLS.Cert == "" {
-		return func(string) *http.Transport { return &http.Transport{} }, nil
-	}
-	pair, err := config.KeyPair(e.cfg.TLS.Cert, e.cfg.TLS.Key)
-	if err != nil {
-		return nil, err
-	}
-	ours := replicas.Settings{Certificate: &pair}
-	if file := e.cfg.Bridge.PeerCAFile; file != "" {
-		if ours.Roots, err = config.Certificates(file); err != nil {
-			return nil, err
-		}
-	}
-	return func(name string) *http.Transport {
-		return &http.Transport{TLSClientConfig: replicas.TLS(func() replicas.Settings { return ours }, name)}
-	}, nil
 }

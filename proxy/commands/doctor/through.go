@@ -104,7 +104,7 @@ func bare(cfg config.Config, token string) config.Config {
 	cfg.TLS, cfg.Admin = config.TLS{}, config.Admin{}
 	cfg.Adapters.Sources, cfg.Gates, cfg.Transform, cfg.Footprint = nil, nil, nil, defaults.Footprint
 	cfg.Contract.SchemaDialect = "off"
-	cfg.Session.KeyFile, cfg.Bridge.Peers, cfg.Bridge.PeerCAFile, cfg.Bridge.Principal = "", nil, "", defaults.Bridge.Principal
+	cfg.Session.KeyFile, cfg.Bridge.Principal = "", defaults.Bridge.Principal
 	cfg.Store = defaults.Store
 	cfg.Upstream.ShareChild = false
 	cfg.Shutdown.Drain = time.Second

@@ -115,7 +115,7 @@ var about = map[Cause]struct {
 	Untranslatable:   {zapcore.WarnLevel, "the receiver's revision has no form for this message: update the older side, or see contract in the configuration"},
 	RateLimited:      {zapcore.InfoLevel, "the server limits the rate of requests; clients get its Retry-After"},
 	Busy:             {zapcore.WarnLevel, "the error names a limit of dragoman that is reached: raise it if it is a setting, or run more replicas"},
-	ReplicaLost:      {zapcore.WarnLevel, "the replica with the session or the call does not answer: check it, and bridge.peers"},
+	ReplicaLost:      {zapcore.WarnLevel, "the replica with the session or the call does not answer: check it, and its store.advertise"},
 	ClientLeft:       {zapcore.DebugLevel, ""},
 	Cancelled:        {zapcore.DebugLevel, ""},
 	Refusal:          {zapcore.WarnLevel, "the server refused initialize: the error says why"},

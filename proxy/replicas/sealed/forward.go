@@ -1,7 +1,6 @@
 package sealed
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"strings"
@@ -28,7 +27,7 @@ type Forward struct {
 	At     time.Time
 	Digest [sha256.Size]byte // of the body
 
-	Method                               string // of the client's request; "" asks whether the process is there
+	Method                               string // of the client's request
 	Session, Version, LastEventID, Guest string
 	Header                               []mcp.Header
 }
@@ -36,7 +35,6 @@ type Forward struct {
 // The use of each seal, so that a seal for a POST is not valid for a GET.
 const (
 	forwardUse  = "forward " // followed by the method and the path
-	presenceUse = "presence"
 	forwardForm = 1
 )
 
@@ -89,26 +87,4 @@ func readForward(plain []byte) (f Forward, ok bool) {
 		f.Header = append(f.Header, mcp.Header{Name: said.next(), Value: said.next()})
 	}
 	return f, !said.broken
-}
-
-// Presence returns the answer of the process to box, in which another replica asks whether the process
-// is here: a Forward without a Method.
-func (s *Sealer) Presence(box string) string {
-	sum := sha256.Sum256([]byte(box))
-	return encoding.EncodeToString(s.keys[0].Seal(nil, nil, sum[:], []byte(presenceUse)))
-}
-
-// IsPresence reports whether answer is what [Sealer.Presence] returns for box under one of our keys.
-func (s *Sealer) IsPresence(answer, box string) bool {
-	text, err := encoding.DecodeString(answer)
-	if err != nil {
-		return false
-	}
-	sum := sha256.Sum256([]byte(box))
-	for _, key := range s.keys {
-		if plain, err := key.Open(nil, nil, text, []byte(presenceUse)); err == nil {
-			return bytes.Equal(plain, sum[:])
-		}
-	}
-	return false
 }

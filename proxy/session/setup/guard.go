@@ -2,7 +2,6 @@ package setup
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,7 +22,6 @@ type Listener struct {
 	names  map[string]string // of tokens, by downstream.Request.Guest
 	Cert   *tls.Certificate  // nil for none
 
-	PeerRoots *x509.CertPool // verify the certificates of other replicas; nil for the system's roots
 }
 
 // NewListener reads the files of the listener's settings that cfg names.
@@ -62,11 +60,6 @@ func NewListener(cfg config.Config) (l Listener, err error) {
 			return l, fmt.Errorf("tls: %w", err)
 		}
 		l.Cert = &pair
-	}
-	if file := cfg.Bridge.PeerCAFile; file != "" {
-		if l.PeerRoots, err = config.Certificates(file); err != nil {
-			return l, fmt.Errorf("bridge.peer_ca_file: %w", err)
-		}
 	}
 	return l, nil
 }

@@ -62,7 +62,7 @@ func TestByteOrderMarks(t *testing.T) {
 			tokens := file("tokens", "one\r\ntwo\r\n")
 
 			cfg := config.Default()
-			cfg.Auth.TokenFile, cfg.TLS.Cert, cfg.TLS.Key, cfg.Bridge.PeerCAFile = tokens, cert, key, cert
+			cfg.Auth.TokenFile, cfg.TLS.Cert, cfg.TLS.Key = tokens, cert, key
 			if l, err := NewListener(cfg); err != nil || !slices.Equal(l.tokens, []string{"one", "two"}) {
 				t.Errorf("the listener: %q %v", l.tokens, err)
 			}
