@@ -189,7 +189,7 @@ func (a *answer) respond(client mcp.Peer, resp *downstream.Response) {
 	a.of.Streams.Add(1)
 	resp.Done = func() { a.of.Streams.Add(-1); a.end() }
 	if a.standing {
-		resp.Listen = func(client mcp.Peer, _ downstream.Waker) error { return a.pass(client) }
+		resp.Listen = func(client mcp.Peer, _ mcp.Waker) error { return a.pass(client) }
 		return
 	}
 	resp.Cut = a.pass(client)

@@ -380,7 +380,7 @@ func (s *stream) isClosed() bool {
 }
 
 // Park implements upstream.Stream.
-func (s *stream) Park(w upstream.Waker) bool {
+func (s *stream) Park(w mcp.Waker) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parks = s.parks && w != nil

@@ -10,3 +10,10 @@ type Peer interface {
 	// time.
 	Send(sse.Event) error
 }
+
+// Waker is told that a stream which was parked goes on.
+type Waker interface {
+	// Wake is called once for each time that the stream was parked, in any goroutine, perhaps before the call that parked it has
+	// returned. That call must then no longer use anything that it shares with the next one. Wake does not block.
+	Wake()
+}

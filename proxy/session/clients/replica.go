@@ -45,7 +45,7 @@ func (f *forwarded) answered(resp *downstream.Response, err error) {
 	case errors.Is(err, replicas.ErrNotTaken):
 	case f.request.Method == "GET":
 		if listen := resp.Listen; listen != nil {
-			resp.Listen = func(client mcp.Peer, w downstream.Waker) error { return listen(&forwardedPeer{client, f}, w) }
+			resp.Listen = func(client mcp.Peer, w mcp.Waker) error { return listen(&forwardedPeer{client, f}, w) }
 		}
 	case err == nil:
 		f.begin()

@@ -76,7 +76,7 @@ func (s *Standing) Awake() *Exchange {
 
 // Park parks the stream after Answer has returned sse.ErrInterrupted, as [upstream.Stream] has it. If it returns true, another
 // goroutine may already use s.
-func (s *Standing) Park(w upstream.Waker) bool {
+func (s *Standing) Park(w mcp.Waker) bool {
 	x := s.x
 	if x.Call != nil || x.injected != nil { // x is needed
 		x.Stream.Park(nil)
@@ -105,7 +105,7 @@ func (s *Standing) Done() { s.Awake().Done() }
 
 // Listen sends the client the events of the stream until it ends: first those that are kept for it. If nothing comes, the error
 // may be downstream.ErrParked, as Listen of [downstream.Response] has it.
-func (s *Standing) Listen(client mcp.Peer, w downstream.Waker) error {
+func (s *Standing) Listen(client mcp.Peer, w mcp.Waker) error {
 	if s.later != nil && !s.open() {
 		return nil
 	}

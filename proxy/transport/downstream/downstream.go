@@ -120,20 +120,13 @@ type Response struct {
 	// the events to client and returns soon after the request's Ctx has ended. nil is the regular end of the stream.
 	// Any other error cuts it off, so that the client sees that something is missing. The connection is closed then. But after
 	// ErrParked the stream stays open without a goroutine, and Listen is called again when w was called.
-	Listen func(client mcp.Peer, w Waker) error
+	Listen func(client mcp.Peer, w mcp.Waker) error
 	// Cut is why the events sent to Client break off; nil for their regular end. The client sees that something is
 	// missing.
 	Cut error
 	// Done is called once, on the serving goroutine, when the response was
 	// written or given up. It may be nil.
 	Done func()
-}
-
-// Waker makes Listen of a [Response] be called again.
-type Waker interface {
-	// Wake is called once for each ErrParked, in any goroutine, also before Listen has returned, which then must no longer use
-	// anything that it shares with the next call. Wake does not block.
-	Wake()
 }
 
 // ErrParked is returned by Listen of a [Response].

@@ -102,7 +102,7 @@ func stream(s source, q *Request, r *Response) {
 		return
 	}
 	ctx := q.Ctx
-	r.Listen = func(client mcp.Peer, _ Waker) error { return pump(ctx, s, client) }
+	r.Listen = func(client mcp.Peer, _ mcp.Waker) error { return pump(ctx, s, client) }
 }
 
 func (e *events) send(t *testing.T, data string) {

@@ -12,7 +12,7 @@ import (
 // request needs meanwhile. While it is parked, it has no goroutine either.
 type standing struct {
 	eventWriter
-	listen func(mcp.Peer, Waker) error // as in [Response], like done
+	listen func(mcp.Peer, mcp.Waker) error // as in [Response], like done
 	done   func()
 	cancel context.CancelCauseFunc
 }
@@ -42,7 +42,7 @@ func (s *standing) run() {
 // Send implements [mcp.Peer].
 func (s *standing) Send(e sse.Event) error { return s.send(e, false) }
 
-// Wake implements [Waker].
+// Wake implements [mcp.Waker].
 func (s *standing) Wake() { go s.run() }
 
 // end ends the response because of err, and closes the connection.

@@ -20,18 +20,18 @@ import (
 // parkedStream is the stream of a GET that is parked whenever it has nothing to send.
 type parkedStream struct {
 	events chan string
-	wakers chan Waker // of the parked stream
-	done   chan error // receives why the request has ended
+	wakers chan mcp.Waker // of the parked stream
+	done   chan error     // receives why the request has ended
 }
 
 func newParkedStream() *parkedStream {
-	return &parkedStream{events: make(chan string, 10), wakers: make(chan Waker, 1), done: make(chan error, 1)}
+	return &parkedStream{events: make(chan string, 10), wakers: make(chan mcp.Waker, 1), done: make(chan error, 1)}
 }
 
 func (p *parkedStream) get(q *Request, r *Response) {
 	ctx := q.Ctx
 	r.Done = func() { p.done <- context.Cause(ctx) }
-	r.Listen = func(client mcp.Peer, w Waker) error {
+	r.Listen = func(client mcp.Peer, w mcp.Waker) error {
 		for ctx.Err() == nil {
 			select {
 			case data, ok := <-p.events:

@@ -36,7 +36,7 @@ type exchange struct {
 	halt   bool  // Interrupt was called, and Events has not given ErrInterrupted for it
 	lent   bool  // the caller may still read the last event
 	closed bool
-	waker  Waker // of a parked stream; nil for others
+	waker  mcp.Waker // of a parked stream; nil for others
 
 	// The rest belongs to Events, and to Close when Events does not read.
 	phase    phase

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 // A Lookahead is a Stream that can also be read for a while only: unlike Close, the end of that time loses nothing.
@@ -69,7 +70,7 @@ func (l *Lookahead) CanInterrupt() bool {
 }
 
 // Park returns false while events were read ahead.
-func (l *Lookahead) Park(w Waker) bool {
+func (l *Lookahead) Park(w mcp.Waker) bool {
 	return len(l.back) == 0 && l.pending == nil && l.Stream.Park(w)
 }
 

@@ -1,7 +1,9 @@
 package upstream
 
+import "github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+
 // Park implements Stream.
-func (x *exchange) Park(w Waker) bool {
+func (x *exchange) Park(w mcp.Waker) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c := x.conn

@@ -84,12 +84,6 @@ type ListenOptions struct {
 	Parks bool
 }
 
-// Waker is told when a parked Stream can be read.
-type Waker interface {
-	// Wake is called in any goroutine, and must not block.
-	Wake()
-}
-
 // Conn is one session with the server. It is safe for concurrent use.
 type Conn interface {
 	// Send delivers one message. It returns when the message was written, and for a
@@ -142,7 +136,7 @@ type Stream interface {
 	// has ended; that may be before Park returns. Events must not be called from Park until then. If Park returns false, w
 	// is not called, and Events can be called at once. If w is nil, the stream is not parked any more: Park returns false, and
 	// Events waits. That may also be called while Events gives an event.
-	Park(w Waker) bool
+	Park(w mcp.Waker) bool
 
 	// SessionID returns the Mcp-Session-Id of the response over HTTP, and "" for none and before the first event. It must not
 	// be called while Events waits.
@@ -171,7 +165,7 @@ func (Plain) CanInterrupt() bool { return false }
 func (Plain) Interrupt() {}
 
 // Park returns false.
-func (Plain) Park(Waker) bool { return false }
+func (Plain) Park(mcp.Waker) bool { return false }
 
 // SessionID returns "".
 func (Plain) SessionID() string { return "" }

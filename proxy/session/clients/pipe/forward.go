@@ -280,7 +280,7 @@ type standing struct {
 	away   bool // the stream could not be opened, or has broken off without an event after which it goes on
 }
 
-// Wake implements [upstream.Waker].
+// Wake implements [mcp.Waker].
 func (s *standing) Wake() { go s.run() }
 
 // run reads the stream until it ends or is parked. A panic ends the pipe, but not the process.
