@@ -189,9 +189,9 @@ func NewWith(cfg config.Config, log *zap.Logger, o origin.Origin, own ...owntool
 	if cfg.Contract != config.Default().Contract {
 		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
 	}
-	srv.Host = host.New(log, srv.Metrics, memory, mcp.Version(), func() host.Setup {
+	srv.Host = host.New(log, srv.Metrics, memory, mcp.Version(), func() report.Setup {
 		now := srv.Now()
-		return host.Setup{Config: &now.Config, Table: now.Table, Server: now.Server, Secrets: now.Secrets}
+		return report.Setup{Config: &now.Config, Table: now.Table, Server: now.Server, Secrets: now.Secrets}
 	})
 	srv.Host.Store = shared
 	if srv.Tracer, err = telemetry.New(os.Getenv, srv.traced(), log); err != nil {

@@ -61,7 +61,7 @@ func newProbed(cfg config.Config, log *zap.Logger) (*probed, error) {
 	if err != nil {
 		return nil, err
 	}
-	srv.Host.Losses = losses.New(zap.NewNop(), srv.Metrics, func() losses.Setup { return losses.Setup{} }) // no client of the user loses what only a proposal of the probe has
+	srv.Host.Losses = losses.New(zap.NewNop(), srv.Metrics, func() (string, []string) { return "", nil }) // no client of the user loses what only a proposal of the probe has
 	bare := *srv.Now()
 	bare.Own = nil // dragoman's own tools are not part of the server
 	srv.Setup.Replace(&bare)

@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/memo"
@@ -36,7 +37,7 @@ func newBridge(t *testing.T) *Bridge {
 		t.Fatal(err)
 	}
 	none := func() float64 { return 0 }
-	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(64<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg, Table: table} })
+	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(64<<20), "v0", func() report.Setup { return report.Setup{Config: &cfg, Table: table} })
 	return &Bridge{host: h, results: results.New(func() results.Bounds { return results.Bounds{} }), lists: new(memo.Memo), finished: newFinishedTasks()}
 }
 

@@ -62,7 +62,7 @@ func bridgeTo(t *testing.T, f *fakeServer, change ...func(*config.Config)) *Brid
 		t.Fatal(err)
 	}
 	none := func() float64 { return 0 }
-	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(64<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg} })
+	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(64<<20), "v0", func() report.Setup { return report.Setup{Config: &cfg} })
 	br := New(Options{
 		Host: h, Proxy: f, Streams: new(atomic.Int64), Instance: sealed.ID{1},
 		Results: results.New(func() results.Bounds { return results.Bounds{} }),

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
 )
@@ -59,7 +60,7 @@ func TestOriginalsThatAreNotWritten(t *testing.T) {
 	if !ran {
 		t.Error("before the proxy runs, a write is not done at once")
 	}
-	h := host.New(zap.New(core), metrics.New("v0", none, none), large.NewMemory(1<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg} })
+	h := host.New(zap.New(core), metrics.New("v0", none, none), large.NewMemory(1<<20), "v0", func() report.Setup { return report.Setup{Config: &cfg} })
 	o.host.Store(h)
 	_ = o.Put(t.Context(), "large", tooLarge, time.Minute)
 	o.Skipped()

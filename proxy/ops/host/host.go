@@ -13,7 +13,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
@@ -28,14 +27,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Setup is what these packages need of the configuration in force. It is immutable: a reload makes a new one.
-type Setup struct {
-	Config  *config.Config
-	Table   *translate.Table
-	Server  string       // the server's name in the log
-	Secrets secret.Known // which no log line may hold
-}
-
 // Host holds what the packages of one running proxy share. It is safe for concurrent use. Make it with [New].
 type Host struct {
 	Log      *zap.Logger
@@ -45,7 +36,7 @@ type Host struct {
 	Serving  context.Context // ends when the proxy has shut down so far that no more clients are served
 	Store    *store.Store    // what replicas share; the memory of this process if it is not Shared
 
-	setup  func() Setup
+	setup  func() report.Setup
 	memory *large.Memory
 	drain  context.CancelFunc
 	close  context.CancelFunc
@@ -63,23 +54,17 @@ var (
 
 // New returns the Host of a program of this version. setup returns the setup in force; it is called for each
 // use of it.
-func New(log *zap.Logger, m *metrics.Metrics, memory *large.Memory, version string, setup func() Setup) *Host {
+func New(log *zap.Logger, m *metrics.Metrics, memory *large.Memory, version string, setup func() report.Setup) *Host {
 	h := &Host{Log: log, memory: memory, setup: setup}
-	h.Losses = losses.New(log, m, h.lossSetup)
-	h.Report = report.New(log, m, version, func() report.Setup {
+	h.Losses = losses.New(log, m, func() (string, []string) {
 		now := setup()
-		return report.Setup{Config: now.Config, Server: now.Server, Secrets: now.Secrets}
+		return now.Server, now.Config.Log.KnownLosses
 	})
+	h.Report = report.New(log, m, version, setup)
 	h.idle = sync.NewCond(&h.mu)
 	h.Draining, h.drain = context.WithCancel(context.Background())
 	h.Serving, h.close = context.WithCancel(context.Background())
 	return h
-}
-
-// lossSetup returns what the log of losses needs of the setup in force.
-func (h *Host) lossSetup() losses.Setup {
-	now := h.setup()
-	return losses.Setup{Server: now.Server, Known: now.Config.Log.KnownLosses}
 }
 
 // Config returns the configuration in force, which must not be changed.

@@ -28,7 +28,7 @@ import (
 type Log struct {
 	log   *zap.Logger
 	total *metrics.Metrics
-	setup func() Setup
+	setup func() (server string, known []string)
 
 	mu       sync.Mutex
 	counters map[count]prometheus.Counter // looking them up by their labels takes longer
@@ -36,12 +36,6 @@ type Log struct {
 	repeats  map[kind]*sum                // since the last line about repeats
 	summed   time.Time                    // when that was
 	advised  bool                         // a line has said what to do
-}
-
-// Setup is what a Log needs of the configuration in force.
-type Setup struct {
-	Server string   // the server's name in the log
-	Known  []string // rules whose losses are known, and logged for debugging only
 }
 
 // Peers says between which peers a message went.
@@ -91,7 +85,7 @@ type sum struct {
 }
 
 // New returns an empty Log.
-func New(log *zap.Logger, total *metrics.Metrics, setup func() Setup) *Log {
+func New(log *zap.Logger, total *metrics.Metrics, setup func() (server string, known []string)) *Log {
 	return &Log{
 		log: log, total: total, setup: setup,
 		counters: make(map[count]prometheus.Counter), told: make(map[told]struct{}), repeats: make(map[kind]*sum), summed: time.Now(),
@@ -128,21 +122,22 @@ func (l *Log) Note(p Peers, method wire.Method, losses []wire.Loss, header []mcp
 	if news == nil {
 		return
 	}
-	about := append([]zap.Field{zap.String("client", p.Client), zap.String("server", l.setup().Server)}, trace.Fields(header)...)
+	server, _ := l.setup()
+	about := append([]zap.Field{zap.String("client", p.Client), zap.String("server", server)}, trace.Fields(header)...)
 	l.write(w, news, "", about)
 }
 
 // note appends s, what loss says, to news if the log does not have it about these peers. Called with l.mu held.
 func (l *Log) note(news []sum, p Peers, loss *wire.Loss, s sum) []sum {
 	if s.level >= wire.Info || l.log.Core().Enabled(zapcore.DebugLevel) {
-		now := l.setup()
-		if slices.Contains(now.Known, loss.Rule) {
+		server, known := l.setup()
+		if slices.Contains(known, loss.Rule) {
 			s.level = wire.Debug
 		}
 		if !l.log.Core().Enabled(zapLevel(s.level)) {
 			return news
 		}
-		if l.isNew(told{s.kind, nameOf(p.Client), now.Server}) {
+		if l.isNew(told{s.kind, nameOf(p.Client), server}) {
 			s.path = loss.Path
 			return append(news, s)
 		}

@@ -28,7 +28,7 @@ type world struct {
 func newWorld(t *testing.T, level zapcore.Level) *world {
 	core, lines := observer.New(level)
 	w := &world{t: t, lines: lines, total: metrics.New("test", func() float64 { return 0 }, func() float64 { return 0 })}
-	w.Log = New(zap.New(core), w.total, func() Setup { return Setup{Server: "http://server/mcp", Known: w.known} })
+	w.Log = New(zap.New(core), w.total, func() (string, []string) { return "http://server/mcp", w.known })
 	return w
 }
 

@@ -59,9 +59,11 @@ func (r *Reporter) Found(c failures.Cause, advice string) {
 	r.found.Store(&finding{c, advice})
 }
 
-// Setup is what a Reporter needs of the configuration in force.
+// Setup is what a Reporter, and the other packages that serve one running proxy, need of the configuration in force. It is immutable: a
+// reload makes a new one.
 type Setup struct {
 	Config  *config.Config
+	Table   *translate.Table
 	Server  string       // the server's name in the log
 	Secrets secret.Known // which no line may hold
 }

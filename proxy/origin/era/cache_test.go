@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -32,7 +33,7 @@ func TestServerIsLoggedOnceForAllCredentials(t *testing.T) {
 func TestErasAreBounded(t *testing.T) {
 	cfg := config.Default()
 	none := func() float64 { return 0 }
-	h := host.New(zap.NewNop(), metrics.New("v0", none, none), nil, "v0", func() host.Setup { return host.Setup{Config: &cfg} })
+	h := host.New(zap.NewNop(), metrics.New("v0", none, none), nil, "v0", func() report.Setup { return report.Setup{Config: &cfg} })
 	p := New(h, func() func(context.Context) (*upstream.Begun, error) {
 		return func(context.Context) (*upstream.Begun, error) { return nil, ErrHandshakeOnly }
 	})
@@ -50,7 +51,7 @@ func TestErasAreBounded(t *testing.T) {
 // TestFixedEraAllocatesNothing: each request of a modern client asks for the era.
 func TestFixedEraAllocatesNothing(t *testing.T) {
 	cfg := config.Default()
-	h := host.New(zap.NewNop(), metrics.New("v0", nil, nil), nil, "v0", func() host.Setup { return host.Setup{Config: &cfg} })
+	h := host.New(zap.NewNop(), metrics.New("v0", nil, nil), nil, "v0", func() report.Setup { return report.Setup{Config: &cfg} })
 	p := New(h, func() func(context.Context) (*upstream.Begun, error) { return nil })
 	for _, version := range []string{"", "2024-11-05", "2025-11-25", "2026-07-28"} {
 		cfg.Upstream.Version = version

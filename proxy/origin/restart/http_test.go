@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
@@ -109,7 +110,7 @@ func (f *forgetful) session(t *testing.T, named string, s *store.Store) *HTTP {
 		conn.SetSession(named, version)
 	}
 	cfg, none := config.Default(), func() float64 { return 0 }
-	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(16<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg} })
+	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(16<<20), "v0", func() report.Setup { return report.Setup{Config: &cfg} })
 	h.Store = s
 	t.Cleanup(h.Wait)
 	c := OverHTTP(h, sealed.Session{Made: time.Now(), Named: named, ClientRevision: translate.Oldest(), ServerRevision: translate.Latest(), ClientInfo: `{"name":"c","version":"7"}`}, conn,

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -44,7 +45,7 @@ func (p *posting) Send(context.Context, *upstream.Outgoing) (upstream.Stream, er
 func TestWhatMayBeRepeatedOutlivesALostSession(t *testing.T) {
 	lost := &upstream.Error{Op: "read", Addr: "host:1", Err: fmt.Errorf("%w: the connection was dead", upstream.ErrLost)}
 	cfg, none := config.Default(), func() float64 { return 0 }
-	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(16<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg} })
+	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(16<<20), "v0", func() report.Setup { return report.Setup{Config: &cfg} })
 	t.Cleanup(h.Wait)
 	key := string(wire.AppendIDKey(nil, []byte("7")))
 	for _, repeats := range []bool{false, true} {

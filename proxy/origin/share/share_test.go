@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/processes"
@@ -113,7 +114,7 @@ func shared(t *testing.T, change func(*config.Config)) (*program, func() *user) 
 	cfg, none := config.Default(), func() float64 { return 0 }
 	cfg.Upstream.Restart.Max = 0
 	change(&cfg)
-	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(16<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg} })
+	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(16<<20), "v0", func() report.Setup { return report.Setup{Config: &cfg} })
 	p := &program{says: make(chan string, 100), fails: make(chan error), over: make(chan struct{})}
 	proxy := &Proxy{Host: h, Eras: era.New(h, func() func(context.Context) (*upstream.Begun, error) { return nil }), Connect: func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
 		if _, err := p.Send(ctx, initialize); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -65,7 +66,7 @@ func TestTranslationOfAnySize(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%d/%s", name, size, how), func(t *testing.T) {
 					rewrite := func(ctx context.Context, memory *large.Memory) {
 						t.Helper()
-						h := host.New(zap.NewNop(), metrics.New("v0", none, none), memory, "v0", func() host.Setup { return host.Setup{Config: &cfg} })
+						h := host.New(zap.NewNop(), metrics.New("v0", none, none), memory, "v0", func() report.Setup { return report.Setup{Config: &cfg} })
 						x := &Exchange{state: state{Ctx: ctx, Common: &Common{Table: &session.Table{Host: h}}}}
 						x.Lasts = room < 0
 						switch room {

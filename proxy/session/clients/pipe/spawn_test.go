@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/session/clients"
@@ -19,7 +20,7 @@ import (
 func TestPanicBehindAPipeEndsThePipe(t *testing.T) {
 	none := func() float64 { return 0 }
 	core, logs := observer.New(zap.DebugLevel)
-	h := host.New(zap.New(core), metrics.New("v0", none, none), nil, "v0", func() host.Setup { return host.Setup{} })
+	h := host.New(zap.New(core), metrics.New("v0", none, none), nil, "v0", func() report.Setup { return report.Setup{} })
 	p := &pipe{proxy: &clients.Proxy{Table: &session.Table{Host: h}}}
 	p.ctx, p.fail = context.WithCancelCause(t.Context())
 	p.spawn(func() { panic("oh") })
