@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/bench/simulate/cut"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
@@ -86,7 +86,7 @@ func bytesPass(s *script.Script, all []trace.Event) []Violation {
 // begun a session with the server again, since updates may have been missed meanwhile. Those of the simulated server say more.
 func missed(e *trace.Event) bool {
 	n := 0
-	for range members(member(e.Raw, "params")) {
+	for range cut.Members(cut.Member(e.Raw, "params")) {
 		n++
 	}
 	return n == 1
@@ -129,26 +129,28 @@ func passageOf(e *trace.Event, kind trace.Kind) (passage, bool) {
 // differs says where got is none of the messages that were sent, of which one is enough; "" if it is one, or if none was sent in its
 // revision. What dragoman answers by itself, an error, is none of the server's.
 func differs(all []sentOnce, got sentOnce, pipe bool) string {
-	params, result, failure := parts(got.raw, pipe)
-	differ := ""
-	for _, one := range all {
-		if one.revision != got.revision {
+	for _, one := range all { // first, as most are the same in the envelope, too
+		if one.revision != got.revision || bytes.Equal(one.raw, got.raw) {
 			return ""
 		}
+	}
+	params, result, failure := parts(got.raw, pipe)
+	differ := func() string { return "" }
+	for _, one := range all {
 		p, r, f := parts(one.raw, pipe)
 		switch {
 		case bytes.Equal(p, params) && bytes.Equal(r, result) && bytes.Equal(f, failure):
 			return ""
 		case failure != nil && (f == nil || code(f) != code(failure)):
 		case p != nil || params != nil:
-			differ = difference(p, params)
+			differ = func() string { return difference(p, params) }
 		case failure != nil:
-			differ = difference(f, failure)
+			differ = func() string { return difference(f, failure) }
 		default:
-			differ = difference(r, result)
+			differ = func() string { return difference(r, result) }
 		}
 	}
-	return differ
+	return differ()
 }
 
 func code(failure []byte) (c int) {
@@ -162,7 +164,7 @@ func parts(raw []byte, pipe bool) (params, result, failure []byte) {
 	if bytes.IndexByte(raw, '\n') >= 0 { // over several lines, which are one where a line is a message
 		raw = bytes.ReplaceAll(raw, []byte{'\n'}, []byte{' '})
 	}
-	for name, value := range members(raw) {
+	for name, value := range cut.Members(raw) {
 		switch {
 		case string(value) == "null":
 		case string(name) == "params":
@@ -185,97 +187,17 @@ func parts(raw []byte, pipe bool) (params, result, failure []byte) {
 
 // without returns object without the value at a path of members.
 func without(object []byte, path ...string) []byte {
+	if !bytes.Contains(object, []byte(path[len(path)-1])) {
+		return object
+	}
 	value := object
 	for _, name := range path {
-		if value = member(value, name); value == nil {
+		if value = cut.Member(value, name); value == nil {
 			return object
 		}
 	}
 	from := cap(object) - cap(value) // value is a part of object
 	return slices.Concat(object[:from], object[from+len(value):])
-}
-
-// member is the value of a member of object; nil if there is none.
-func member(object []byte, of string) []byte {
-	for name, value := range members(object) {
-		if string(name) == of {
-			return value
-		}
-	}
-	return nil
-}
-
-// members are those of a JSON object: names and values as they are written there. What is not valid ends them.
-func members(object []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, value []byte) bool) {
-		at := blank(object, 0)
-		if at == len(object) || object[at] != '{' {
-			return
-		}
-		for {
-			from := blank(object, at+1) // behind { or ,
-			to := valueEnd(object, from)
-			colon := blank(object, to)
-			if to-from < 2 || object[from] != '"' || colon == len(object) || object[colon] != ':' {
-				return
-			}
-			begin := blank(object, colon+1)
-			end := valueEnd(object, begin)
-			if end == begin || !yield(object[from+1:to-1], object[begin:end]) {
-				return
-			}
-			if at = blank(object, end); at == len(object) || object[at] != ',' {
-				return
-			}
-		}
-	}
-}
-
-// blank is where what is not blank begins, from a place on.
-func blank(text []byte, at int) int {
-	for at < len(text) && (text[at] == ' ' || text[at] == '\t' || text[at] == '\n' || text[at] == '\r') {
-		at++
-	}
-	return min(at, len(text))
-}
-
-// valueEnd is where the value that begins at a place ends; the place itself if there is none, or not the whole of it.
-func valueEnd(text []byte, from int) int {
-	depth := 0
-	for at := from; at < len(text); at++ {
-		switch text[at] {
-		case '"':
-			for at++; ; at++ {
-				next := bytes.IndexAny(text[at:], `"\`)
-				if next < 0 {
-					return from
-				}
-				if at += next; text[at] == '"' {
-					break
-				}
-				if at++; at >= len(text) {
-					return from
-				}
-			}
-			if depth == 0 {
-				return at + 1
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth < 0 {
-				return at
-			}
-			if depth == 0 {
-				return at + 1
-			}
-		case ',', ':', ' ', '\t', '\n', '\r':
-			if depth == 0 {
-				return at
-			}
-		}
-	}
-	return from
 }
 
 // difference shows where two texts part.

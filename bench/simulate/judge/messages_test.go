@@ -1,12 +1,11 @@
 package judge
 
 import (
-	"encoding/json"
-	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/bench/simulate/cut"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
@@ -32,7 +31,7 @@ func told(t testing.TB, text string) []trace.Event {
 			At: time.Duration(len(all)) * time.Millisecond, Who: step.Who, Kind: trace.Kind(step.Verb), Mark: step.Get("mark"),
 			Method: step.Get("method"), N: step.Number("n"), Session: step.Get("session"), Text: step.Get("text"), Raw: []byte(raw),
 		}
-		e.ID = string(member(e.Raw, "id"))
+		e.ID = string(cut.Member(e.Raw, "id"))
 		all = append(all, e)
 	}
 	return all
@@ -230,23 +229,6 @@ func TestLooks(t *testing.T) {
 	} {
 		if same := looksOf(modern, "", []byte(c.a)) == looksOf(modern, "", []byte(c.b)); same != c.same {
 			t.Errorf("%s and %s look the same: %t", c.a, c.b, same)
-		}
-	}
-}
-
-// TestMembers compares with encoding/json.
-func TestMembers(t *testing.T) {
-	for _, text := range []string{
-		`{}`, ` { } `, `{"a":1}`, ` {"a" : 1 , "b":"x" }`, `{"a":"\\","b":"\"}","c":[{"d":"]"},2]}`, `{"a":null,"b":{"a":true},"c":-1.5e3}`, `{"":""}`, `[1]`, ``, `{`, `{"a`, `{"a"`, `{"a":`, `{"a":"`, `{"a":"\`, `{"a":[1`,
-	} {
-		var want map[string]json.RawMessage
-		valid := json.Unmarshal([]byte(text), &want) == nil
-		got := map[string]json.RawMessage{}
-		for name, value := range members([]byte(text)) {
-			got[string(name)] = value
-		}
-		if valid && !maps.EqualFunc(got, want, func(a, b json.RawMessage) bool { return string(a) == string(b) }) || !valid && len(got) > 0 {
-			t.Errorf("%s has %s, want %s", text, got, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dragoman-proxy/dragoman/bench/simulate/cut"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
@@ -78,7 +79,7 @@ func (m methodsAsked) of(e *trace.Event) string {
 
 // headOf returns the id and the method of a message; "" for what it does not have.
 func headOf(raw []byte) (id, method string) {
-	for name, value := range members(raw) {
+	for name, value := range cut.Members(raw) {
 		switch string(name) {
 		case "id":
 			id = string(value)
@@ -136,11 +137,11 @@ func withoutNull(raw []byte, _, _, _ string) []byte {
 // withContent gives the result of a tool content: an empty one for a client of 2026-07-28 (C29), and for one before 2025-06-18 a text, which is
 // what structuredContent becomes (C04).
 func withContent(raw []byte, method, from, to string) []byte {
-	result := member(raw, "result")
-	if method != "tools/call" || result == nil || member(result, "content") != nil || member(result, "task") != nil {
+	result := cut.Member(raw, "result")
+	if method != "tools/call" || result == nil || cut.Member(result, "content") != nil || cut.Member(result, "task") != nil {
 		return raw
 	}
-	if from < modern && to >= modern || from >= "2025-06-18" && to < "2025-06-18" && member(result, "structuredContent") != nil {
+	if from < modern && to >= modern || from >= "2025-06-18" && to < "2025-06-18" && cut.Member(result, "structuredContent") != nil {
 		at := cap(raw) - cap(result) + 1 // result is a part of raw, and begins with {
 		return slices.Concat(raw[:at], []byte(`"content":[],`), raw[at:])
 	}

@@ -109,10 +109,11 @@ func (s *clientSession) answer(m *message, x *exchange) {
 		Requests     map[string]struct {
 			Method string
 			Params json.RawMessage
-		} `json:"inputRequests"`
+		}
 	}
 	if m.Error == nil {
-		if err := json.Unmarshal(m.Result, &r); err != nil {
+		err := readMembers(m.Result, map[string]any{"resultType": &r.ResultType, "isError": &r.IsError, "requestState": &r.RequestState, "inputRequests": &r.Requests})
+		if err != nil {
 			s.strange(x, "a result that is none: "+err.Error(), m.raw)
 		}
 		if (r.ResultType != "") != s.c.modern {

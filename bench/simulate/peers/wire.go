@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/dragoman-proxy/dragoman/bench/simulate/cut"
 )
 
 // The limits of what a peer reads. They are far above what a world sends: more is a fault.
@@ -63,8 +65,10 @@ func readMessages(data []byte) (all []*message, batch bool, err error) {
 	}
 	for _, raw := range raws {
 		m := &message{raw: raw}
-		if err := json.Unmarshal(raw, m); err != nil {
-			return all, batch, err
+		if !m.readPlain() {
+			if err := json.Unmarshal(raw, m); err != nil {
+				return all, batch, err
+			}
 		}
 		if m.JSONRPC != "2.0" {
 			return all, batch, fmt.Errorf("jsonrpc is %q", m.JSONRPC)
@@ -75,6 +79,64 @@ func readMessages(data []byte) (all []*message, batch bool, err error) {
 		all = append(all, m)
 	}
 	return all, batch, nil
+}
+
+// readPlain reads m as encoding/json does, but looks at each value only once, if m has each of its members at most once, and none that
+// encoding/json might take for another one.
+func (m *message) readPlain() bool {
+	if !json.Valid(m.raw) {
+		return false
+	}
+	read := message{raw: m.raw}
+	for name, value := range cut.Members(m.raw) {
+		text := func(to *string) bool {
+			if *to != "" || value[0] != '"' || bytes.ContainsFunc(value, func(c rune) bool { return c == '\\' || c > '~' }) {
+				return false
+			}
+			*to = string(value[1 : len(value)-1])
+			return true
+		}
+		part := func(to *json.RawMessage) bool {
+			first := *to == nil
+			*to = value
+			return first
+		}
+		plain := false
+		switch string(name) {
+		case "jsonrpc":
+			plain = text(&read.JSONRPC)
+		case "id":
+			plain = part(&read.ID)
+		case "method":
+			plain = text(&read.Method)
+		case "params":
+			plain = part(&read.Params)
+		case "result":
+			plain = part(&read.Result)
+		case "error":
+			plain = read.Error == nil && json.Unmarshal(value, &read.Error) == nil
+		}
+		if !plain {
+			return false
+		}
+	}
+	*m = read
+	return m.JSONRPC != ""
+}
+
+// readMembers reads values of an object into what to has for their names.
+func readMembers(of []byte, to map[string]any) error {
+	if of[0] != '{' && string(of) != "null" {
+		return errors.New("no object")
+	}
+	for name, value := range cut.Members(of) {
+		if at := to[string(name)]; at != nil {
+			if err := json.Unmarshal(value, at); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // object is what is written as a JSON object.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -33,6 +34,34 @@ func TestReadMessages(t *testing.T) {
 		}
 		if text := strings.Join(got, " "); text != c.want {
 			t.Errorf("%s: %q, want %q", c.in, text, c.want)
+		}
+	}
+}
+
+// TestAPlainMessageIsReadLikeAnyOther compares with encoding/json, also where what is plain ends.
+func TestAPlainMessageIsReadLikeAnyOther(t *testing.T) {
+	for _, c := range []struct {
+		in    string
+		plain bool
+	}{
+		{`{"jsonrpc":"2.0","id":1,"method":"a/b","params":{"a":"\\"}}`, true},
+		{` { "jsonrpc" : "2.0" , "id" : "\u0061" , "result" : null , "error":null } `, true},
+		{`{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"\u00e9","data":[1]}}`, true},
+		{`{"jsonrpc":"2.0","method":"a\/b"}`, false},
+		{`{"jsonrpc":"2.0","method":"é"}`, false},
+		{`{"jsonrpc":"2.0","Method":"a"}`, false},
+		{`{"jsonrpc":"2.0","meth\u006fd":"a"}`, false},
+		{`{"jsonrpc":"2.0","method":"a","extra":1}`, false},
+		{`{"jsonrpc":"2.0","id":1,"id":2,"method":"a","method":"b"}`, false},
+		{`{"jsonrpc":"2.0","error":{"code":1},"error":{"message":"x"}}`, false},
+		{`{"jsonrpc":2}`, false}, {`{"jsonrpc":"2.0","error":{"code":"x"}}`, false}, {`{"jsonrpc":"2.0"`, false}, {`[]`, false}, {`null`, false}, {``, false},
+	} {
+		got, want := &message{raw: []byte(c.in)}, &message{raw: []byte(c.in)}
+		if plain := got.readPlain(); plain != c.plain {
+			t.Errorf("%s: plain: %t", c.in, plain)
+		}
+		if err := json.Unmarshal(want.raw, want); c.plain && (err != nil || !reflect.DeepEqual(got, want)) {
+			t.Errorf("%s: %+v, want %+v (%v)", c.in, got, want, err)
 		}
 	}
 }
