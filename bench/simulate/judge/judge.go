@@ -5,6 +5,7 @@ package judge
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"slices"
 	"sort"
 	"strings"
@@ -113,6 +114,7 @@ type world struct {
 	all        []trace.Event
 	calls      []*call
 	byMark     map[string]*call
+	steps      []done
 	troubles   []trouble
 	calm       time.Duration // from here on nothing may go wrong
 	over       time.Duration
@@ -120,6 +122,23 @@ type world struct {
 	hesitation time.Duration     // how long the server waits at most before a standing stream begins
 	gone       map[string]bool   // the processes of the server whose input dragoman has closed
 	owner      map[string]string // the process of dragoman that has begun one of the server
+}
+
+// done is a step of the schedule, and its event.
+type done struct {
+	event int
+	step  script.Step
+}
+
+// stepsOf are the steps by which who does verb, by their events.
+func (w *world) stepsOf(who, verb string) iter.Seq2[int, script.Step] {
+	return func(yield func(int, script.Step) bool) {
+		for _, d := range w.steps {
+			if d.step.Who == who && d.step.Verb == verb && !yield(d.event, d.step) {
+				return
+			}
+		}
+	}
 }
 
 // call is a request with a mark, from both ends.
@@ -332,19 +351,16 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 
 // batchDone returns when the others have ended that came in one batch with c: their answers may come together. It is 0 if c came in none.
 func (w *world) batchDone(c *call) (at time.Duration) {
-	step, in := script.Step{}, false
-	for _, e := range w.all {
-		if e.Kind == trace.Step && e.At == c.begins {
-			step, _ = script.ParseStep(e.Text)
-			if in = step.Verb == "batch" && step.Who == c.owner && slices.Contains(step.Words, strings.TrimPrefix(c.mark, c.owner+".")); in {
-				break
+	for i, step := range w.stepsOf(c.owner, "batch") {
+		if w.all[i].At != c.begins || !slices.Contains(step.Words, strings.TrimPrefix(c.mark, c.owner+".")) {
+			continue
+		}
+		for _, n := range step.Words {
+			if of := w.byMark[c.owner+"."+n]; of != nil && of != c && len(of.ends) > 0 {
+				at = max(at, of.ends[0].At)
 			}
 		}
-	}
-	for _, n := range step.Words {
-		if of := w.byMark[c.owner+"."+n]; in && of != nil && of != c && len(of.ends) > 0 {
-			at = max(at, of.ends[0].At)
-		}
+		break
 	}
 	return at
 }

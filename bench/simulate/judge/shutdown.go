@@ -11,11 +11,8 @@ import (
 
 // drains: a process that is told to stop lets the calls in flight finish. See docs/operations.md, "Start and end".
 func drains(w *world, wrong func(time.Duration, string, ...any)) {
-	for _, e := range w.all {
-		step, err := script.ParseStep(e.Text)
-		if e.Kind != trace.Step || err != nil || step.Who != "operator" || step.Verb != "stop" {
-			continue
-		}
+	for i, step := range w.stepsOf("operator", "stop") {
+		e := w.all[i]
 		end := e.At + w.drain()
 		for _, c := range w.calls {
 			if strings.HasPrefix(step.Word(0), "p") && step.Word(0) != "p"+c.owner[1:] {
@@ -62,11 +59,8 @@ func drains(w *world, wrong func(time.Duration, string, ...any)) {
 // prompt: a process that is told to stop ends soon after the last that was in flight. A stream that is open is nothing.
 func prompt(w *world, wrong func(time.Duration, string, ...any)) {
 	const soon = 3 * time.Second
-	for i, e := range w.all {
-		step, err := script.ParseStep(e.Text)
-		if e.Kind != trace.Step || err != nil || step.Who != "operator" || step.Verb != "stop" {
-			continue
-		}
+	for i, step := range w.stepsOf("operator", "stop") {
+		e := w.all[i]
 		for _, d := range w.all[i:] {
 			if d.Kind == trace.Died && d.Who == step.Word(0) {
 				idle := w.idle(e.At, d.At)
@@ -113,11 +107,8 @@ func endsBehind(w *world, wrong func(time.Duration, string, ...any)) {
 
 // refused: a client on stdio whose process is told to stop gets an answer to each call that it has open then, or an error.
 func refused(w *world, wrong func(time.Duration, string, ...any)) {
-	for i, e := range w.all {
-		step, err := script.ParseStep(e.Text)
-		if e.Kind != trace.Step || err != nil || step.Who != "operator" || step.Verb != "stop" {
-			continue
-		}
+	for i, step := range w.stepsOf("operator", "stop") {
+		e := w.all[i]
 		for _, c := range w.calls {
 			if "p"+c.owner[1:] != step.Word(0) || !slices.ContainsFunc(w.all[:i], func(b trace.Event) bool { return b.Kind == trace.Calls && b.Mark == c.mark }) || c.how != "" || c.shared || c.finished > 0 || c.polled(e.At) || len(c.ends) == 0 {
 				continue
@@ -137,11 +128,8 @@ func listens(w *world, wrong func(time.Duration, string, ...any)) {
 	if w.modernServer() {
 		return
 	}
-	for i, e := range w.all {
-		step, err := script.ParseStep(e.Text)
-		if e.Kind != trace.Step || err != nil || step.Who != "operator" || step.Verb != "stop" {
-			continue
-		}
+	for i, step := range w.stepsOf("operator", "stop") {
+		e := w.all[i]
 		open := map[string]trace.Event{}
 		for _, o := range w.all[:i] {
 			switch key := o.Who + " " + o.ID; {
@@ -168,12 +156,10 @@ func listens(w *world, wrong func(time.Duration, string, ...any)) {
 
 // deaf reports whether a client reads nothing at a time.
 func (w *world) deaf(client string, at time.Duration) bool {
-	for _, e := range w.all {
-		if step, err := script.ParseStep(e.Text); e.Kind == trace.Step && err == nil && step.Who == client && step.Verb == "deaf" {
-			d, _ := time.ParseDuration(step.Word(0))
-			if e.At <= at && at <= e.At+d {
-				return true
-			}
+	for i, step := range w.stepsOf(client, "deaf") {
+		d, _ := time.ParseDuration(step.Word(0))
+		if from := w.all[i].At; from <= at && at <= from+d {
+			return true
 		}
 	}
 	return false

@@ -3,7 +3,6 @@ package judge
 import (
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
 
@@ -13,18 +12,12 @@ const streamTime = 2 * time.Second
 // ungranted reports whether the server may not have granted a standing stream yet at a time, since it takes at least streamTime for it.
 func (w *world) ungranted(at time.Duration) bool {
 	hesitation := time.Duration(0)
-	for _, e := range w.all {
-		if e.Kind != trace.Step {
-			continue
-		}
-		step, err := script.ParseStep(e.Text)
-		if err != nil || step.Who != "server" || step.Verb != "hesitate" {
-			continue
-		}
-		if e.At > at {
+	for i, step := range w.stepsOf("server", "hesitate") {
+		from := w.all[i].At
+		if from > at {
 			break
 		}
-		if hesitation >= streamTime && at <= e.At+hesitation {
+		if hesitation >= streamTime && at <= from+hesitation {
 			return true // it was asked for before
 		}
 		hesitation, _ = time.ParseDuration(step.Word(0))

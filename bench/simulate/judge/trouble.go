@@ -16,7 +16,7 @@ func (w *world) troubled(i int, e trace.Event) {
 	}
 	switch {
 	case e.Kind == trace.Step:
-		w.fault(e, add)
+		w.fault(i, add)
 	case e.Kind == trace.Started && e.Via != "":
 		w.owner[e.Who] = e.Via
 	case e.Who != "" && e.Who[0] == 'r' && (e.Kind == trace.Died || e.Kind == trace.Started):
@@ -49,12 +49,13 @@ func (w *world) troubled(i int, e trace.Event) {
 	}
 }
 
-// fault notes what a step of the schedule does to the world.
-func (w *world) fault(e trace.Event, add func(client, what string, for_ time.Duration)) {
-	step, err := script.ParseStep(e.Text)
+// fault notes what a step of the schedule, event i, does to the world.
+func (w *world) fault(i int, add func(client, what string, for_ time.Duration)) {
+	step, err := script.ParseStep(w.all[i].Text)
 	if err != nil {
 		return
 	}
+	w.steps = append(w.steps, done{i, step})
 	d := func(i int) time.Duration { d, _ := time.ParseDuration(step.Word(i)); return d }
 	switch step.Who {
 	case "link":
