@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 	"github.com/dragoman-proxy/dragoman/proxy"
@@ -148,8 +151,14 @@ var counters = map[string]struct {
 	"dragoman_losses_total":           {trace.Removed, []string{"rule", "from", "to"}},
 }
 
+// ofAll are the metrics of Go and of the system's process, which all replicas share. To read them takes longer than all others.
+var ofAll = []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
+
 // counted writes down what a process has counted in its metrics, which ends.
 func (w *world) counted(p *process) {
+	for _, c := range ofAll {
+		p.srv.Metrics.Registry.Unregister(c)
+	}
 	families, err := p.srv.Metrics.Registry.Gather()
 	if err != nil {
 		w.trace.Add(trace.Event{Who: p.name, Kind: trace.Strange, Text: "its metrics cannot be read", Failed: err.Error()})

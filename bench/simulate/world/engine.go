@@ -17,6 +17,7 @@ type engine struct {
 	away   time.Time     // until when it is away
 	slow   time.Duration // how long each operation takes
 	killed map[string]int
+	parts  chan struct{} // closed, and replaced, when processes may lose it
 
 	wrong func(text string) // is told of a key that never ends
 }
@@ -32,7 +33,7 @@ func (s *seen) ends(what, key string, ttl time.Duration) {
 const longest = 60 * 24 * time.Hour
 
 func newEngine(wrong func(text string)) *engine {
-	return &engine{memory: store.NewMemory(store.Bounds{}), killed: map[string]int{}, wrong: wrong}
+	return &engine{memory: store.NewMemory(store.Bounds{}), killed: map[string]int{}, parts: make(chan struct{}), wrong: wrong}
 }
 
 var errAway = errors.New("dial tcp 127.0.0.1:1: connect: connection refused")
@@ -44,11 +45,26 @@ func (e *engine) fail(how string, d time.Duration) {
 	switch how {
 	case "away":
 		e.away = time.Now().Add(d)
+		e.part()
 	case "slow":
 		e.slow = d
 	case "empty":
 		e.memory = store.NewMemory(store.Bounds{})
+		e.part()
 	}
+}
+
+// parting returns what is closed when processes may lose the store.
+func (e *engine) parting() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.parts
+}
+
+// part closes it. The lock is held.
+func (e *engine) part() {
+	close(e.parts)
+	e.parts = make(chan struct{})
 }
 
 func (e *engine) heal() {
@@ -62,6 +78,7 @@ func (e *engine) kill(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.killed[name]++
+	e.part()
 }
 
 // of returns the store as a process of that name sees it, which begins now.
@@ -188,8 +205,9 @@ func (s *seen) Publish(ctx context.Context, channel string, message []byte) erro
 // Subscribe listens, but for the time when the store is away, and begins anew when it was emptied, as it was started again then.
 func (s *seen) Subscribe(ctx context.Context, channel string, message func([]byte), connected func()) {
 	for ctx.Err() == nil {
+		parts := s.e.parting()
 		if m, err := s.there(ctx); err == nil {
-			s.listen(ctx, m, channel, message, connected)
+			s.listen(ctx, m, parts, channel, message, connected)
 		}
 		select {
 		case <-time.After(100 * time.Millisecond):
@@ -198,19 +216,28 @@ func (s *seen) Subscribe(ctx context.Context, channel string, message func([]byt
 	}
 }
 
-// listen subscribes at m until the store is another one, or away.
-func (s *seen) listen(ctx context.Context, m *store.Memory, channel string, message func([]byte), connected func()) {
+// listen subscribes at m until the store is another one, or away, which it finds out within a second. It does not look each second, as that
+// would be a tenth of what a world costs.
+func (s *seen) listen(ctx context.Context, m *store.Memory, parts <-chan struct{}, channel string, message func([]byte), connected func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	begun := time.Now()
 	go func() {
 		defer cancel()
-		for ctx.Err() == nil {
+		for {
 			select {
-			case <-time.After(time.Second):
-				if now, err := s.there(ctx); err != nil || now != m {
-					return
-				}
+			case <-parts:
 			case <-ctx.Done():
+				return
+			}
+			select {
+			case <-time.After(time.Second - time.Since(begun)%time.Second):
+			case <-ctx.Done():
+				return
+			}
+			parts = s.e.parting()
+			if now, err := s.there(ctx); err != nil || now != m {
+				return
 			}
 		}
 	}()
