@@ -13,12 +13,30 @@ type Table struct {
 	pairs [][]*Translator // indexed by Revision.order of from, then of to
 }
 
-// NewTable creates the translators for the given switches. It returns an error if a switch has an invalid value.
+// NewTable returns the translators for the given switches. It returns an error if a switch has an invalid value.
 func NewTable(o Options) (*Table, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	o = o.withDefaults()
+	tables.Lock()
+	defer tables.Unlock()
+	t := tables.of[o]
+	if t == nil {
+		t = newTable(o)
+		tables.of[o] = t
+	}
+	return t, nil
+}
+
+// tables are those that were made, so that what is compiled at the first message of a pair of revisions is still there after a reload. There
+// is at most one for each value of the switches.
+var tables = struct {
+	sync.Mutex
+	of map[Options]*Table
+}{of: map[Options]*Table{}}
+
+func newTable(o Options) *Table {
 	t := &Table{pairs: make([][]*Translator, len(revisions))}
 	for i, from := range revisions {
 		t.pairs[i] = make([]*Translator, len(revisions))
@@ -26,7 +44,7 @@ func NewTable(o Options) (*Table, error) {
 			t.pairs[i][j] = newTranslator(from, to, o)
 		}
 	}
-	return t, nil
+	return t
 }
 
 // Between returns the translator from one revision to another, in O(1).
