@@ -11,7 +11,7 @@ import (
 
 // atHome replaces ~ in the settings that are paths.
 func (c *Config) atHome(home string) {
-	_ = fieldsOf(reflect.ValueOf(c).Elem(), "", func(path string, field reflect.StructField, v reflect.Value) error {
+	_ = c.each(func(path string, field reflect.StructField, v reflect.Value) error {
 		switch at := v.Addr().Interface().(type) {
 		case *string:
 			if socket, ok := strings.CutPrefix(*at, unixsocket.Scheme); ok && (path == "listen" || path == "upstream.url") {

@@ -9,7 +9,7 @@ import (
 // file:"reload". The files of settings with file:"use" are read again each time that they are needed; [Config.SecretFiles] has those
 // of either kind that hold a secret.
 func (c *Config) Files() (files []string) {
-	_ = fieldsOf(reflect.ValueOf(c).Elem(), "", func(_ string, field reflect.StructField, v reflect.Value) error {
+	_ = c.each(func(_ string, field reflect.StructField, v reflect.Value) error {
 		if when, _, _ := strings.Cut(field.Tag.Get("file"), ","); when == "reload" && v.String() != "" {
 			files = append(files, v.String())
 		}
