@@ -7,7 +7,9 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"hash"
 	"slices"
+	"sync"
 )
 
 // vault names keys and seals values. Without secrets it only adds the tags.
@@ -17,7 +19,7 @@ type vault struct {
 }
 
 type secret struct {
-	names, tags []byte
+	names, tags *mac
 	box         cipher.AEAD // with random nonces, for values
 	fixed       cipher.AEAD // with a nonce made of the text, so that a member of a set is always the same bytes
 }
@@ -26,14 +28,15 @@ type secret struct {
 func newVault(keys [][]byte, prefix string) *vault {
 	v := &vault{prefix: prefix}
 	for _, key := range keys {
-		derive := func(use string) []byte { return sum(key, "dragoman store "+use) }
+		by := &mac{key: key}
+		derive := func(use string) []byte { return by.sum([]byte("dragoman store " + use)) }
 		aead := func(use string, make func(cipher.Block) (cipher.AEAD, error)) cipher.AEAD {
 			block, _ := aes.NewCipher(derive(use)) // fails only for keys of other lengths than those of SHA-256
 			a, _ := make(block)                    // fails only for blocks of other sizes than those of AES
 			return a
 		}
 		v.secrets = append(v.secrets, &secret{
-			derive("names"), derive("tags"),
+			&mac{key: derive("names")}, &mac{key: derive("tags")},
 			aead("values", cipher.NewGCMWithRandomNonce), aead("members", cipher.NewGCM),
 		})
 	}
@@ -42,13 +45,25 @@ func newVault(keys [][]byte, prefix string) *vault {
 
 // is reports whether both have the same secrets.
 func (v *vault) is(other *vault) bool {
-	return slices.EqualFunc(v.secrets, other.secrets, func(a, b *secret) bool { return bytes.Equal(a.names, b.names) })
+	return slices.EqualFunc(v.secrets, other.secrets, func(a, b *secret) bool { return bytes.Equal(a.names.key, b.names.key) })
 }
 
-func sum(key []byte, parts ...string) []byte {
-	h := hmac.New(sha256.New, key)
+// mac makes sums with a key.
+type mac struct {
+	key  []byte
+	free sync.Pool // of hash.Hash, since each operation needs some, and to begin one again costs less than to make one
+}
+
+func (m *mac) sum(parts ...[]byte) []byte {
+	h, again := m.free.Get().(hash.Hash)
+	if again {
+		h.Reset()
+	} else {
+		h = hmac.New(sha256.New, m.key)
+	}
+	defer m.free.Put(h)
 	for _, part := range parts {
-		h.Write([]byte(part))
+		h.Write(part)
 		h.Write([]byte{0})
 	}
 	return h.Sum(nil)
@@ -64,7 +79,7 @@ func (v *vault) names(k Key) ([]string, error) {
 	}
 	names := make([]string, len(v.secrets))
 	for i, s := range v.secrets {
-		mac := sum(s.names, k.Kind, k.Name)
+		mac := s.names.sum([]byte(k.Kind), []byte(k.Name))
 		names[i] = v.prefix + k.Kind + ":" + base64.RawURLEncoding.EncodeToString(mac[:18])
 	}
 	return names, nil
@@ -78,7 +93,7 @@ func (v *vault) tags(k Key, value []byte) [][]byte {
 	}
 	tags := make([][]byte, len(v.secrets))
 	for i, s := range v.secrets {
-		tags[i] = sum(s.tags, k.Kind, k.Name, string(value))[:tagBytes]
+		tags[i] = s.tags.sum([]byte(k.Kind), []byte(k.Name), value)[:tagBytes]
 	}
 	return tags
 }
@@ -116,7 +131,7 @@ func (v *vault) members(k Key, name []byte) [][]byte {
 	}
 	all := make([][]byte, len(v.secrets))
 	for i, s := range v.secrets {
-		nonce := sum(s.tags, k.Kind, k.Name, "member", string(name))[:s.fixed.NonceSize()]
+		nonce := s.tags.sum([]byte(k.Kind), []byte(k.Name), []byte("member"), name)[:s.fixed.NonceSize()]
 		all[i] = s.fixed.Seal(nonce[:len(nonce):len(nonce)], nonce, name, k.use())
 	}
 	return all
