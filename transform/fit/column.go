@@ -69,6 +69,11 @@ type grid struct {
 
 func (g *grid) reset() { *g = grid{sums: g.sums[:0], sizes: g.sizes[:0]} }
 
+// expect makes room for rows.
+func (g *grid) expect(rows int) {
+	g.sums, g.sizes = slices.Grow(g.sums, rows), slices.Grow(g.sizes, rows)
+}
+
 var cellSeed = maphash.MakeSeed()
 
 func sumOf(text []byte) uint32 { return uint32(maphash.Bytes(cellSeed, text)) | 1 }
@@ -392,6 +397,7 @@ func oddLines(count int, prose bool, line func(i int) (text []byte, begins bool)
 		if len(block) > fewestRows {
 			if s := splitOf(block[:min(len(block), sampled)]); s != noSplit && (s == atTab || !prose) {
 				g.reset()
+				g.expect(len(block))
 				for _, l := range block {
 					g.row()
 					s.cells(l, maxCells, func(i int, c []byte) { g.cell(i, c) })
