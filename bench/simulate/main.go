@@ -11,15 +11,18 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/signal"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -43,7 +46,7 @@ type options struct {
 	time       time.Duration
 	lanes      int
 	failFast   bool
-	mayFail    int
+	mayFail    allowance
 	shrink     bool
 	raw, log   bool
 	again      int
@@ -52,15 +55,19 @@ type options struct {
 }
 
 func run(args []string, out io.Writer) int {
-	var o options
+	o := options{mayFail: func(int) int { return 0 }}
 	flags := flag.NewFlagSet("simulate", flag.ContinueOnError)
+	flags.SetOutput(out)
 	flags.Uint64Var(&o.seed, "seed", 0, "play the world of this seed and print what happened")
 	flags.StringVar(&o.file, "file", "", "play the script in this file and print what happened")
 	flags.IntVar(&o.worlds, "worlds", 0, "play this many worlds")
 	flags.DurationVar(&o.time, "time", 0, "play worlds for this long (without -worlds: 60s)")
 	flags.Uint64Var(&o.from, "from", 0, "the first seed of -worlds and -time; fresh ones without it")
 	flags.IntVar(&o.lanes, "lanes", runtime.NumCPU(), "how many processes play")
-	flags.IntVar(&o.mayFail, "may-fail", 0, "how many worlds may fail, as long as faults are known that are not mended yet")
+	flags.Func("may-fail", "how many worlds may fail, or which `share` (1%), as long as faults are known that are not mended yet (default 0)", func(text string) (err error) {
+		o.mayFail, err = parseAllowance(text)
+		return err
+	})
 	flags.BoolVar(&o.failFast, "fail-fast", false, "stop at the first violation")
 	flags.BoolVar(&o.shrink, "shrink", false, "look for a shorter script that fails in the same way (with -seed and -file unless false)")
 	flags.BoolVar(&o.raw, "raw", false, "print the bytes of the messages, too")
@@ -102,6 +109,25 @@ func run(args []string, out io.Writer) int {
 		return again(one, o, out)
 	}
 	return replay(one, o.shrink || !given["shrink"], out)
+}
+
+// allowance is how many of some worlds may fail.
+type allowance func(worlds int) int
+
+// parseAllowance reads a number of worlds, or a share of them, such as 1%, which is rounded up.
+func parseAllowance(text string) (allowance, error) {
+	if percent, is := strings.CutSuffix(text, "%"); is {
+		share, err := strconv.ParseFloat(percent, 64)
+		if err != nil || !(share >= 0 && share <= 100) {
+			return nil, errors.New("a share is from 0% to 100%")
+		}
+		return func(worlds int) int { return int(math.Ceil(share * float64(worlds) / 100)) }, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return nil, errors.New("neither a number nor a share")
+	}
+	return func(int) int { return int(n) }, nil
 }
 
 // replay plays one world, prints what happened, and shrinks it if it fails.
@@ -219,16 +245,17 @@ func (s *summary) add(seed uint64, r result, out io.Writer) {
 		kind := kindOf(v)
 		seeds := s.kinds[kind]
 		if seeds == nil {
-			fmt.Fprintf(out, "%.300v\n    go run ./bench/simulate -seed %d\n", v, seed)
+			fmt.Fprintf(out, "%.300v\n", v)
 		}
 		if len(seeds) == 0 || seeds[len(seeds)-1] != seed {
 			s.kinds[kind] = append(seeds, seed)
+			fmt.Fprintf(out, "    go run ./bench/simulate -seed %d   # %s\n", seed, kind)
 		}
 	}
 }
 
 // write prints the sum and says whether more worlds failed than may.
-func (s *summary) write(out io.Writer, took time.Duration, mayFail int) bool {
+func (s *summary) write(out io.Writer, took time.Duration, mayFail allowance) bool {
 	n := max(s.worlds, 1)
 	fmt.Fprintf(out, "%d worlds, %.0f a minute, %.1f ms of CPU each; %d failed\n", s.worlds, float64(s.worlds)/took.Minutes(),
 		s.cpu.Seconds()*1000/float64(n), s.failed)
@@ -242,7 +269,7 @@ func (s *summary) write(out io.Writer, took time.Duration, mayFail int) bool {
 	if tooMany {
 		fmt.Fprintln(out, "more than a fifth of all calls is excused: the judge sees too little")
 	}
-	return tooMany || s.failed > mayFail
+	return tooMany || s.failed > mayFail(s.worlds)
 }
 
 // causes lists counts, the largest first.

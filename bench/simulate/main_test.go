@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -88,6 +90,10 @@ func TestSeedsThatFailAreFound(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
+	failed := regexp.MustCompile(`; (\d+) failed`).FindStringSubmatch(out.String())[1]
+	if n := len(regexp.MustCompile(`(?m)^    go run ./bench/simulate -seed \d+   # large: a large call is cancelled$`).FindAllString(out.String(), -1)); strconv.Itoa(n) != failed {
+		t.Errorf("%s worlds failed, and %d say how they are played again\n%s", failed, n, out.String())
+	}
 	seed := regexp.MustCompile(`-seed (\d+)`).FindStringSubmatch(out.String())[1]
 	out.Reset()
 	if code := run([]string{"-seed", seed, "-shrink=false"}, &out); code != 1 || !strings.Contains(out.String(), "a large call is cancelled") {
@@ -101,6 +107,42 @@ func TestSeedsThatFailAreFound(t *testing.T) {
 	run([]string{"-time", "60s", "-fail-fast", "-from", "1"}, &out)
 	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); !regexp.MustCompile(`^found: large seed=\d+ after=[\d.]+s$`).MatchString(lines[len(lines)-1]) {
 		t.Errorf("the last line is %q", lines[len(lines)-1])
+	}
+}
+
+func TestSomeWorldsMayFail(t *testing.T) {
+	for _, c := range []struct {
+		may   string
+		fails [3]bool // if 0, 2 and 40 of 199 worlds have failed
+	}{
+		{"0", [3]bool{false, true, true}},
+		{"2", [3]bool{false, false, true}},
+		{"0%", [3]bool{false, true, true}},
+		{"0.5%", [3]bool{false, true, true}},
+		{"1%", [3]bool{false, false, true}}, // rounded up
+		{"100%", [3]bool{false, false, false}},
+	} {
+		may, err := parseAllowance(c.may)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, failed := range []int{0, 2, 40} {
+			s := summary{worlds: 199, failed: failed}
+			if got := s.write(io.Discard, time.Second, may); got != c.fails[i] {
+				t.Errorf("%s: with %d of 199 failed: %t", c.may, failed, got)
+			}
+		}
+	}
+	for _, text := range []string{"", "%", "-1", "-1%", "101%", "NaN%", "1.5", "x"} {
+		var out bytes.Buffer
+		if code := run([]string{"-worlds", "1", "-may-fail", text}, &out); code != 2 {
+			t.Errorf("%q: exit code %d\n%s", text, code, out.String())
+		}
+	}
+	for may, code := range map[string]int{"1%": 1, "100%": 0} {
+		if got := run([]string{"-worlds", "100", "-from", "1", "-lanes", "1", "-shrink=false", "-may-fail", may}, io.Discard); got != code {
+			t.Errorf("%s: exit code %d", may, got)
+		}
 	}
 }
 
