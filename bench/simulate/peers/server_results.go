@@ -139,18 +139,20 @@ func (c *serverCall) page(tools []any) object {
 // filling is the text of so many bytes by which a plan makes an answer larger: lines that say whose and which they are, so that a client
 // can tell what is missing. What does not make a line, and all behind the first 32 KiB, is filled with x.
 func filling(mark string, size int) string {
-	b := append(make([]byte, 0, size+len(mark)+20), "lines:"...)
+	var b strings.Builder
+	b.Grow(size + len("lines:"))
+	b.WriteString("lines:")
+	begin := "\n" + mark + " line "
+	var line []byte
 	for n := 1; ; n++ {
-		line := "\n" + mark + " line " + strconv.Itoa(n)
-		if len(b)+len(line) > min(size, 1<<15) {
+		line = strconv.AppendInt(append(line[:0], begin...), int64(n), 10)
+		if b.Len()+len(line) > min(size, 1<<15) {
 			break // half a line could be another one
 		}
-		b = append(b, line...)
+		b.Write(line)
 	}
-	for len(b) < size {
-		b = append(b, 'x')
-	}
-	return string(b[:size])
+	b.WriteString(strings.Repeat("x", max(size-b.Len(), 0)))
+	return b.String()[:size]
 }
 
 func (s *Server) tools(revision string) []any {
