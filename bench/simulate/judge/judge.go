@@ -292,7 +292,8 @@ func strange(w *world, wrong func(time.Duration, string, ...any)) {
 		if e.Text == "the end of a question that was not asked" && w.excuse(&call{owner: e.Who}, e.At, "link-") {
 			continue // the question went into a connection that was lost
 		}
-		if strings.HasPrefix(e.Text, "the list of tools lacks") && w.excuse(&call{owner: e.Who}, e.At, "") {
+		of := &call{owner: e.Who, session: e.Session, begins: e.At}
+		if strings.HasPrefix(e.Text, "the list of tools lacks") && (w.excuse(of, e.At, "") || w.withoutServer(of)) {
 			continue // dragoman has tools of its own that serve without the server
 		}
 		if e.Kind == trace.Strange && !w.passedOn(&e) {
