@@ -176,7 +176,7 @@ func (w *world) idle(from, to time.Duration) time.Duration {
 	for _, c := range w.calls {
 		switch at, done := c.answered(); {
 		case len(c.ends) > 0:
-			busy(c.begins, c.ends[0].At)
+			busy(c.begins, max(c.ends[0].At, w.awaitsAnswer(c, to)))
 		case c.how != "" && done:
 			busy(c.begins, max(at, c.given))
 		default:
@@ -203,6 +203,30 @@ func (w *world) idle(from, to time.Duration) time.Duration {
 		busy(begin, to)
 	}
 	return last
+}
+
+// awaitsAnswer returns until when, but not after to, dragoman waits for the answer to a question of c, of a client of 2026-07-28 that does not wait
+// any more: the result that asks it, or the request with its answer, was lost with its connection.
+func (w *world) awaitsAnswer(c *call, to time.Duration) (until time.Duration) {
+	if !w.isModern(c.owner) || c.ends[0].Kind != trace.Refused {
+		return 0
+	}
+	for _, a := range c.asks {
+		if isKey(a.ID) || a.At > c.ends[0].At { // nothing is open at the server, or it comes later
+			continue
+		}
+		over := to
+		for _, e := range []*trace.Event{find(c.told, a.N), find(c.withdrawn, a.N)} {
+			if e != nil {
+				over = min(over, e.At)
+			}
+		}
+		for _, s := range c.stopped {
+			over = min(over, s.At)
+		}
+		until = max(until, over)
+	}
+	return until
 }
 
 // drain is shutdown.drain.
