@@ -153,6 +153,7 @@ type call struct {
 	received    []trace.Event
 	answers     []trace.Event
 	stopped     []trace.Event
+	resumes     []trace.Event // its stream has ended, and its client asks for the rest
 	progressed  []trace.Event // at the client
 	progresses  []trace.Event // at the server
 	asks        []trace.Event
@@ -207,6 +208,9 @@ func newWorld(s *script.Script, all []trace.Event) *world {
 				}
 			}
 		case trace.Leaves, trace.Ends:
+			if w.calm >= 0 { // it waits for nothing any more because the world is over
+				continue
+			}
 			for _, c := range w.calls {
 				if c.owner == e.Who && len(c.ends) == 0 && c.how == "" {
 					c.given, c.how = e.At, string(e.Kind)
@@ -247,6 +251,8 @@ func (c *call) add(e trace.Event) {
 		c.tasked = append(c.tasked, e)
 	case trace.Stopped:
 		c.stopped = append(c.stopped, e)
+	case trace.Resumes:
+		c.resumes = append(c.resumes, e)
 	case trace.Progressed:
 		c.progressed = append(c.progressed, e)
 	case trace.Progresses:
@@ -332,7 +338,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(c.ends[1].At, "%s ends %d times", c.mark, len(c.ends))
 		}
 		if len(c.ends) == 0 {
-			if c.how == "" && !c.shared && !w.excuse(c, w.over, "client-") {
+			if c.how == "" && !c.shared && !w.excuse(c, w.over, "client-") && !w.resumedInVain(c) {
 				wrong(w.over, "%s, sent at %.3fs, never ends", c.mark, c.begins.Seconds())
 			}
 			continue
@@ -344,7 +350,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			continue
 		}
-		if !c.foreseen(e) && !w.cannotVisit(c, e) && !w.lostTask(c, e) && !w.onlyAsTask(c, e) && !w.gatedTwice(c, e) && !w.lostQuietly(c, e) && !w.refusedByGate(c, e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) {
+		if !c.foreseen(e) && !w.cannotVisit(c, e) && !w.lostTask(c, e) && !w.onlyAsTask(c, e) && !w.gatedTwice(c, e) && !w.lostQuietly(c, e) && !w.refusedByGate(c, e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) && !(e.Kind == trace.Refused && w.resumedInVain(c)) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}

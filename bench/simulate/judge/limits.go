@@ -152,3 +152,18 @@ func (w *world) waitedForClient(c *call, end time.Duration) bool {
 	}
 	return false
 }
+
+// resumedInVain reports whether the client of c has asked for the rest of its answer's stream, which had ended, and the server of Streamable HTTP
+// has lost the session: dragoman does not know that the event belonged to a call, and opens a standing stream in the session that has replaced it.
+func (w *world) resumedInVain(c *call) bool {
+	if len(c.resumes) == 0 || len(c.received) == 0 || w.script.Server.Transport != "http" {
+		return false
+	}
+	lost := slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return (e.Kind == trace.Loses || e.Kind == trace.Died && strings.HasPrefix(e.Who, "server")) && e.At >= c.received[len(c.received)-1].At && e.At < w.over
+	})
+	if lost {
+		c.excuse = cmp.Or(c.excuse, "resumed-in-vain")
+	}
+	return lost
+}

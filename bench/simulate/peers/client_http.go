@@ -378,6 +378,7 @@ func (x *exchange) resume(pause time.Duration) {
 			if k.x == x && !k.ended {
 				k.x = next
 				next.calls = append(next.calls, k)
+				s.note(nil, trace.Event{Kind: trace.Resumes, Mark: k.mark, Method: k.method, ID: k.id})
 			}
 		}
 		next.handle = next.posted

@@ -260,6 +260,7 @@ c1 call 2
 1s progressed c1.1 progress #2
 2s progressed c1.1 progress #3
 2.5s closed ended: read: connection reset by peer
+3.5s resumes c1.1 tools/call
 3.5s progressed c1.1 progress #4
 3.5s opened
 4s progressed c1.1 progress #5
@@ -285,6 +286,7 @@ c1 call 2
 1s progressed c1.1 progress #2
 2s progressed c1.1 progress #3
 2.5s leaves
+12.5s resumes c1.1 tools/call
 12.5s progressed c1.1 progress #4
 12.5s progressed c1.1 progress #5
 12.5s answered c1.1 tools/call c1.1 done 1
@@ -334,6 +336,7 @@ c1 call 3 ask=sample
 1s progressed c1.1 progress #2
 2s progressed c1.1 progress #3
 2.5s unheard c1.1 tools/call
+12.5s resumes c1.1 tools/call
 12.5s progressed c1.1 progress #4
 12.5s progressed c1.1 progress #5
 12.5s answered c1.1 tools/call c1.1 done 1

@@ -35,6 +35,7 @@ const (
 	Closed      Kind = "closed"   // that stream ended; Text says how
 	Tasked      Kind = "tasked"   // the call of Mark is the task ID, whose status is Text
 	Polls       Kind = "polls"    // it asks for the state or the result of its task
+	Resumes     Kind = "resumes"  // it asks for what came after the last event of the answer to Mark, whose stream has ended
 	Unheard     Kind = "unheard"  // it closed the way back of the request of Mark, without a word
 	Leaves      Kind = "leaves"   // it goes away, without a word, with all that is open
 	Finishes    Kind = "finishes" // on stdio: it says no more, and waits for what is open

@@ -34,7 +34,7 @@ func (w *world) calm() {
 	if w.store != nil {
 		time.Sleep(10 * time.Second) // until the replicas are found again: see docs/replicas.md
 	}
-	w.settle(20 * time.Minute)
+	w.settle(longestSilence)
 	w.trace.Add(trace.Event{Kind: trace.Calm})
 	time.Sleep(15 * time.Second)
 	w.each("call 998") // which may learn that its session is no more
@@ -42,6 +42,10 @@ func (w *world) calm() {
 	w.each("call 999")
 	w.settle(time.Minute)
 }
+
+// longestSilence is how long a call may wait for a server that has lost it: twice the longest limit of silence that worlds set, as any
+// message on a pipe begins it again.
+const longestSilence = 45 * time.Minute
 
 // each makes each client do something that must succeed if it is the last thing that it does.
 func (w *world) each(what string) {
