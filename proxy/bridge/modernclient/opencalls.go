@@ -221,7 +221,6 @@ func (p *pendingURLs) await(ctx, life context.Context, d openCall, limit time.Du
 	if u == nil {
 		return
 	}
-	defer p.forget(d)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -232,10 +231,13 @@ func (p *pendingURLs) await(ctx, life context.Context, d openCall, limit time.Du
 	}
 }
 
-func (p *pendingURLs) forget(d openCall) {
+// forget ends the wait of d. It reports whether d waited.
+func (p *pendingURLs) forget(d openCall) (waited bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	_, waited = p.byCall[d]
 	delete(p.byCall, d)
+	return waited
 }
 
 // calls returns how many calls wait.

@@ -243,11 +243,11 @@ func (d *parkedCall) askURLs(answer []byte) {
 		return
 	}
 	list := gjson.GetBytes(answer, "error.data.elicitations")
-	d.b.urls.expect(d, list)
+	d.expectURLs(list)
 	d.mu.Lock()
 	if d.over { // the client has already left
 		d.mu.Unlock()
-		d.b.urls.forget(d)
+		d.forgetURLs()
 		return
 	}
 	others, from := d.unasked(), d.from
@@ -273,7 +273,7 @@ func (d *parkedCall) askURLs(answer []byte) {
 	d.mu.Unlock()
 	d.b.attribute(others, from)
 	if none {
-		d.b.urls.forget(d)
+		d.forgetURLs()
 		d.first.Counts.Settle(metrics.Errored)
 		f := mcp.Fail(mcp.UpstreamRefused, "")
 		f.Text = gjson.GetBytes(answer, "error.message").String()
@@ -281,6 +281,19 @@ func (d *parkedCall) askURLs(answer []byte) {
 		return
 	}
 	d.askClient()
+}
+
+// expectURLs begins to wait for the URLs of list. The session is in use until forgetURLs: the server says in it when they have been opened.
+func (d *parkedCall) expectURLs(list gjson.Result) {
+	d.of.pool.retain(d.b)
+	d.b.urls.expect(d, list)
+}
+
+// forgetURLs ends the wait for URLs, if there is one.
+func (d *parkedCall) forgetURLs() {
+	if d.b.urls.forget(d) {
+		d.of.pool.release(d.b)
+	}
 }
 
 // ClientLeft implements [outbox.Leaver]: it abandons the call if the request of the client that reads box was waiting
@@ -307,7 +320,7 @@ func (d *parkedCall) expire() {
 	}
 	running, urls := d.running(), d.urls
 	d.mu.Unlock()
-	d.b.urls.forget(d)
+	d.forgetURLs()
 	for _, p := range asked {
 		if urls || !running && !p.Loose {
 			continue
@@ -340,7 +353,7 @@ func (d *parkedCall) abandon(why string) {
 	}
 	d.mu.Unlock()
 	d.b.attribute(others, from)
-	d.b.urls.forget(d)
+	d.forgetURLs()
 	if box != nil {
 		f := mcp.Fail(mcp.ShuttingDown, "").WithID(reply.ID)
 		box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})

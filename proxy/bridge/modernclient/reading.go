@@ -73,7 +73,7 @@ func (d *parkedCall) read() (err error) {
 			d.of.Host.Report.Panicked(p)
 			f := mcp.Fail(mcp.Panicked, "")
 			d.finish(outbox.Message{Body: f.Body(), Status: f.Status})
-			d.b.urls.forget(d)
+			d.forgetURLs()
 			err = nil
 		}
 		if err == nil {
@@ -90,8 +90,7 @@ func (d *parkedCall) read() (err error) {
 	case errors.Is(err, crossing.ErrURLs):
 		x.CountLater()
 		d.countLater()
-		d.release()
-		d.askURLs(x.crossing.URLs())
+		d.endWithURLs(x)
 	case errors.Is(err, io.EOF), x.Left():
 	default:
 		unbegun := x.Unbegun(err)
@@ -103,6 +102,15 @@ func (d *parkedCall) read() (err error) {
 		d.finish(outbox.Message{Body: f.WithID(nil).Body(), Status: f.SessionlessStatus(), Header: f.Header, Unbegun: unbegun})
 	}
 	return nil
+}
+
+// endWithURLs ends the call at the server, which has answered x with URLs. The session stays in use until they are expected.
+func (d *parkedCall) endWithURLs(x *asking) {
+	pool, b := d.of.pool, d.b
+	pool.retain(b)
+	defer pool.release(b)
+	d.release()
+	d.askURLs(x.crossing.URLs())
 }
 
 // answered ends the call with the server's response.

@@ -239,6 +239,7 @@ func (d *parkedCall) opened(inputs []byte) (all bool, refused string) {
 func (d *parkedCall) repeat(c caller, refused string) (box *outbox.Outbox, begin bool, err error) {
 	if refused == "" {
 		d.b.urls.await(c.ctx, &d.b.life, d, d.of.Host.Config().Bridge.OpenedTimeout)
+		d.forgetURLs()
 		if c.ctx.Err() != nil {
 			return nil, false, context.Cause(c.ctx)
 		}
@@ -246,7 +247,7 @@ func (d *parkedCall) repeat(c caller, refused string) (box *outbox.Outbox, begin
 		c.q.Address = d.first.Address // the client's, even if another replica forwarded the request
 		return nil, true, nil
 	}
-	d.b.urls.forget(d)
+	d.forgetURLs()
 	c.q.Counts.Settle(metrics.Local)
 	text := "User did not complete: " + refused
 	body := mcp.AppendError(nil, c.q.ID, -32603, text, nil)
