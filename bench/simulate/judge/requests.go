@@ -64,34 +64,13 @@ func accepted(w *world, wrong func(time.Duration, string, ...any)) {
 		if c.finished > 0 && (e.At >= c.finished+w.drain() || w.cutsOff("p"+c.owner[1:], e.At)) { // on stdio it is waited for no longer
 			continue
 		}
-		if e.Kind != trace.Refused || !closed(e.Failed) || e.At < max(c.begins, c.cameBack())+moment || c.waitsForClient(e.At) || w.behindAnother(c, e.At) { // it may still have been under way
+		if e.Kind != trace.Refused || !closed(e.Failed) || e.At < max(c.begins, c.cameBack())+moment || c.waitsForClient(e.At) { // it may still have been under way
 			continue
 		}
 		if !w.troubledLike(c, e.At, "link-", "client-", "operator-kill", "operator-down") {
 			wrong(e.At, "%s, accepted at %.3fs, has no answer when its stream is closed", c.mark, c.begins.Seconds())
 		}
 	}
-}
-
-// behindAnother reports whether dragoman had not read c by a time, since on stdio it reads one message behind the other, and one before c waited
-// until then, as for a process that begins again.
-func (w *world) behindAnother(c *call, by time.Duration) bool {
-	if w.client(c.owner).Transport != "stdio" || len(c.received) > 0 {
-		return false
-	}
-	waits := map[string]bool{} // ids of what was sent no later than c
-	for _, e := range w.all {
-		switch {
-		case e.Who != c.owner || e.ID == c.id || e.At > by:
-		case e.Kind == trace.Cancels:
-			delete(waits, e.ID)
-		case e.At <= c.begins && sent[e.Kind] && e.ID != "":
-			waits[e.ID] = true
-		case (e.Kind == trace.Answered || e.Kind == trace.Refused) && e.At+10*time.Millisecond < by:
-			delete(waits, e.ID)
-		}
-	}
-	return len(waits) > 0
 }
 
 // closed reports whether a request was refused since the stream was closed as the transport has it.

@@ -20,8 +20,16 @@ type Stdio struct {
 	out     *lines.Writer
 	max     int
 	tooLong func(*lines.TooLongError)
+	refuse  func(line []byte)
+	read    chan struct{} // closed when nothing more is read
+	err     error         // why, then
 	unread  chan struct{} // closed by GiveUp if it leaves a write behind
 	giveUp  sync.Once
+
+	mu   sync.Mutex        // not held while a message is taken, which waits when the client does not read
+	take func(line []byte) // takes the next message; nil when nothing does
+	busy bool              // a message is taken now
+	idle chan struct{}     // closed when it is done; nil while that is not awaited
 }
 
 // StdioConfig describes the connection to the client.
@@ -32,6 +40,9 @@ type StdioConfig struct {
 	// TooLong is called for a message over the limit, which was skipped, in order with
 	// the other messages. It may be nil.
 	TooLong func(*lines.TooLongError)
+	// Refuse is called for each message that comes when the context of Run has ended, until Stop; handle may not have read it before since it
+	// was at another one. If it is nil, nothing is read then.
+	Refuse func(line []byte)
 }
 
 // NewStdio returns a client on the pipes of cfg.
@@ -40,7 +51,7 @@ func NewStdio(cfg StdioConfig) *Stdio {
 	if cfg.TooLong == nil {
 		cfg.TooLong = func(*lines.TooLongError) {}
 	}
-	return &Stdio{in: cfg.In, dst: cfg.Out, out: lines.NewWriter(cfg.Out), max: cfg.MaxMessage, tooLong: cfg.TooLong, unread: make(chan struct{})}
+	return &Stdio{in: cfg.In, dst: cfg.Out, out: lines.NewWriter(cfg.Out), max: cfg.MaxMessage, tooLong: cfg.TooLong, refuse: cfg.Refuse, unread: make(chan struct{})}
 }
 
 // Run calls handle with every message of the client that is not blank, one after the
@@ -49,70 +60,106 @@ func NewStdio(cfg StdioConfig) *Stdio {
 //
 // It returns nil when the client has closed its side, ctx's error when ctx is done, and
 // otherwise the error of reading. It does not return while handle runs, unless GiveUp leaves its write behind, and handle is
-// not called afterwards. When ctx ends, a read of In that is under way is ended by a
-// deadline or by closing In. A read that neither can end, as from a terminal, goes on
-// until the process ends.
+// not called afterwards: until Stop, Refuse gets what the client writes.
 func (s *Stdio) Run(ctx context.Context, handle func(line []byte)) error {
-	var (
-		mu         sync.Mutex // not held while handle runs, which waits when the client does not read
-		busy, over bool
-		idle       = make(chan struct{}) // closed when handle has returned and is not called again
-	)
-	// deliver reports whether to go on.
-	deliver := func(f func()) bool {
-		mu.Lock()
-		busy = !over
-		mu.Unlock()
-		if !busy {
-			return false
-		}
-		f()
-		mu.Lock()
-		defer mu.Unlock()
-		if busy = false; over {
-			close(idle)
-		}
-		return !over
-	}
-	read := make(chan error, 1)
-	go func() {
-		r := lines.NewReader(s.in, s.max)
-		for {
-			line, err := r.Next()
-			var tooLong *lines.TooLongError
-			f := func() { handle(line) }
-			if errors.As(err, &tooLong) {
-				f, err = func() { s.tooLong(tooLong) }, nil
-			}
-			if err != nil || !deliver(f) {
-				read <- err
-				return
-			}
-		}
-	}()
+	s.take, s.read = handle, make(chan struct{})
+	go s.readOn()
 	select {
-	case err := <-read:
-		if errors.Is(err, io.EOF) {
+	case <-s.read:
+		if errors.Is(s.err, io.EOF) {
 			return nil
 		}
-		return err
+		return s.err
 	case <-ctx.Done():
 	}
-	mu.Lock()
-	over = true
-	waits := busy
-	mu.Unlock()
-	if waits {
-		select {
-		case <-idle:
-		case <-s.unread:
-			return ctx.Err()
-		}
-	}
-	if interrupt(s.in) {
-		<-read
+	s.turnTo(s.refuse)
+	if s.refuse == nil {
+		s.Stop()
 	}
 	return ctx.Err()
+}
+
+// readOn reads the client's messages to their end, or until nothing takes them.
+func (s *Stdio) readOn() {
+	defer close(s.read)
+	r := lines.NewReader(s.in, s.max)
+	for {
+		line, err := r.Next()
+		tooLong := (*lines.TooLongError)(nil)
+		if err != nil && !errors.As(err, &tooLong) {
+			s.err = err
+			return
+		}
+		take := s.begin()
+		switch {
+		case take == nil:
+			return
+		case tooLong != nil:
+			s.tooLong(tooLong)
+		default:
+			take(line)
+		}
+		s.end()
+	}
+}
+
+// begin returns what takes the next message; nil for nothing.
+func (s *Stdio) begin() (take func(line []byte)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = s.take != nil
+	return s.take
+}
+
+// end notes that a message was taken.
+func (s *Stdio) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = false
+	if s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
+}
+
+// turnTo makes take what takes further messages, and waits until the one that is taken now is done. It returns false if GiveUp leaves
+// that behind.
+func (s *Stdio) turnTo(take func(line []byte)) bool {
+	s.mu.Lock()
+	s.take = take
+	idle := make(chan struct{})
+	if s.busy {
+		s.idle = idle
+	} else {
+		close(idle)
+	}
+	s.mu.Unlock()
+	select {
+	case <-idle:
+		return true
+	case <-s.unread:
+		return false
+	}
+}
+
+// written is how long Stop waits for what the client has written before.
+const written = 10 * time.Millisecond
+
+// Stop ends the reading that goes on behind Run, when what the client has written before was refused. A read of In that is under way is ended by
+// a deadline or by closing In. A read that neither can end, as from a terminal, goes on until the process ends.
+func (s *Stdio) Stop() {
+	if s.refuse != nil {
+		timer := time.NewTimer(written)
+		defer timer.Stop()
+		select {
+		case <-s.read:
+			return
+		case <-timer.C:
+		}
+	}
+	if s.turnTo(nil) && interrupt(s.in) {
+		<-s.read
+	}
 }
 
 // GiveUp ends all writing, as the client reads nothing, and reports whether something was being written. That is ended by a deadline or by

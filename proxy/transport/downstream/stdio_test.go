@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/lines"
 )
@@ -106,4 +108,50 @@ func TestStdioWritesOneLine(t *testing.T) {
 	if got, want := out.String(), "{   \"a\": 1  }\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// TestStdioRefusesWhatComesBehind: what a client has written behind a message that is handled when the context of Run ends, and what it writes until
+// Stop, is refused.
+func TestStdioRefusesWhatComesBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, out := net.Pipe()
+		defer out.Close()
+		got := make(chan string, 9)
+		s := NewStdio(StdioConfig{In: in, Out: io.Discard, Refuse: func(line []byte) { got <- "refused " + string(line) }})
+		ctx, cancel := context.WithCancel(context.Background())
+		goOn, done := make(chan struct{}), make(chan error, 1)
+		go func() {
+			done <- s.Run(ctx, func(line []byte) {
+				<-goOn
+				got <- "handled " + string(line)
+			})
+		}()
+		go io.WriteString(out, "1\n2\n")
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if len(done)+len(got) > 0 {
+			t.Fatal("it does not wait for what is handled")
+		}
+		close(goOn)
+		if err := <-done; err != context.Canceled {
+			t.Error(err)
+		}
+		go io.WriteString(out, "3\n")
+		synctest.Wait()
+		go io.WriteString(out, "4\n")
+		s.Stop()
+		close(got)
+		var all []string
+		for line := range got {
+			all = append(all, line)
+		}
+		if want := "[handled 1 refused 2 refused 3 refused 4]"; fmt.Sprint(all) != want {
+			t.Errorf("%s, want %s", all, want)
+		}
+		out.SetWriteDeadline(time.Now().Add(time.Second))
+		if _, err := io.WriteString(out, "5\n"); err == nil {
+			t.Error("it reads on")
+		}
+	})
 }

@@ -38,7 +38,7 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 	p := &pipe{proxy: proxy}
 	client := downstream.NewStdio(downstream.StdioConfig{
 		In: in, Out: out, MaxMessage: int(proxy.Now().Config.Limits.ClientMessage),
-		TooLong: p.tooLong,
+		TooLong: p.tooLong, Refuse: p.late,
 	})
 	m := &stdioPipe{pipe: p, running: map[string]context.CancelCauseFunc{}}
 	p.client, p.modern, p.sender.Local = client, m, true
@@ -88,6 +88,9 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 		}
 		lost = context.Cause(p.ctx)
 	}
+	if err != nil {
+		client.Stop()
+	}
 	why := cmp.Or(lost, downstream.ErrClientLeft)
 	if lost == nil && ctx.Err() != nil {
 		why = clienterror.ErrShutdown
@@ -111,6 +114,13 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 		return lost
 	}
 	return fmt.Errorf("client: %w", err)
+}
+
+// late refuses a message that was not read before the pipe or the process was to end, as another one had to wait.
+func (p *pipe) late(message []byte) {
+	if why := cmp.Or(context.Cause(p.ctx), clienterror.ErrShutdown); why != downstream.ErrClientLeft {
+		p.refuseAll(message, why)
+	}
 }
 
 // await waits until all tasks have ended. One that writes to a client that reads nothing is left behind.
