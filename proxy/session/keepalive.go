@@ -41,12 +41,8 @@ func (s *Session) mayPing() {
 		defer s.pinger.Reset(every)
 		ctx, cancel := context.WithTimeout(h.Serving, pingTime)
 		defer cancel()
-		var header []mcp.Header
-		if s.Web != nil {
-			header = s.Web.Authorization()
-		}
 		id := mcp.OwnID()
-		_, err := s.Ask(ctx, NewCall(id, wire.Ping), s.Direct.Own(id, wire.Ping, "", header), nil)
+		_, err := s.Ask(ctx, NewCall(id, wire.Ping), s.Direct.Own(id, wire.Ping, "", s.Authorization()), nil)
 		if _, answered := errors.AsType[*mcp.ServerError](err); err != nil && !answered && h.Serving.Err() == nil && !s.over.Load() {
 			h.Report.FailedAs("server has not answered a ping (upstream.keepalive)", err, report.At{Method: wire.Ping.String(), Client: s.ClientRevision, Server: s.ServerRevision, Session: s.Named})
 		}

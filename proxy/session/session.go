@@ -61,6 +61,8 @@ type Session struct {
 
 	Direct *Direct // not nil if both ends are modern
 
+	authorization upstream.Authorization // over HTTP+SSE; Web has its own
+
 	Up   *translate.Translator // client to server
 	Down *translate.Translator // server to client
 
@@ -87,6 +89,21 @@ type Session struct {
 	sender  downstream.Sender                // that began the session here, without its headers
 	seen    atomic.Pointer[seenPeers]        // of its last calls, if a reader has seen them
 	Told    atomic.Pointer[owntools.Edition] // the edition of dragoman's own tools that the client knows; nil if there are none
+}
+
+// Notes remembers the Authorization of a client's message for messages of dragoman's own; header goes to the server.
+func (s *Session) Notes(header []mcp.Header) {
+	if s.Web == nil && s.Transport != "" {
+		s.authorization.Note(header)
+	}
+}
+
+// Authorization returns the header of the last Authorization of the session's messages; nil for none.
+func (s *Session) Authorization() []mcp.Header {
+	if s.Web != nil {
+		return s.Web.Authorization()
+	}
+	return s.authorization.Header()
 }
 
 // seenPeers are the peers of a session, and what they were made of besides what never changes.

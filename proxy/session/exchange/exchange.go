@@ -203,6 +203,7 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 	case x.Call != nil && !x.Call.Sends():
 		return nil, requests.ErrCancelled
 	}
+	x.Session.Notes(x.From)
 	marked, header := x.Span.Sent(body, x.From)
 	if r := x.Session.Renamed; r != nil && x.Call != nil {
 		var err error

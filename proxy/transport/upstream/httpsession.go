@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -41,9 +40,10 @@ func (h *HTTP) Unknown() *HTTPSession { return h.Session(unknownSession, "") }
 type HTTPSession struct {
 	http *HTTP
 
-	mu            sync.RWMutex
-	id, version   string
-	authorization string // the last one of the client, which Close sends. It is a secret
+	mu          sync.RWMutex
+	id, version string
+
+	authorization Authorization // which Close sends
 
 	cookies *jar // own, or that of the session which this one replaces
 	own     jar
@@ -101,33 +101,8 @@ func (s *HTTPSession) Delete(ctx context.Context, header []mcp.Header, told *[]m
 	return x.settle()
 }
 
-// note remembers the Authorization among the headers of a message, if there is one.
-func (s *HTTPSession) note(header []mcp.Header) {
-	for _, h := range header {
-		if !strings.EqualFold(h.Name, "Authorization") {
-			continue
-		}
-		s.mu.RLock()
-		same := s.authorization == h.Value
-		s.mu.RUnlock()
-		if !same {
-			s.mu.Lock()
-			s.authorization = h.Value
-			s.mu.Unlock()
-		}
-		return
-	}
-}
-
 // Authorization returns the header with the last Authorization of a message of the session; nil for none.
-func (s *HTTPSession) Authorization() []mcp.Header {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.authorization == "" {
-		return nil
-	}
-	return []mcp.Header{{Name: "Authorization", Value: s.authorization}}
-}
+func (s *HTTPSession) Authorization() []mcp.Header { return s.authorization.Header() }
 
 // Close ends the session by a DELETE, with the last Authorization of a message of the
 // session. It is no error if the server does not know the session, or does not let
@@ -171,6 +146,6 @@ func (s *HTTPSession) send(ctx context.Context, m *Outgoing) (*exchange, error) 
 func (s *HTTPSession) exchange(ctx context.Context, r request) (*exchange, error) {
 	r.id, r.version = s.session()
 	r.jar = s.cookies
-	s.note(r.header)
+	s.authorization.Note(r.header)
 	return s.http.exchange(ctx, r)
 }

@@ -47,7 +47,7 @@ func (p *pipe) watch() {
 			return p.proxy.Now().Silence.Left(c.Method, c.Began, heard, now)
 		})
 		for _, c := range late {
-			p.proxy.GiveUpAs(p.s, c.ID, nil, session.Overdue) // first, as the client may then use the id again
+			p.proxy.GiveUpAs(p.s, c.ID, p.s.Authorization(), session.Overdue) // first, as the client may then use the id again
 			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.ID))
 			f.Err = pipes.SilentFor(now.Sub(c.Began), heard.After(c.Began))
 			p.failCall(c, f)
