@@ -261,6 +261,21 @@ func (w *world) troubledLike(c *call, until time.Duration, kinds ...string) bool
 	return false
 }
 
+// replacedApart reports whether replicas have begun sessions of their own, before a time, in the place of one that the server has lost, as the store
+// could not be used then.
+func (w *world) replacedApart(at time.Duration) bool {
+	return w.script.Replicas > 1 && slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.At <= at && e.Kind == trace.Received && e.Method == "initialize" && e.ID == `"dragoman:0"` && w.withoutStore(e.At)
+	})
+}
+
+// withoutStore reports whether the store could not be used at a time, or may have lost what was there.
+func (w *world) withoutStore(at time.Duration) bool {
+	return slices.ContainsFunc(w.troubles, func(t trouble) bool {
+		return strings.HasPrefix(t.what, "store-") && t.from <= at && (at <= t.to || t.what == "store-empty")
+	})
+}
+
 // disordered reports whether there was any trouble between two times but that the server is slow, which changes no order.
 func (w *world) disordered(from, to time.Duration) bool {
 	return slices.ContainsFunc(w.troubles, func(t trouble) bool { return t.what != "server-slow" && t.from <= to && t.to >= from })

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"time"
@@ -87,6 +88,10 @@ func (w *world) lostTask(c *call, e trace.Event) bool {
 		c.excuse = "task-elsewhere"
 		return true
 	}
+	if w.replacedApart(e.At) && w.askedElsewhere(c) {
+		c.excuse = "task-elsewhere"
+		return true
+	}
 	for _, t := range w.troubles {
 		takes := strings.HasPrefix(t.what, "server-") || strings.HasPrefix(t.what, "store-") || strings.HasPrefix(t.what, "operator-") && !w.script.Store
 		if takes && t.from <= e.At && t.to >= c.begins {
@@ -95,6 +100,13 @@ func (w *world) lostTask(c *call, e trace.Event) bool {
 		}
 	}
 	return false
+}
+
+// askedElsewhere reports whether the server is asked for the task of c in another session than that in which it made it: that of another replica.
+func (w *world) askedElsewhere(c *call) bool {
+	return len(c.tasked) > 0 && slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.Kind == trace.Received && strings.HasPrefix(e.Method, "tasks/") && e.Session != c.tasks[0].Session && bytes.Contains(e.Raw, []byte(`"`+c.tasked[0].ID+`"`))
+	})
 }
 
 // onlyAsTask reports whether c ends since its tool only runs as a task, and its client cannot have one.
