@@ -27,6 +27,10 @@ const (
 // EndTimeout bounds how long the end of a session or of a connection may take.
 const EndTimeout = 10 * time.Second
 
+// ServerAgain returns how long a pooled session that began without the server, which could not be reached, is that of new requests. took is how
+// long the server was tried.
+func ServerAgain(took time.Duration) time.Duration { return max(10*time.Second, took) }
+
 // LeaveTime is how long the end of dragoman itself waits for a server over HTTP to answer DELETE.
 const LeaveTime = 500 * time.Millisecond
 

@@ -458,20 +458,22 @@ func (c *call) foreseen(e trace.Event) bool {
 	return false
 }
 
-// withoutServer reports whether the session of the call began in a trouble, with the tools of dragoman's own alone: it stays so.
+// withoutServer reports whether the session of the call began in a trouble, with the tools of dragoman's own alone: it stays so, but for that of a
+// client of 2026-07-28, in whose place another begins soon.
 func (w *world) withoutServer(c *call) bool {
-	for _, line := range w.script.Settings {
-		if !strings.HasPrefix(line, "adapters.") {
-			continue
-		}
-		for _, b := range w.all {
-			if b.Kind == trace.Began && b.Who == c.owner && b.Session == c.session && b.At <= c.begins && w.troubledWithin(c.owner, b.At, b.At) {
-				c.excuse = "without-server"
-				return true
-			}
-		}
+	const soon = 12 * time.Second
+	alone := false
+	if w.isModern(c.owner) {
+		alone = w.troubledWithin(c.owner, c.begins-soon, c.begins)
+	} else {
+		alone = slices.ContainsFunc(w.all, func(b trace.Event) bool {
+			return b.Kind == trace.Began && b.Who == c.owner && b.Session == c.session && b.At <= c.begins && w.troubledWithin(c.owner, b.At, b.At)
+		})
 	}
-	return false
+	if alone = alone && w.script.Has("adapters."); alone {
+		c.excuse = "without-server"
+	}
+	return alone
 }
 
 // isModern reports whether a client is of 2026-07-28.

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -132,6 +133,7 @@ func (p *sessionPool) open(b *pooledSession, q *stateless.Request, header []mcp.
 }
 
 func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.Request, header []mcp.Header) error {
+	tried := time.Now()
 	s, answer, err := p.Proxy.Open(ctx, Opening{
 		Kind: b.key.kind, Principal: b.key.principal, Realm: b.realm, For: q, Header: header, Lost: b.discard,
 	})
@@ -156,10 +158,41 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.
 	switch {
 	case err != nil:
 		s.End(err)
-	case !s.Piped() && s.About().Named != "":
-		b.keepListening(header) // some servers end a session whose client cannot be pinged
+	case b.key.kind == OnlyAdapters:
+	case s.Serverless():
+		time.AfterFunc(pipes.ServerAgain(time.Since(tried)), func() { p.outdate(b) })
+	default:
+		p.serverIsBack(b)
+		if !s.Piped() && s.About().Named != "" {
+			b.keepListening(header) // some servers end a session whose client cannot be pinged
+		}
 	}
 	return err
+}
+
+// outdate makes later calls try the server again, without which b began.
+func (p *sessionPool) outdate(b *pooledSession) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b.dead = true; b.uses == 0 {
+		p.forget(b)
+	}
+}
+
+// serverIsBack ends the subscriptions of the client of b in sessions that began without the server: there they would never be told anything.
+func (p *sessionPool) serverIsBack(b *pooledSession) {
+	p.mu.Lock()
+	var without []*pooledSession
+	for _, other := range p.byKey[b.key] {
+		if other.s != nil && other.s.Serverless() {
+			without = append(without, other)
+		}
+	}
+	p.mu.Unlock()
+	for _, other := range without {
+		other.listeners.missed()
+		other.listeners.streamEnded()
+	}
 }
 
 // await is acquire for a call that can wait a little if the pool is full.
@@ -296,6 +329,7 @@ func (p *sessionPool) holderOf(b *pooledSession) quota.Holder {
 // discard removes b, whose session is unusable, from the pool.
 func (p *sessionPool) discard(b *pooledSession) {
 	defer p.tasks.forgetSession(b)
+	defer b.listeners.streamEnded() // it may stay open for ever at a server that has forgotten the session
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.dead, b.lost = true, true

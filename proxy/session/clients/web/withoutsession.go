@@ -168,11 +168,9 @@ func (f *Face) pooledFor(key poolKey, x *exchange.Exchange) *pooledSession {
 	return p
 }
 
-// retryServer is how long a pooled session that began without the server, which could not be reached, is that of new requests.
-const retryServer = time.Minute
-
 // openPooled begins the session of p.
 func (f *Face) openPooled(x *exchange.Exchange, key poolKey, p *pooledSession) error {
+	tried := time.Now()
 	us := append(mcp.AppendString([]byte(`{"name":"dragoman","version":`), mcp.Version()), '}')
 	raw := mcp.Initialize([]byte(`"dragoman:0"`), key.revision.Name, []byte("{}"), us)
 	if err := x.Msg.Scan(raw, nil); err != nil {
@@ -205,7 +203,7 @@ func (f *Face) openPooled(x *exchange.Exchange, key poolKey, p *pooledSession) e
 		}
 	}
 	if p.s = s; s.Serverless {
-		time.AfterFunc(retryServer, func() { f.pooled.drop(key, p) })
+		time.AfterFunc(pipes.ServerAgain(time.Since(tried)), func() { f.pooled.drop(key, p) })
 	}
 	f.add(x, s)
 	f.Host.Log.Debug("a session for requests without one begins", zap.String("client", key.revision.Name))
