@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -99,4 +100,25 @@ func TestProcessIsStartedAgainForClientsWithoutASession(t *testing.T) {
 	if n := kids.count(); n != 2 {
 		t.Errorf("started %d times", n)
 	}
+}
+
+// TestCallThatWaitsForAProcessEndsWithItsClient: the process does not get a call whose client has left before the process was there.
+func TestCallThatWaitsForAProcessEndsWithItsClient(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		kids := newFamily(func(int) *fakeServer {
+			return modernServer(true, `"capabilities":{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+				return one(result(id, `"resultType":"complete","content":[]`))
+			})
+		})
+		srv := frontOf(t, kids.origin(), func(cfg *config.Config) { cfg.Upstream.Restart.Wait = 10 * time.Second })
+		s := srv.initialize("2025-06-18")
+		kids.child(t, 0).lose(exited)
+		ctx, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		srv.exchange(ctx, "POST", s, callOne)
+		sameJSON(t, srv.post(s, callSecond).body, result("2", `"content":[]`))
+		if calls := kids.child(t, 1).said("tools/call"); len(calls) != 1 {
+			t.Errorf("called with %q", calls)
+		}
+	})
 }

@@ -247,7 +247,7 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 	}
 	var st upstream.Stream
 	if err == nil {
-		st, err = b.post(e)
+		st, err = b.sendFirst(e)
 	}
 	b.request.Stale = nil
 	if err = b.hears(st, err); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -47,6 +48,22 @@ type nextEvent struct {
 	event sse.Event
 	err   error
 }
+
+// sendFirst is post for a client that waits until the request is written. Until then the call ends with its client: the server does not know it.
+func (b *reading) sendFirst(e *results.Enquiry) (upstream.Stream, error) {
+	watch := callctx.Notify(b.client, (*unsent)(b))
+	st, err := b.post(e)
+	if !watch.Stop() {
+		b.alone = false // ContextEnded may still run
+	}
+	return st, err
+}
+
+// unsent is a call whose first request is being sent.
+type unsent reading
+
+// ContextEnded implements [callctx.Waiter]: the client has left, or dragoman ends.
+func (b *unsent) ContextEnded() { b.ctx.End(context.Cause(b.client)) }
 
 // start makes the goroutine take over at once if reading cannot be interrupted.
 func (b *reading) start() {
