@@ -231,7 +231,7 @@ type Upstream struct {
 	// while a call is in flight that it may be busy with. 0 for never.
 	UnreadTimeout time.Duration `yaml:"unread_timeout"`
 	// ShareChild makes all sessions share one process of Command, for servers that keep nothing of a
-	// session. The server cannot ask clients anything, and its log messages reach no client.
+	// session. The server cannot ask clients anything, and its log messages and notifications/elicitation/complete reach no client.
 	ShareChild bool `yaml:"share_child"`
 	// Restart says what becomes of a session whose Command has ended by itself.
 	Restart Restart `yaml:"restart"`

@@ -139,12 +139,16 @@ func (w *world) missing() (n int) {
 			}
 		case trace.Progresses:
 			sent[notification{"progress", e.Mark, e.N}]++
+		case trace.Completes:
+			sent[notification{"complete", e.Mark, e.N}]++
 		case trace.Updated, trace.Changed:
 			sent[notification{e.Text, "", e.N}]--
 		case trace.Logged:
 			sent[notification{"log", e.Mark, e.N}]--
 		case trace.Progressed:
 			sent[notification{"progress", e.Mark, e.N}]--
+		case trace.Completed:
+			sent[notification{"complete", e.Mark, e.N}]--
 		}
 	}
 	for _, left := range sent {
