@@ -56,9 +56,11 @@ func drains(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-// prompt: a process that is told to stop ends soon after the last that was in flight. A stream that is open is nothing.
+// prompt: a process that is told to stop ends soon after the last that was in flight. A stream that is open is nothing. It ends soon after
+// shutdown.drain whatever else happens.
 func prompt(w *world, wrong func(time.Duration, string, ...any)) {
 	const soon = 3 * time.Second
+	const late = 5*time.Second + 2*moment // a process of the server is killed after 5 s
 	for i, step := range w.stepsOf("operator", "stop") {
 		e := w.all[i]
 		for _, d := range w.all[i:] {
@@ -69,6 +71,9 @@ func prompt(w *world, wrong func(time.Duration, string, ...any)) {
 				}
 				if d.At > idle+soon && !w.troubledBy(&call{begins: e.At - 30*time.Second}, d.At, "operator-stop", "operator-down") {
 					wrong(d.At, "%s ends %.3fs after SIGTERM, though nothing is in flight, or is waited for, since %.3fs", d.Who, (d.At - e.At).Seconds(), idle.Seconds())
+				}
+				if d.At > e.At+w.drain()+late {
+					wrong(d.At, "%s ends %.3fs after SIGTERM", d.Who, (d.At - e.At).Seconds())
 				}
 				break
 			}
