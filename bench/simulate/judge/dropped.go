@@ -65,6 +65,7 @@ func (w *world) unread() (n int) {
 		n           int
 	}
 	wants, hears := map[string]map[string]time.Duration{}, map[string]time.Duration{}
+	asked := map[string]string{} // by client and id: the URI of a request that subscribes, or ends that
 	due := map[update]bool{}
 	forget := func(client, uri string) {
 		for u := range due {
@@ -92,10 +93,19 @@ func (w *world) unread() (n int) {
 			if wants[e.Who] == nil {
 				wants[e.Who] = map[string]time.Duration{}
 			}
-			wants[e.Who][e.Text] = e.At
+			if asked[e.Who+" "+e.ID] = e.Text; w.isModern(e.Who) {
+				wants[e.Who][e.Text] = e.At
+			}
 		case e.Kind == trace.Unsubscribe:
+			asked[e.Who+" "+e.ID] = e.Text
 			delete(wants[e.Who], e.Text)
 			forget(e.Who, e.Text)
+		case e.Kind == trace.Answered && wants[e.Who] == nil:
+		case e.Kind == trace.Answered && e.Method == "resources/subscribe" && e.Failed == "":
+			wants[e.Who][asked[e.Who+" "+e.ID]] = e.At
+		case e.Kind == trace.Answered && e.Method == "resources/unsubscribe": // the server may have read it behind a later request to subscribe
+			delete(wants[e.Who], asked[e.Who+" "+e.ID])
+			forget(e.Who, asked[e.Who+" "+e.ID])
 		case e.Kind == trace.Opened:
 			hears[e.Who] = e.At
 		case e.Kind == trace.Leaves && w.over < e.At+moment: // the end of the world
