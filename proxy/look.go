@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -119,9 +119,16 @@ func (srv *Server) explain(ctx context.Context, err error) (doctor.Line, failure
 	return l, why
 }
 
-// lookWhenLost makes the first session that finds no endpoint at the server's URL look for one before its client gets the error.
+// lookWhenLost makes the first session that finds no endpoint at the server's URL look for one before its client gets the error. Others wait for
+// what it finds, without a lock: the look takes time.
 func (srv *Server) lookWhenLost(ctx context.Context) {
-	srv.Host.Report.Lost = sync.OnceFunc(func() {
+	begun, looked := new(atomic.Bool), make(chan struct{})
+	srv.Host.Report.Lost = func() {
+		if begun.Swap(true) {
+			<-looked
+			return
+		}
+		defer close(looked)
 		if d := srv.Now().Origin.Dialer; d != nil {
 			limited, cancel := context.WithTimeout(ctx, lookTime)
 			defer cancel()
@@ -129,7 +136,7 @@ func (srv *Server) lookWhenLost(ctx context.Context) {
 				srv.explain(limited, err)
 			}
 		}
-	})
+	}
 }
 
 // lookedInto returns a [doctor.FoundError] for an answer of the server at a URL that is none of an MCP server's, or none at all, if a look
