@@ -83,30 +83,61 @@ func Memorable(message []byte) bool {
 		bytes.Contains(message, []byte("setLevel")) || bytes.Contains(message, []byte("subscribe")))
 }
 
-// Note stores what a message of the client changes.
-func (y *Memory) Note(message []byte) {
+// Note stores what a message of the client changes. If that is the log level or a subscription, about says which: it is the same for
+// messages of which only the last one counts; else it is "".
+func (y *Memory) Note(message []byte) (about string) {
 	if !Memorable(message) {
-		return
+		return ""
 	}
 	var m wire.Message
 	if m.Scan(message, nil) != nil {
-		return
+		return ""
 	}
 	if m.Method == wire.Initialized {
 		y.Initialized = true
-		return
+		return ""
 	}
 	if m.Kind != wire.Request || len(m.Params()) == 0 {
-		return
+		return ""
 	}
-	switch uri := gjson.GetBytes(m.Params(), "uri"); m.Method {
+	uri := gjson.GetBytes(m.Params(), "uri").String()
+	switch m.Method {
 	case wire.LoggingSetLevel:
 		y.setLevel(m.Params())
+		return "level"
 	case wire.ResourcesSubscribe:
-		y.subscribe(uri.String(), &m)
+		y.subscribe(uri, &m)
 	case wire.ResourcesUnsubscribe:
-		y.forget(y.subscribed[uri.String()])
+		y.forget(y.subscribed[uri])
+	default:
+		return ""
 	}
+	return "resource " + uri
+}
+
+// Become replaces the log level and the subscriptions by those that these requests of the client make.
+func (y *Memory) Become(requests [][]byte) {
+	y.setLevel(nil)
+	for _, s := range y.subscribed {
+		y.forget(s)
+	}
+	for _, m := range requests {
+		y.Note(m)
+	}
+}
+
+// State returns requests that make the same log level and subscriptions, the latter in the client's order. Their id is 0.
+func (y *Memory) State() [][]byte { return y.requests(func() []byte { return []byte("0") }) }
+
+// requests returns those that set the log level and subscribe, with these ids.
+func (y *Memory) requests(id func() []byte) (all [][]byte) {
+	if y.level != nil {
+		all = append(all, mcp.Request(id(), wire.LoggingSetLevel, y.level))
+	}
+	for _, s := range y.inOrder() {
+		all = append(all, mcp.Request(id(), wire.ResourcesSubscribe, s.params))
+	}
+	return all
 }
 
 // setLevel stores the params of logging/setLevel.
@@ -227,18 +258,11 @@ func (y *Memory) Replay() (messages [][]byte, own map[string]bool) {
 	if !y.Initialized {
 		return nil, nil // nothing may be sent before notifications/initialized
 	}
-	messages = append(messages, mcp.Notification(wire.Initialized, ""))
 	own = make(map[string]bool)
-	ask := func(method wire.Method, params []byte) {
+	requests := y.requests(func() []byte {
 		id := mcp.OwnID()
 		own[string(id)] = true
-		messages = append(messages, mcp.Request(id, method, params))
-	}
-	if y.level != nil {
-		ask(wire.LoggingSetLevel, y.level)
-	}
-	for _, s := range y.inOrder() {
-		ask(wire.ResourcesSubscribe, s.params)
-	}
-	return messages, own
+		return id
+	})
+	return append([][]byte{mcp.Notification(wire.Initialized, "")}, requests...), own
 }

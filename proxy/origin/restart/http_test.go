@@ -2,6 +2,7 @@ package restart
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -51,9 +52,9 @@ func newForgetful(t *testing.T) *forgetful {
 	f := &forgetful{Replies: peertest.Replies{Results: map[string]string{
 		"initialize":          `{"protocolVersion":"` + translate.Latest().Name + `","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"s","version":"1"}}`,
 		"logging/setLevel":    `{}`,
-		"resources/subscribe": `{}`,
-		"tools/call":          `{"content":[]}`,
-		"ping":                `{}`,
+		"resources/subscribe": `{}`, "resources/unsubscribe": `{}`,
+		"tools/call": `{"content":[]}`,
+		"ping":       `{}`,
 	}, Errors: map[string]string{}}}
 	f.Server = peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
 		switch {
@@ -523,5 +524,72 @@ func TestReplicasReplaceALostSessionOnce(t *testing.T) {
 	}
 	if n := len(f.Opened()); n != 5 {
 		t.Errorf("%d sessions", n)
+	}
+}
+
+// TestNewSessionHasWhatTheClientSentThroughAnyReplica: the log level and the subscriptions, if the replicas share a store.
+func TestNewSessionHasWhatTheClientSentThroughAnyReplica(t *testing.T) {
+	f := newForgetful(t)
+	stores, uses := storetest.Memory(t, 4)
+	about := func(method, uri string) string {
+		return `{"jsonrpc":"2.0","id":5,"method":"resources/` + method + `","params":{ "uri":"` + uri + `"}}`
+	}
+	first := f.session(t, "", stores[0])
+	var others []*HTTP
+	for _, s := range stores[1:] {
+		c := f.session(t, first.SessionID(), s)
+		c.Bind(&owner{}, false)
+		others = append(others, c)
+	}
+	for _, sent := range []struct {
+		by      *HTTP
+		message string
+	}{
+		{first, initialized}, {first, subscribe}, {first, about("subscribe", "a:2")}, {first, setLevel},
+		{others[0], about("unsubscribe", "a:b")}, {others[0], about("subscribe", "a:3")},
+	} {
+		if err := send(t, sent.by, sent.message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := uses[0].Uses(); got["get server_session_state"] != 3 || got["add server_session_state"] != 1 || got["swap server_session_state"] != 2 || len(got) != 3 {
+		t.Errorf("%v", got)
+	}
+	restored := func(opened int, missed string, by ...*HTTP) {
+		t.Helper()
+		f.Forget()
+		for _, c := range by {
+			if err := send(t, c, rootsChange); err != nil {
+				t.Fatal(err)
+			}
+			var told []string
+			for m := c.takeNews(); m != nil; m = c.takeNews() {
+				told = append(told, gjson.GetBytes(m, "params.uri").String())
+			}
+			if told = slices.DeleteFunc(told, func(uri string) bool { return uri == "" }); strings.Join(told, " ") != missed { // what is left are lists
+				t.Errorf("the client is told of %q", told)
+			}
+		}
+		var has []string
+		for _, m := range f.In(f.Opened()[opened].ID) {
+			has = append(has, gjson.Get(m.Text, "params.uri").String()+gjson.Get(m.Text, "params.level").String())
+		}
+		if got := strings.Join(strings.Fields(strings.Join(has, " ")), " "); got != "error "+missed {
+			t.Errorf("session %d has %q", opened, got)
+		}
+	}
+	restored(1, "a:2 a:3", others[1], first, others[0])
+	for _, m := range []string{rootsChange, about("unsubscribe", "a:2")} {
+		if err := send(t, others[2], m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restored(2, "a:3", first)
+
+	if err := first.Delete(t.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stores[1].Get(t.Context(), first.key("server_session_state")); !errors.Is(err, store.ErrAbsent) {
+		t.Errorf("the state of a session that its client has ended: %v", err)
 	}
 }

@@ -29,12 +29,6 @@ type replacement struct {
 	Cookies []byte `json:"cookies,omitempty"` // in base64, as they need not be UTF-8
 }
 
-// key returns the key of the replacement of the session that the client's session began with.
-func (c *HTTP) key(kind string) store.Key {
-	mark := sealed.ServerMark(c.host.Config().Upstream)
-	return store.Key{Kind: kind, Name: string(mark[:]) + c.was.Named}
-}
-
 // share lets one replica at a time begin another session. It calls begin unless another replica has begun one, which it
 // uses then. Without the store, each replica begins one of its own.
 func (c *HTTP) share(ctx context.Context, header []mcp.Header, begin func() error) error {
@@ -60,7 +54,7 @@ func (c *HTTP) share(ctx context.Context, header []mcp.Header, begin func() erro
 	if err := begin(); err != nil {
 		return err
 	}
-	life := time.Until(c.was.Made.Add(min(c.host.Config().Session.MaxAge, store.MaxTTL)))
+	life := c.life()
 	if life < time.Second || c.SessionID() == "" {
 		return nil
 	}
@@ -101,7 +95,9 @@ func (c *HTTP) use(ctx context.Context, there replacement, header []mcp.Header) 
 	c.mu.Unlock()
 	if complete && len(messages) > 0 {
 		c.resendAll(ctx, h, messages[1:]) // without notifications/initialized
+		c.storeAgain()
 	}
+	c.recall(ctx)
 	c.continueIn(there.Session, version, nil, nil)
 	c.host.Log.Info("server lost the session; another replica has begun a new one, which is used here as well")
 	return true
@@ -118,6 +114,7 @@ func (c *HTTP) there(ctx context.Context) (there replacement) {
 // Delete ends the current session at the server. If the server does not know it, and another replica has replaced it,
 // the other one is ended. told is as in [upstream.Outgoing].
 func (c *HTTP) Delete(ctx context.Context, header []mcp.Header, told *[]mcp.Header) error {
+	c.forget(ctx)
 	err := c.HTTPSession.Delete(ctx, header, told)
 	if err == nil || !IsLost(err) || c.host.Shared() == nil {
 		return err

@@ -3,8 +3,8 @@
 //   - pipe.go: the server is a child process, which is started again, or is reached over HTTP+SSE, where it loses
 //     its sessions with the connection. process.go begins the next process or connection, and tells it the state;
 //   - http.go: the server is reached over Streamable HTTP, and answers 404 to a session that it has lost. session.go
-//     sends the new session what it must know; replaced.go uses one that another replica has begun, and lost.go has the errors
-//     that mean the same as 404.
+//     sends the new session what it must know, which stored.go keeps in the store, too; replaced.go uses one that another
+//     replica has begun, and lost.go has the errors that mean the same as 404.
 //
 // In both, the new process or session is sent what the old one knew: the client's initialize, its log level and its
 // subscriptions. Requests that the server has not read are sent again; others fail.

@@ -40,6 +40,7 @@ type HTTP struct {
 	mu       sync.Mutex
 	renewing *renewal     // under way; nil if there is none
 	memory   pipes.Memory // the client's messages that a new session needs again
+	unstored unstored     // those of them that the store lacks
 	partial  bool         // the session began in another process: memory is not complete
 	lacks    bool         // the current session was begun with a memory that was not complete
 	news     [][]byte     // messages that wait for the standing stream
@@ -74,7 +75,10 @@ func OverHTTP(h *host.Host, t sealed.Session, conn *upstream.HTTPSession, resume
 	if conn == nil || t.Named == "" || resume() == nil {
 		return nil
 	}
-	return &HTTP{HTTPSession: conn, host: h, was: t, resume: resume, memory: pipes.Memory{NoAnswers: true, Kept: h.Memory().Holding()}}
+	return &HTTP{
+		HTTPSession: conn, host: h, was: t, resume: resume, memory: pipes.Memory{NoAnswers: true, Kept: h.Memory().Holding()},
+		unstored: unstored{turn: make(chan struct{}, 1)},
+	}
 }
 
 // Bind says which session the server belongs to. began says that the session began in this process, so that all of the
@@ -93,20 +97,19 @@ func (c *HTTP) Release() { c.memory.Kept.Close() }
 // Number returns the number of the current session, in which the next message is sent.
 func (c *HTTP) Number() uint64 { return c.renewals.Load() }
 
-// Remember notes what a new session has to know of a message of the client, and returns Number. It must be called before the
-// message is sent by HTTPSession.Send: for a request that is the same as Send, since only its stream can say that the session
-// is lost.
+// Remember notes what a new session has to know of a message of the client, here and in the store, and returns Number. It must be
+// called before the message is sent by HTTPSession.Send: for a request that is the same as Send, since only its stream can say that
+// the session is lost.
 func (c *HTTP) Remember(body []byte) uint64 {
-	if pipes.Memorable(body) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.memory.Note(body)
+	if pipes.Memorable(body) && c.note(body) {
+		c.store()
 	}
 	return c.Number()
 }
 
 // restore sends what the server has to know of the client in a new session. It reports whether that is not complete.
 func (c *HTTP) restore(ctx context.Context, h *pipes.Opening) (partial bool) {
+	c.recall(ctx)
 	c.mu.Lock()
 	c.memory.Initialized = true
 	messages, _ := c.memory.Replay()
