@@ -166,15 +166,13 @@ func known(w *world, wrong func(time.Duration, string, ...any)) {
 			delete(wants[e.Who], e.Text)
 		case isClient(e.Who) && (e.Kind == trace.Ends || e.Kind == trace.Begins):
 			delete(wants, e.Who)
-		case w.script.Replicas > 1 && !w.modernServer() && (e.Kind == trace.Loses || e.Kind == trace.Died && strings.HasPrefix(e.Who, "server")):
-			clear(wants) // the replica that begins another session knows those that the client has sent through it: see docs/replicas.md
 		case e.Kind == trace.Step && strings.HasPrefix(e.Text, "server update "):
 			uri, _, _ := strings.Cut(strings.TrimPrefix(e.Text, "server update "), " ")
 			if w.tells(uri, i) {
 				continue
 			}
 			for client, uris := range wants {
-				if since, does := uris[uri]; does && e.At >= since+moment && l.surely(client, e.At) && !w.troubledWithin(client, since, since) {
+				if since, does := uris[uri]; does && e.At >= since+moment && l.surely(client, e.At) && !w.troubledWithin(client, since, since) && !w.forgotten(client, since, e.At) {
 					wrong(e.At, "the server knows of no subscription to %s, of which %s has one since %.3fs", uri, client, since.Seconds())
 				}
 			}

@@ -61,13 +61,14 @@ func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 				continue
 			}
 			for client, uris := range wants {
-				since, does := uris[e.Text]
+				subscribed, does := uris[e.Text]
+				since := subscribed
 				if open, is := hears[client]; is {
 					since = max(since, open)
 				} else if w.client(client).Transport == "http" {
 					continue
 				}
-				if !does || e.At < since+moment || w.troubledWithin(client, max(since, e.At-reopens), e.At+moment) {
+				if !does || e.At < since+moment || w.troubledWithin(client, max(since, e.At-reopens), e.At+moment) || w.forgotten(client, subscribed, e.At) {
 					continue
 				}
 				if !w.updated(client, e, i) {
