@@ -80,7 +80,7 @@ func (w *world) unread() (n int) {
 			for client, uris := range wants {
 				since, does := uris[e.Text]
 				open, is := hears[client]
-				if does && is && e.At >= max(since, open)+moment && !w.troubledBy(&call{owner: client, begins: max(since, open)}, e.At+moment, "client-deaf", "server-slow") {
+				if does && is && e.At >= max(since, open)+moment && !w.troubledBy(&call{owner: client, begins: max(since, open)}, e.At+moment, "client-deaf", "server-slow") && !w.forgotten(client, since, e.At) {
 					due[update{client, e.Text, e.N}] = true
 				}
 			}
