@@ -204,7 +204,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 				}
 				continue
 			}
-			if a.At+moment > end || w.troubledWithin(c.owner, c.begins, a.At+moment) {
+			if a.At+moment > end || w.troubledWithin(c.owner, c.begins, a.At+moment) || a.Failed == "kept" && end < a.At+reopens && !w.stands(a.Session, a.At, end) {
 				continue
 			}
 			if c.finished > 0 && a.At > c.finished && find(c.told, a.N) == nil {
@@ -231,7 +231,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			if seen[a.N]++; seen[a.N] > 1 && seen[a.N] > count(c.asks, a.N) && !w.troubledWithin(c.owner, c.begins, a.At) {
 				wrong(a.At, "question %d of %s came twice", a.N, c.mark)
 			}
-			if v := find(c.withdrawn, a.N); v != nil && a.At > v.At && !w.troubledWithin(c.owner, v.At, a.At) {
+			if v := find(c.withdrawn, a.N); v != nil && v.Failed == "" && a.At > v.At && !w.troubledWithin(c.owner, v.At, a.At) {
 				wrong(a.At, "question %d of %s came after it was withdrawn", a.N, c.mark)
 			}
 		}

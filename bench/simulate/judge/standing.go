@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
@@ -115,6 +116,13 @@ func reopened(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(e.At+within, "the standing stream of session %s, open for %s, is not opened again in %v", e.Session, e.Text, within)
 		}
 	}
+}
+
+// stands reports whether the server begins a standing stream of a session between two times.
+func (w *world) stands(session string, from, to time.Duration) bool {
+	return slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.Kind == trace.Standing && e.Session == session && from <= e.At && e.At <= to
+	})
 }
 
 // standsOrEnds reports whether the session of the stream that event i ends has another one by a time, or ends, or its client may have left.
