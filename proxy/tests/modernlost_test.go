@@ -37,6 +37,31 @@ func newLosing(t *testing.T) (s *peertest.Server, never *atomic.Bool) {
 	return s, never
 }
 
+// TestAnswerToALostSession: the server refuses it with 404, which says that it has lost the session, and not that there is no endpoint.
+func TestAnswerToALostSession(t *testing.T) {
+	s, _ := newLosing(t)
+	losing, answered := s.Script, make(chan struct{})
+	s.Script = func(u *peertest.Turn) {
+		if u.Method != "tools/call" {
+			losing(u)
+			return
+		}
+		u.Say(nameQuestion)
+		u.Until(answered)
+	}
+	srv := frontOfWeb(t, s.At().URL)
+	r := srv.modernly(modernCall("7", ""))
+	s.Forget()
+	again := srv.modernly(retryOf("9", ada, r))
+	close(answered)
+	sameJSON(t, again.body, `{"jsonrpc":"2.0","id":9,"error":{"code":-32603,"message":"upstream answered 404 Not Found"}}`)
+	for _, cause := range []string{"session_lost", "not_found"} {
+		if n := counted(t, srv.Metrics, "dragoman_upstream_failures_total", "cause="+cause); (n == 1) != (cause == "session_lost") {
+			t.Errorf("%v failures with the cause %s", n, cause)
+		}
+	}
+}
+
 // TestModernClientsDoNotNoticeALostSession: a handshake server's 404 means that the session is lost. A
 // modern client still gets its response, from another session; this is tried once.
 func TestModernClientsDoNotNoticeALostSession(t *testing.T) {

@@ -183,6 +183,9 @@ func (d *parkedCall) attach(c caller, st sealed.State) (box *outbox.Outbox, begi
 			continue // the server does not wait for this answer any more
 		}
 		if err := d.b.deliver(mcp.AppendResult(nil, p.ID, answers[n]), c.from); err != nil {
+			at := d.b.at(c.from)
+			at.Method = c.q.Name
+			err = d.of.Host.Report.Failed(err, at) // a refusal of the session's, of which others know nothing
 			if err = d.parkAgain(c, box, answered[n:], st.Expires, err); err != nil {
 				if clienterror.Of(err).UnknownSession() { // no later answer can reach the call
 					d.abandon("the server has lost the session")

@@ -199,9 +199,14 @@ func (b *pooledSession) deliver(body []byte, from []mcp.Header) error {
 // deliverOrLog is deliver for callers that cannot handle an error: it logs the error.
 func (b *pooledSession) deliverOrLog(body []byte, from []mcp.Header) {
 	if err := b.deliver(body, from); err != nil {
-		is := b.s.About()
-		b.Host.Report.Undelivered(err, report.At{Client: is.ClientRevision, Server: is.ServerRevision, Session: is.Named, Header: from})
+		b.Host.Report.Undelivered(err, b.at(from))
 	}
+}
+
+// at returns what reports say about a message of clients with these headers in the session.
+func (b *pooledSession) at(from []mcp.Header) report.At {
+	is := b.s.About()
+	return report.At{Client: is.ClientRevision, Server: is.ServerRevision, Session: is.Named, Header: from}
 }
 
 // refuse answers questions with an error that says why the client is not asked.
