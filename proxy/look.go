@@ -119,13 +119,16 @@ func (srv *Server) explain(ctx context.Context, err error) (doctor.Line, failure
 	return l, why
 }
 
-// lookWhenLost makes the first session that finds no endpoint at the server's URL look for one before its client gets the error. Others wait for
-// what it finds, without a lock: the look takes time.
+// lookWhenLost makes the first session that finds no endpoint at the server's URL look for one before its client gets the error. Other
+// requests that fail meanwhile wait for that, too, until ctx ends.
 func (srv *Server) lookWhenLost(ctx context.Context) {
 	begun, looked := new(atomic.Bool), make(chan struct{})
 	srv.Host.Report.Lost = func() {
 		if begun.Swap(true) {
-			<-looked
+			select {
+			case <-looked:
+			case <-ctx.Done():
+			}
 			return
 		}
 		defer close(looked)
