@@ -86,6 +86,32 @@ func TestAPipeEndsWithAQuestionThatCannotBeAnswered(t *testing.T) {
 	})
 }
 
+// TestAModernClientThatIsSilentIsNotAsked: nor does it get a question that came just before, since no answer to it is read.
+func TestAModernClientThatIsSilentIsNotAsked(t *testing.T) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
+		came, told := make(chan bool, 1), make(chan string, 1)
+		f := legacyServer(`{"tools":{}}`, nil)
+		f.piped, f.NoGet = piped, !piped
+		f.on("tools/call", func(u *peertest.Turn) {
+			u.Say(nameQuestion)
+			came <- true
+			if m := <-told; gjson.Get(m, "error.message").String() != "the client has closed its side of the pipe" {
+				t.Error(m)
+			}
+			u.Say(result(u.ID, `"content":[{"type":"text","text":"done"}]`))
+		})
+		f.on("", func(u *peertest.Turn) { told <- u.Text })
+		c, _ := pipeClient(t, f, aLongDrain, func(cfg *config.Config) { cfg.Bridge.Coalesce = time.Second })
+		c.say(modernCall("7", ""))
+		<-came
+		c.in.Close()
+		if got := c.hear(); gjson.Get(got, "result.content.0.text").String() != "done" {
+			t.Error(got)
+		}
+		c.endsSoon()
+	})
+}
+
 // TestACallThatOutlivesTheDrainIsAnsweredByAnError, after the client has closed its side and after
 // dragoman was told to stop.
 func TestACallThatOutlivesTheDrainIsAnsweredByAnError(t *testing.T) {

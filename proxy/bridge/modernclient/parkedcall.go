@@ -195,11 +195,24 @@ func (d *parkedCall) halt() {
 	d.timer = nil
 }
 
-// askClient asks the client: the questions become the result of its waiting request.
+// askClient asks the client: the questions become the result of its waiting request. If the client cannot come back with answers, the server
+// gets errors.
 func (d *parkedCall) askClient() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.over || d.box == nil || len(d.asked.open) == 0 {
+		return
+	}
+	if silent := d.reply.Silent; silent != nil && silent.Load() && !d.urls {
+		var list []crossing.Question
+		for _, p := range d.asked.open {
+			list = append(list, p.Question)
+		}
+		from := d.from
+		d.setAsked(nil)
+		d.halt()
+		d.awaitServer(d.patience().Silence)
+		d.of.Host.Spawn(func() { d.b.refuse(list, clientSilent, from) })
 		return
 	}
 	if err := d.of.park(d); err != nil {

@@ -219,5 +219,6 @@ func (b *pooledSession) refuse(list []crossing.Question, why string, from []mcp.
 // Why questions are refused.
 const (
 	unattached   = "no client request to attach to"
+	clientSilent = "the client has closed its side of the pipe"
 	tooManyAsked = "the server asks too many questions at once"
 )

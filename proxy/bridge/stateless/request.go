@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -60,7 +61,8 @@ type Request struct {
 	MaxTokens int          // the budget that a header asks for; 0 for none
 	Timed     bool         // a header asks for the timing
 	Sender    downstream.Sender
-	Counts    *Tally // counts the call; nil if the call is not counted
+	Counts    *Tally       // counts the call; nil if the call is not counted
+	Silent    *atomic.Bool // becomes true when the client sends no more; nil where that is not known
 
 	room *room // nil in a copy
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
@@ -30,6 +31,7 @@ type stdioPipe struct {
 	calls    sync.WaitGroup
 	mu       sync.Mutex
 	running  map[string]context.CancelCauseFunc // by the key of the request id
+	silent   atomic.Bool                        // the client sends no more, or nothing reads it
 }
 
 // Serve serves one client on stdin and stdout as [Server.ServePipe] says. The cause of ctx is [downstream.ErrClientLeft] if nothing that is
@@ -80,6 +82,7 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 	lost := context.Cause(p.ctx)
 	overdue := errors.Is(lost, clienterror.ErrShutdown) // Run returned after the drain time
 	if (lost == nil || overdue) && (err == nil || ctx.Err() != nil) {
+		m.silent.Store(true)
 		p.hangUp()
 		m.finish()
 		p.cutOff()
@@ -183,7 +186,7 @@ func (p *stdioPipe) failed(q *stateless.Request, err error, from []mcp.Header) *
 func (p *stdioPipe) serve(m *wire.Message) {
 	q, err := stateless.Read(m, "")
 	if err == nil {
-		q.Sender = p.sender
+		q.Sender, q.Silent = p.sender, &p.silent
 	}
 	if err == nil && stateless.IsHandshakeOnly(q.Method) {
 		err = stateless.UnknownMethod(q.Name).About(q.ID)
