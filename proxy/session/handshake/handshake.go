@@ -398,11 +398,17 @@ func (h *Handshake) sharesModern(ctx context.Context, failed error) bool {
 	if h.Opener.Now().Origin.Shared == nil || !h.Bridges {
 		return false
 	}
+	f, ok := errors.AsType[*mcp.Failure](failed)
+	ownAnswer := ok && f.Err == nil // and no process that has ended
 	e, err := h.Opener.Eras.Of(ctx, h.Header)
+	if ownAnswer && f.Cause == mcp.UpstreamModern && err == nil && e.Handshake == era.Accepted { // it was concluded from the end of a process
+		h.Opener.Eras.Drop(h.Header, e)
+		e, err = h.Opener.Eras.Of(ctx, h.Header)
+	}
 	if err != nil || !e.Modern() || e.Handshake == era.Accepted {
 		return false
 	}
-	if f, ok := errors.AsType[*mcp.Failure](failed); ok && f.Err == nil { // its own answer, and no process that has ended
+	if ownAnswer {
 		h.Opener.Eras.Prove(h.Header, era.Refused)
 		return true
 	}
