@@ -108,7 +108,7 @@ func (w *world) limit(c *call, e trace.Event) bool {
 	if w.waitedForClient(c, e.At) {
 		return false
 	}
-	if at, ok := c.answered(); ok && at >= c.received[len(c.received)-1].At && at+moment < e.At && c.plan.How != script.Closes && c.plan.How != script.Cut {
+	if at, ok := c.answered(); ok && (len(c.received) == 0 || at >= c.received[len(c.received)-1].At) && at+moment < e.At && c.plan.How != script.Closes && c.plan.How != script.Cut {
 		return false // its answer is lost, and was not one that tells of pages, after which the call is sent again
 	}
 	if c.excuse == "" {
