@@ -172,6 +172,9 @@ func findAfter(all []trace.Event, e trace.Event) *trace.Event {
 // namesPages: the end of a call whose client cannot open pages says what is missing: the capability, from 2026-07-28 on, or the pages.
 func (w *world) namesPages(c *call, wrong func(time.Duration, string, ...any)) {
 	end, client := c.ends[0], w.client(c.owner)
+	if strings.Contains(end.Failed, "upstream request failed") && w.excuse(c, end.At, "link-") { // the server's answer was lost with its connection
+		return
+	}
 	if client.Revision >= modern {
 		if !bytes.Contains(end.Raw, []byte(`"requiredCapabilities":{"elicitation":{"url"`)) {
 			wrong(end.At, "%s, whose client opens no pages, ends with %q, which does not say so", c.mark, end.Failed)
