@@ -21,7 +21,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/features/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/features/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
@@ -226,7 +225,7 @@ func (srv *Server) traced() telemetry.Options {
 		Version: mcp.Version(),
 		Quote:   func(text string) string { return failures.Quote(text, srv.Now().Secrets.Sets()...) },
 		Cause: func(err error) string {
-			return string(report.CauseOf(&srv.Now().Config, clienterror.Of(err), report.At{}))
+			return string(report.CauseOf(&srv.Now().Config, report.FailureOf(err), report.At{}))
 		},
 		Named:   func(name string) string { return srv.Now().Redactor.Text(name) },
 		Address: func() string { return srv.Now().Address },

@@ -19,7 +19,7 @@ var groups = []struct{ name, rooms string }{
 	{"bridge", "modernclient legacyclient stateless outbox"},
 	{"features", "adapters owntools shape footprint gate replay"},
 	{"origin", ". share restart era"},
-	{"ops", "host report losses telemetry clienterror metrics repeats trace"},
+	{"ops", "host report losses telemetry metrics trace"},
 	{"replicas", "storeconfig principal . sealed processes"},
 	{"pipes", "results mcpheader . failures"},
 	{"config", ". setting"},

@@ -15,7 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/session/setup"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
@@ -108,7 +108,7 @@ func (srv *Server) routes() map[string]fasthttp.RequestHandler {
 		"/readyz": func(c *fasthttp.RequestCtx) {
 			if err := srv.Ready(); err != nil {
 				c.SetStatusCode(fasthttp.StatusServiceUnavailable)
-				c.SetBodyString(clienterror.Reason(err) + "\n")
+				c.SetBodyString(report.Reason(err) + "\n")
 				return
 			}
 			c.SetBodyString("ok\n")
@@ -121,7 +121,7 @@ func (srv *Server) routes() map[string]fasthttp.RequestHandler {
 // Ready returns an error if no client could be served now. The result of a look at the server counts for two seconds.
 func (srv *Server) Ready() error {
 	if srv.Host.Draining.Err() != nil {
-		return clienterror.ErrShutdown
+		return report.ErrShutdown
 	}
 	if srv.Now().Origin.Ready == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/features/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/features/shape"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/session/setup"
 )
 
@@ -78,7 +78,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
 	if srv.Host.Draining.Err() != nil {
-		return clienterror.ErrShutdown
+		return report.ErrShutdown
 	}
 	was := srv.Now()
 	if (cfg.TLS == config.TLS{}) != (was.Config.TLS == config.TLS{}) {

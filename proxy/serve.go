@@ -13,7 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/rawio"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/session/clients/pipe"
 	"github.com/dragoman-proxy/dragoman/proxy/session/setup"
@@ -169,10 +169,10 @@ func (srv *Server) Close() {
 	}
 	for _, s := range srv.Table.DropAll() {
 		if srv.Now().Config.Session.KeyFile != "" {
-			srv.Retire(s, clienterror.ErrShutdown)
+			srv.Retire(s, report.ErrShutdown)
 			continue
 		}
-		srv.Host.Spawn(func() { srv.End(s, clienterror.ErrShutdown) })
+		srv.Host.Spawn(func() { srv.End(s, report.ErrShutdown) })
 	}
 	srv.Table.Unshare()
 	srv.Host.Wait()
@@ -211,7 +211,7 @@ func (srv *Server) tend(ctx context.Context) {
 			srv.Legacy.Expire(now)
 			srv.Eras.EndSpareSince(now)
 			for _, s := range srv.Table.DropIdle(now.Add(-srv.Now().Config.Session.IdleTimeout)) {
-				srv.Retire(s, clienterror.ErrIdle)
+				srv.Retire(s, report.ErrIdle)
 			}
 			srv.Table.Each(func(s *session.Session) {
 				if l := s.Lanes; l != nil {

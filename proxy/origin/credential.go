@@ -21,7 +21,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/auth/oauthrelay"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -335,7 +334,7 @@ func wordsOf(refusal *upstream.StatusError) string {
 	if said := gjson.GetBytes(refusal.Body, "error.message"); gjson.ValidBytes(refusal.Body) && said.Type == gjson.String {
 		return failures.Line(said.Str)
 	}
-	return clienterror.PlainWords(refusal)
+	return report.PlainWords(refusal)
 }
 
 // explainRefusal returns an error in place of a refusal for a client on stdio, whose user has configured the

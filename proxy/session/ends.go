@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
@@ -58,13 +57,13 @@ func (t *Table) EndConn(c upstream.Conn) { pipes.End(c, t.Host.Log) }
 
 // endReason says in words why a session has ended.
 func endReason(why error) string {
-	if f := clienterror.Of(why); f.Cause == mcp.SessionUnknown { // which that is need not be said
+	if f := report.FailureOf(why); f.Cause == mcp.SessionUnknown { // which that is need not be said
 		return strings.TrimPrefix(f.Text, mcp.Fail(f.Cause, "").Text+": ")
 	}
 	if errors.Is(why, downstream.ErrStopped) { // its text is about dragoman as a server
-		why = clienterror.ErrShutdown
+		why = report.ErrShutdown
 	}
-	return clienterror.Reason(why)
+	return report.Reason(why)
 }
 
 // countSession counts a session that has ended because of why.
@@ -83,7 +82,7 @@ func (t *Table) countSession(s *Session, why error) {
 	if s.Unheld || s.Bridge != nil {
 		ended.Server = nil // the server knows no session of this client
 	}
-	f := clienterror.Of(why)
+	f := report.FailureOf(why)
 	if f.Cause != mcp.SessionUnknown {
 		ended.Cause = report.CauseOf(&t.Now().Config, f, report.At{})
 	}

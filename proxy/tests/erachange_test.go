@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
@@ -163,7 +163,7 @@ func TestServerThatBecameAHandshakeServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = srv.Modern.Pass(&downstream.Request{Ctx: t.Context()}, q, "", nil, new(downstream.Response))
-	if err == nil || clienterror.Of(err).Cause != mcp.UpstreamLegacy {
+	if err == nil || report.FailureOf(err).Cause != mcp.UpstreamLegacy {
 		t.Errorf("%v", err)
 	}
 	if !srv.Eras.Changed(t.Context(), nil, true, err) {

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 )
@@ -264,7 +264,7 @@ func TestProcessIsNotSentInitializeNeedlessly(t *testing.T) {
 		eventually(t, "it is asked", func() bool { return len(silent.sent()) > 0 })
 		ended.Close()
 	}()
-	if _, err := ended.Eras.Of(context.Background(), nil); !errors.Is(err, clienterror.ErrShutdown) && !errors.Is(err, context.Canceled) {
+	if _, err := ended.Eras.Of(context.Background(), nil); !errors.Is(err, report.ErrShutdown) && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

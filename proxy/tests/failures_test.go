@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -243,7 +243,7 @@ func (f fault) atInitialize(t *testing.T) {
 	if f.cause == failures.TimeoutSilence {
 		f.cause = failures.TimeoutFirstByte // the handshake's own limit knows no difference
 	}
-	f.text = strings.TrimSuffix(f.text, clienterror.MayBeDone) // initialize may be done twice
+	f.text = strings.TrimSuffix(f.text, report.MayBeDone) // initialize may be done twice
 	if f.name == "connection closed" {
 		f.advice = f.cause.AdviceOn(&upstream.Error{Op: "read", Unanswered: true, Err: io.ErrUnexpectedEOF}, s.URL)
 	}

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -35,7 +35,7 @@ func TestIdleServerIsPinged(t *testing.T) {
 					if len(idle) != 1 {
 						t.Fatal("a ping keeps the session")
 					}
-					p.Table.Retire(idle[0], clienterror.ErrIdle)
+					p.Table.Retire(idle[0], report.ErrIdle)
 				}
 				if client != "modern" {
 					select {

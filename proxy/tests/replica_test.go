@@ -20,7 +20,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
@@ -323,7 +323,7 @@ func TestSessionOnAPipeDiesWithItsProcess(t *testing.T) {
 	}
 	held, _ := srv.Table.Find(id, sealed.Owner{}, &downstream.Sender{})
 	held.Leave()
-	srv.Forget(held, clienterror.ErrShutdown)
+	srv.Forget(held, report.ErrShutdown)
 	if r := srv.post(id, pingOne); r.status != 404 {
 		t.Errorf("%+v", r)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -463,7 +463,7 @@ func TestSessionEndsWhileItsProcessIsStartedAgain(t *testing.T) {
 }
 
 func TestHowARestartLooksToClients(t *testing.T) {
-	f := clienterror.Of(&pipes.RestartError{Err: exited})
+	f := report.FailureOf(&pipes.RestartError{Err: exited})
 	if f.Cause != mcp.UpstreamRestarted || !errors.Is(f, exited) {
 		t.Errorf("%+v", f)
 	}

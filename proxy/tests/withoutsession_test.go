@@ -10,7 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -240,7 +240,7 @@ func TestPooledSessionsAreBounded(t *testing.T) {
 	}
 	peertest.Eventually(t, "the process ends", func() bool {
 		for _, idle := range p.Table.DropIdle(time.Now().Add(time.Hour)) { // the request may not have left it yet
-			p.Table.Retire(idle, clienterror.ErrIdle)
+			p.Table.Retire(idle, report.ErrIdle)
 		}
 		return p.Table.Len() == 0
 	})

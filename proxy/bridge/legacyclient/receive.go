@@ -11,7 +11,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
@@ -67,7 +66,7 @@ func (b *call) waiting() (e sse.Event, ok bool, err error) {
 
 // judge ends the call because of err, which is nil for none, with an answer. If the client cannot get one, judge returns err.
 func (b *call) judge(err error) error {
-	if err == nil || b.ctx.Err() != nil || clienterror.Of(err).Cause == mcp.SessionUnknown {
+	if err == nil || b.ctx.Err() != nil || report.FailureOf(err).Cause == mcp.SessionUnknown {
 		return err
 	}
 	b.conclude(b.failed(err))

@@ -12,7 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -58,7 +58,7 @@ func TestInputsThatAreNone(t *testing.T) {
 			} else if _, err := r.Answer(nil); err != nil {
 				t.Errorf("%s: %v", inputs, err)
 			}
-		} else if clienterror.Of(err).Cause != mcp.InputsInvalid || len(f.sent) > 0 {
+		} else if report.FailureOf(err).Cause != mcp.InputsInvalid || len(f.sent) > 0 {
 			t.Errorf("%s: %v, the server got %q", inputs, err, f.sent)
 		}
 		if r != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
@@ -82,7 +82,7 @@ func (br *Bridge) Pass(req *downstream.Request, q *stateless.Request, who string
 	key.kind = WithoutHandshake
 	b, err := br.pool.hold(c, key)
 	if err != nil {
-		return clienterror.Of(err).About(q.ID)
+		return report.FailureOf(err).About(q.ID)
 	}
 	return b.s.Pass(req, q, header, resp, func() { br.pool.release(b) })
 }

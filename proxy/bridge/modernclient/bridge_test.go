@@ -23,7 +23,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
@@ -211,7 +210,7 @@ func (x *fakeExchange) Own() bool                                     { return f
 func (x *fakeExchange) Limits() config.TimeLimit                      { return config.TimeLimit{} }
 func (x *fakeExchange) Left() bool                                    { return false }
 func (x *fakeExchange) Unbegun(error) bool                            { return false }
-func (x *fakeExchange) Fail(err error) *mcp.Failure                   { return clienterror.Of(err) }
+func (x *fakeExchange) Fail(err error) *mcp.Failure                   { return report.FailureOf(err) }
 func (x *fakeExchange) Settle(metrics.Outcome)                        {}
 func (x *fakeExchange) CountLater()                                   {}
 func (x *fakeExchange) Unsent()                                       {}

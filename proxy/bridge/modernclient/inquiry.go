@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
@@ -232,7 +232,7 @@ func (b *pooledSession) follow(st upstream.Stream, from []mcp.Header) {
 			if _, refused := errors.AsType[*upstream.StatusError](err); refused {
 				at = "" // the server may not know the event any more
 			}
-			if errors.Is(err, upstream.ErrNoStream) || b.life.Err() != nil || clienterror.Of(err).Cause == mcp.UpstreamLost || clienterror.Of(err).Status == 404 {
+			if errors.Is(err, upstream.ErrNoStream) || b.life.Err() != nil || report.FailureOf(err).Cause == mcp.UpstreamLost || report.FailureOf(err).Status == 404 {
 				b.listeners.streamEnded()
 				if !errors.Is(err, upstream.ErrNoStream) {
 					b.discard()

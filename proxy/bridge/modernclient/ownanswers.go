@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -84,7 +84,7 @@ var listenable = []struct {
 func (br *Bridge) subscribe(c caller) (*subscription, error) {
 	b, err := br.pool.get(c)
 	if err != nil {
-		return nil, clienterror.Of(err).WithID(c.q.ID)
+		return nil, report.FailureOf(err).WithID(c.q.ID)
 	}
 	l := &subscription{
 		listener: listener{id: c.q.ID, from: c.from, box: outbox.New(), wants: map[wire.Method]bool{}},
@@ -96,7 +96,7 @@ func (br *Bridge) subscribe(c caller) (*subscription, error) {
 	asked := gjson.GetBytes(c.q.Raw, "params.notifications")
 	if err := l.kept.Keep(2*len(asked.Raw) + pipes.SubscriptionOverhead); err != nil {
 		l.End()
-		return nil, clienterror.Of(err).WithID(c.q.ID)
+		return nil, report.FailureOf(err).WithID(c.q.ID)
 	}
 	heard := b.startListening(c.ctx, c.from)
 	for _, n := range listenable {
@@ -107,7 +107,7 @@ func (br *Bridge) subscribe(c caller) (*subscription, error) {
 	b.listeners.add(&l.listener) // before the subscribe requests: the server may notify at once
 	if l.tasks, err = br.tasks.subscribe(c, &l.listener, asked.Get("taskIds").Array()); err != nil {
 		l.End()
-		return nil, clienterror.Of(err).WithID(c.q.ID)
+		return nil, report.FailureOf(err).WithID(c.q.ID)
 	}
 	if heard && gjson.GetBytes(b.said.capabilities, "resources.subscribe").Bool() {
 		var uris []string

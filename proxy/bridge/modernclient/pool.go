@@ -13,8 +13,8 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -152,7 +152,7 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.
 	p.mu.Lock()
 	b.s = s
 	if err == nil && b.gone { // the pool has dropped b in the meantime
-		err = clienterror.ErrShutdown
+		err = report.ErrShutdown
 	}
 	p.mu.Unlock()
 	switch {
@@ -216,7 +216,7 @@ func (p *sessionPool) await(ctx context.Context, key poolKey, by quota.Holder) (
 		case <-ctx.Done():
 			return nil, false, context.Cause(ctx)
 		case <-p.Host.Serving.Done():
-			return nil, false, clienterror.ErrShutdown
+			return nil, false, report.ErrShutdown
 		}
 	}
 }
@@ -396,7 +396,7 @@ func (p *sessionPool) forget(b *pooledSession) {
 	b.life.End(nil)
 	b.kept.Close()
 	if b.s != nil {
-		p.Host.Spawn(func() { b.s.End(clienterror.ErrShutdown) })
+		p.Host.Spawn(func() { b.s.End(report.ErrShutdown) })
 	}
 }
 

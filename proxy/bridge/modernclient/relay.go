@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
@@ -100,7 +100,7 @@ func (br *Bridge) ask(c caller) (_ *relay, err error) {
 	}()
 	if err = r.dispatch(); err != nil {
 		r.End()
-		return nil, clienterror.Of(err).WithID(c.q.ID)
+		return nil, report.FailureOf(err).WithID(c.q.ID)
 	}
 	return r, nil
 }
@@ -136,7 +136,7 @@ func (r *relay) begin() error {
 		return mcp.Fail(mcp.InputsInvalid, "")
 	}
 	err := r.send()
-	if err != nil && clienterror.Of(err).UnknownSession() {
+	if err != nil && report.FailureOf(err).UnknownSession() {
 		return r.resend()
 	}
 	return err
@@ -311,7 +311,7 @@ func (r *relay) sendOn(x *asking, e *results.Enquiry) error {
 		}
 	}
 	x.Done()
-	f := clienterror.Of(err).WithID(q.ID)
+	f := report.FailureOf(err).WithID(q.ID)
 	f.Status = f.SessionlessStatus()
 	return f
 }
@@ -434,8 +434,8 @@ func (r *relay) MayWait() bool { return true }
 // cutShort ends a relay whose context has ended. If dragoman is shutting down, the client gets an error;
 // otherwise the client has left, and cutShort returns io.EOF.
 func (r *relay) cutShort() ([]byte, error) {
-	if why := context.Cause(r.ctx); errors.Is(why, downstream.ErrStopped) || errors.Is(why, clienterror.ErrShutdown) {
-		return r.answer(clienterror.ErrShutdown), nil
+	if why := context.Cause(r.ctx); errors.Is(why, downstream.ErrStopped) || errors.Is(why, report.ErrShutdown) {
+		return r.answer(report.ErrShutdown), nil
 	}
 	return nil, io.EOF
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -72,7 +72,7 @@ func (s *parkedCalls) resume(c caller) (box *outbox.Outbox, begin bool, err erro
 	if !ok || instance != s.Instance || !mayGoOn(&st, c.q) {
 		f := mcp.Fail(mcp.StateInvalid, "")
 		if !ok {
-			f.Err = clienterror.ErrOthersState
+			f.Err = report.ErrOthersState
 		}
 		if ok && s.Host.Config().Bridge.Principal == "authorization" && ofAnotherToken(&st, c.q) {
 			f.Data = []byte(anotherToken)
@@ -115,7 +115,7 @@ func (d *parkedCall) checkToken(c caller) error {
 	}
 	defer d.of.pool.release(b)
 	err = d.b.ask(c.ctx, wire.Ping, []byte("{}"), c.from)
-	if err != nil && clienterror.Of(err).Status == 404 { // the session is gone, and the call with it
+	if err != nil && report.FailureOf(err).Status == 404 { // the session is gone, and the call with it
 		return mcp.Fail(mcp.StateInvalid, "")
 	}
 	return err
@@ -187,7 +187,7 @@ func (d *parkedCall) attach(c caller, st sealed.State) (box *outbox.Outbox, begi
 			at.Method = c.q.Name
 			err = d.of.Host.Report.Failed(err, at) // a refusal of the session's, of which others know nothing
 			if err = d.parkAgain(c, box, answered[n:], st.Expires, err); err != nil {
-				if clienterror.Of(err).UnknownSession() { // no later answer can reach the call
+				if report.FailureOf(err).UnknownSession() { // no later answer can reach the call
 					d.abandon("the server has lost the session")
 				}
 				return nil, false, err

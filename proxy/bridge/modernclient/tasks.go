@@ -10,7 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
@@ -268,7 +268,7 @@ func (t *pooledTasks) answer(c caller) (body []byte, err error) {
 		return nil, fault.Failure()
 	}
 	if err != nil {
-		if f := clienterror.Of(err); f.Cause == mcp.UpstreamLost || f.UnknownSession() {
+		if f := report.FailureOf(err); f.Cause == mcp.UpstreamLost || f.UnknownSession() {
 			k.b.discard()
 		}
 		if stored, absent := t.result(c, key); absent == nil {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/mcpheader"
@@ -101,7 +100,7 @@ func (q *Request) Free() {
 func Read(m *wire.Message, header string) (*Request, error) {
 	q, err := readMeta(m.Params(), TargetOf(m.Method), header)
 	if err != nil {
-		return nil, clienterror.Of(err).About(m.ID())
+		return nil, report.FailureOf(err).About(m.ID())
 	}
 	q.Raw, q.ID = m.Raw, m.ID()
 	name := m.MethodName()
@@ -123,7 +122,7 @@ func (q *Request) Own(ctx context.Context, memory *large.Memory) error {
 	if size > cap(text) {
 		var err error
 		if text, err = memory.Alloc(ctx, large.RequestWait, large.RequestCopy, size); err != nil {
-			return clienterror.Of(err).About(q.ID)
+			return report.FailureOf(err).About(q.ID)
 		}
 		if size <= keepText {
 			q.room.text = text

@@ -7,8 +7,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -80,7 +80,7 @@ func FuzzReadMeta(f *testing.F) {
 		}
 		q, err := readMeta(in, "name", "")
 		if err != nil {
-			if b := clienterror.Of(err).Body(); !gjson.ValidBytes(b) {
+			if b := report.FailureOf(err).Body(); !gjson.ValidBytes(b) {
 				t.Errorf("the refusal is %s", b)
 			}
 			return

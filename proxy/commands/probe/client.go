@@ -9,8 +9,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -126,7 +126,7 @@ func (p *client) ask(ctx context.Context, lists []list) error {
 
 // plainly returns the error to print: the cause of err, if it has one.
 func plainly(err error) error {
-	f := clienterror.Of(err)
+	f := report.FailureOf(err)
 	if f.Err != nil {
 		return f.Err
 	}

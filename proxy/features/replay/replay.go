@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 )
 
 // Bounds of what is kept for replaying, in addition to those of the configuration.
@@ -244,7 +244,7 @@ func (t *Buffers[C]) Find(ctx context.Context, id string, stop func(error)) (b *
 			}
 			return b, again, lost
 		}
-		b.stop(clienterror.ErrTakenUp)
+		b.stop(report.ErrTakenUp)
 		free := b.free
 		t.mu.Unlock()
 		select {

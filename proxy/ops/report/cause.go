@@ -9,7 +9,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -55,9 +54,9 @@ func CauseOf(cfg *config.Config, f *mcp.Failure, at At) failures.Cause {
 		return failures.EraChanged
 	case mcp.SessionUnknown:
 		switch {
-		case errors.Is(f.Err, clienterror.ErrEraChanged):
+		case errors.Is(f.Err, ErrEraChanged):
 			return failures.EraChanged
-		case errors.Is(f.Err, clienterror.ErrNoNewSession):
+		case errors.Is(f.Err, ErrNoNewSession):
 			return failures.SessionLost
 		}
 	case mcp.PeerLost:
@@ -98,9 +97,9 @@ func CauseOfLoss(cfg *config.Config, f *mcp.Failure) failures.Cause {
 func causeOfRefusal(f *mcp.Failure, at At) failures.Cause {
 	status, ok := errors.AsType[*upstream.StatusError](f.Err)
 	switch {
-	case errors.Is(f.Err, clienterror.ErrHandshakeRefused) && gjson.GetBytes(f.Data, "supported").IsArray():
+	case errors.Is(f.Err, ErrHandshakeRefused) && gjson.GetBytes(f.Data, "supported").IsArray():
 		return failures.Revision
-	case errors.Is(f.Err, clienterror.ErrHandshakeRefused):
+	case errors.Is(f.Err, ErrHandshakeRefused):
 		return failures.Refusal
 	case !ok: // a JSON-RPC error of the server
 		return ""
@@ -161,7 +160,7 @@ func FaultOf(f *mcp.Failure) metrics.Fault {
 
 // isLeaving reports whether err says that the client has left or dragoman is stopping.
 func isLeaving(err error) bool {
-	for _, why := range []error{downstream.ErrClientLeft, downstream.ErrOver, downstream.ErrStopped, clienterror.ErrTakenUp, clienterror.ErrShutdown, upstream.ErrClosed, context.Canceled} {
+	for _, why := range []error{downstream.ErrClientLeft, downstream.ErrOver, downstream.ErrStopped, ErrTakenUp, ErrShutdown, upstream.ErrClosed, context.Canceled} {
 		if errors.Is(err, why) {
 			return true
 		}

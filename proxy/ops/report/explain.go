@@ -7,7 +7,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -51,7 +50,7 @@ func explain(f *mcp.Failure, c failures.Cause, at At, near bool, cfg *config.Con
 		return // the last one says itself what to do
 	}
 	if at.Method == wire.Initialize.String() { // which may be done twice
-		f.Text = strings.TrimSuffix(f.Text, clienterror.MayBeDone)
+		f.Text = strings.TrimSuffix(f.Text, MayBeDone)
 	}
 	if near && (cfg.Upstream.URL != "" || len(cfg.Upstream.Command) > 0) { // a program that embeds dragoman may have a server of its own
 		f.Text += " (" + place(&cfg.Upstream, f.Err, secrets) + ")"
@@ -90,7 +89,7 @@ func place(u *config.Upstream, err error, secrets []*secret.Set) string {
 
 // Told returns what a client on this machine gets about err, a failure of the server at the beginning of a session.
 func Told(err error, cfg *config.Config) string {
-	f, at := clienterror.Of(err), At{Method: wire.Initialize.String()}
+	f, at := FailureOf(err), At{Method: wire.Initialize.String()}
 	if f.UnknownSession() {
 		f.NoEndpoint()
 	}

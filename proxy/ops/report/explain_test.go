@@ -12,7 +12,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -67,7 +66,7 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 				r.Near()
 				want = c.near
 			}
-			f := r.Failed(clienterror.Of(c.err), At{Method: "initialize"})
+			f := r.Failed(FailureOf(c.err), At{Method: "initialize"})
 			if !strings.HasPrefix(f.Text, want) {
 				t.Errorf("%s: %q, want %q", name, f.Text, want)
 			}
@@ -113,7 +112,7 @@ func TestWhatALookHasFoundIsTold(t *testing.T) {
 		if r.Found(c.found, advice); c.found == "" {
 			r.Found("", "")
 		}
-		if got := r.Failed(clienterror.Of(c.err), c.at).Text; strings.HasSuffix(got, "; "+advice) != c.told || strings.Contains(got, "earlier") {
+		if got := r.Failed(FailureOf(c.err), c.at).Text; strings.HasSuffix(got, "; "+advice) != c.told || strings.Contains(got, "earlier") {
 			t.Errorf("%v: %q", c.err, got)
 		}
 		for _, l := range logs.All() {

@@ -19,9 +19,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/repeats"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -39,7 +37,7 @@ type Reporter struct {
 	metrics  *metrics.Metrics
 	now      func() Setup
 	version  string
-	repeats  *repeats.Set[kind, line]
+	repeats  *repeats[kind, line]
 	restarts atomic.Int64 // the number of restarts of the server's processes and sessions
 	near     atomic.Bool  // clients are on this machine
 	found    atomic.Pointer[finding]
@@ -88,7 +86,7 @@ type line struct {
 // New returns a Reporter of a program of this version. now returns the setup in force.
 func New(log *zap.Logger, m *metrics.Metrics, version string, now func() Setup) *Reporter {
 	r := &Reporter{log: log, metrics: m, now: now, version: version}
-	r.repeats = repeats.New(maxKinds, r.write, repeats.Last)
+	r.repeats = newRepeats(maxKinds, r.write, last)
 	return r
 }
 
@@ -107,7 +105,7 @@ func (r *Reporter) Failed(err error, at At) *mcp.Failure {
 
 // FailedAs is Failed with message as the text of the log line.
 func (r *Reporter) FailedAs(message string, err error, at At) *mcp.Failure {
-	f := clienterror.Of(err)
+	f := FailureOf(err)
 	if f.Reported {
 		return f
 	}

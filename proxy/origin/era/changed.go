@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -18,7 +18,7 @@ import (
 // request without a session if modern is true, else one in a session. The server may have been replaced.
 // Changed asks the server again if err gives reason to doubt the era, and otherwise returns false.
 func (p *Cache) Changed(ctx context.Context, header []mcp.Header, modern bool, err error) bool {
-	if !modern && errors.Is(err, clienterror.ErrOthersState) { // perhaps the server has made it: another replica may know its era better
+	if !modern && errors.Is(err, report.ErrOthersState) { // perhaps the server has made it: another replica may know its era better
 		if p.Fixed() != nil || len(p.host.Config().Upstream.Command) > 0 {
 			return false
 		}
@@ -88,7 +88,7 @@ func Doubtful(modern bool, err error) bool {
 // OrChanged returns the error to report for a handshake that failed with err. was is the server's era before the
 // handshake. If the server no longer accepts initialize, the error says so; otherwise it is err itself.
 func (p *Cache) OrChanged(ctx context.Context, header []mcp.Header, was *Era, err error) error {
-	if was.Handshake != Accepted || clienterror.Unreachable(err) || p.Fixed() != nil {
+	if was.Handshake != Accepted || report.Unreachable(err) || p.Fixed() != nil {
 		return err
 	}
 	now, failed := p.Of(ctx, header)
@@ -102,17 +102,17 @@ func (p *Cache) OrChanged(ctx context.Context, header []mcp.Header, was *Era, er
 
 // saysEra reports whether err is dragoman's own finding that the server is of the other era.
 func saysEra(err error) bool {
-	c := clienterror.Of(err).Cause
+	c := report.FailureOf(err).Cause
 	return c == mcp.UpstreamModern || c == mcp.UpstreamLegacy
 }
 
 // IsModern reports whether err, the failure to begin a session, says that the server has no sessions.
-func IsModern(err error) bool { return err != nil && clienterror.Of(err).Cause == mcp.UpstreamModern }
+func IsModern(err error) bool { return err != nil && report.FailureOf(err).Cause == mcp.UpstreamModern }
 
 // Outlived returns the error for a client in a session of an era that the server no longer serves. The client may
 // begin a new session.
 func Outlived() *mcp.Failure {
 	f := mcp.Fail(mcp.SessionUnknown, "the server is another one by now; initialize again")
-	f.Err = clienterror.ErrEraChanged
+	f.Err = report.ErrEraChanged
 	return f
 }

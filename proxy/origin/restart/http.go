@@ -14,7 +14,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
@@ -476,7 +475,7 @@ func (c *HTTP) begin(ctx context.Context, header []mcp.Header) error {
 		c.host.Report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, err, header)
 		if refused, _ := era.RefusesProposal(nil, err); refused && isStatus(err) {
 			f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
-			f.Err = fmt.Errorf("%w: %w", clienterror.ErrNoNewSession, err)
+			f.Err = fmt.Errorf("%w: %w", report.ErrNoNewSession, err)
 			return f
 		}
 		return err
@@ -484,7 +483,7 @@ func (c *HTTP) begin(ctx context.Context, header []mcp.Header) error {
 	if m.Kind == wire.Error || gjson.Get(wire.View(m.Result()), "protocolVersion").String() != c.was.ServerRevision.Name {
 		c.host.Spawn(func() { pipes.End(next.Conn, c.host.Log) })
 		f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
-		f.Err = fmt.Errorf("%w: %.300s", clienterror.ErrNoNewSession, m.Raw)
+		f.Err = fmt.Errorf("%w: %.300s", report.ErrNoNewSession, m.Raw)
 		c.host.Report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, f.Err, header)
 		return f
 	}

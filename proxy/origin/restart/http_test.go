@@ -17,7 +17,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
@@ -471,7 +470,7 @@ func TestNoNewSession(t *testing.T) {
 			f.Results["initialize"], f.Errors["initialize"] = c.result, c.failure
 			f.Forget()
 			err := send(t, s, rootsChange)
-			if got := clienterror.Of(err).Cause; got != c.cause || s.Number() != 0 {
+			if got := report.FailureOf(err).Cause; got != c.cause || s.Number() != 0 {
 				t.Errorf("cause %v: %v", got, err)
 			}
 		})

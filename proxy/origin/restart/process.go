@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
@@ -116,9 +116,9 @@ func (r *Pipe) failWaiting(err error) {
 // giveUp ends the attempts and returns the error that the session ends with.
 func (r *Pipe) giveUp(why error) error {
 	if why != upstream.ErrClosed {
-		f := mcp.Fail(mcp.UpstreamLost, clienterror.Reason(why))
+		f := mcp.Fail(mcp.UpstreamLost, report.Reason(why))
 		if r.remote {
-			f.Text = "upstream session ended: " + clienterror.Reason(why)
+			f.Text = "upstream session ended: " + report.Reason(why)
 		}
 		f.Err = why
 		why = f

@@ -18,7 +18,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -88,5 +88,5 @@ func isFinal(err error) bool {
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
 		return status.Code == 401 || status.Code == 403 || status.Code == 421 || !era.Inconclusive(status.Code) && status.Code < 500
 	}
-	return clienterror.Of(err).Cause == mcp.SessionUnknown
+	return report.FailureOf(err).Cause == mcp.SessionUnknown
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -147,7 +147,7 @@ func (m *Conn) mayHold(uri string) *mcp.Failure {
 		return mcp.Saying(mcp.CodeInternal, "too many subscriptions: end others with resources/unsubscribe first")
 	}
 	if err := m.kept.Keep(size(uri)); err != nil {
-		return clienterror.Of(err)
+		return report.FailureOf(err)
 	}
 	return nil
 }

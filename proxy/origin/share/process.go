@@ -11,7 +11,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
@@ -333,7 +332,7 @@ func (h *process) refuse(m *wire.Message) {
 // failOpen answers all open requests with err: another process replaces the one they were sent to, or it is not known which of
 // them a message has answered that was too large.
 func (h *process) failOpen(err error) {
-	f := clienterror.Of(err)
+	f := report.FailureOf(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked.Each(func(e *idmap.Entry[openRequest]) {

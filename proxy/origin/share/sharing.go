@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -46,7 +46,7 @@ func (sh *Sharing) Join(ctx context.Context, proxy *Proxy, initialize *upstream.
 		if h == nil {
 			var err error
 			if h, err = sh.start(ctx, proxy); err != nil {
-				return nil, clienterror.Of(err).WithoutID() // the id in it is of our own initialize
+				return nil, report.FailureOf(err).WithoutID() // the id in it is of our own initialize
 			}
 		}
 		if m := h.newConn(processes.ClientOf(ctx)); m != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -46,7 +46,7 @@ func (p *Proxy) CheckCall(ctx context.Context, s *session.Session, tools modernc
 	unread := !known && (s.Direct != nil || q.HasParams())
 	var wrong error
 	if !unread {
-		if wrong = mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header); wrong == nil || clienterror.Of(wrong).Cause != mcp.HeaderMismatch {
+		if wrong = mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header); wrong == nil || report.FailureOf(wrong).Cause != mcp.HeaderMismatch {
 			return wrong
 		}
 	}
@@ -73,7 +73,7 @@ func checkAgain(client context.Context, s *session.Session, tools modernclient.T
 		if err != nil {
 			return context.Cause(client) // the server will say what is wrong with the call
 		}
-		if wrong = mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header); wrong == nil || clienterror.Of(wrong).Cause != mcp.HeaderMismatch {
+		if wrong = mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header); wrong == nil || report.FailureOf(wrong).Cause != mcp.HeaderMismatch {
 			return wrong
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -59,7 +58,7 @@ func (f *forwarded) answered(resp *downstream.Response, err error) {
 		f.call.End(string(f.outcome), "")
 	case IsReported(err) || f.request.Session != "": // otherwise refuse observes it
 		f.begin()
-		lost := clienterror.Of(err)
+		lost := report.FailureOf(err)
 		f.call.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: f.call.Keep(lost.Body()), Status: lost.Status})
 		f.call.End(string(report.Outcome(lost)), lost.Why)
 	}

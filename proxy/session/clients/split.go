@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -45,9 +45,9 @@ func (p *Proxy) Split(s *session.Session, body []byte) (items []Item, slots int,
 		case err != nil && raw[0] != '{':
 			it.Refusal = mcp.Fail(mcp.BatchElement, "")
 		case err != nil && s != nil:
-			it.Refusal = clienterror.Of(s.Up.ScanError(&m, err))
+			it.Refusal = report.FailureOf(s.Up.ScanError(&m, err))
 		case err != nil:
-			it.Refusal = clienterror.Of(err)
+			it.Refusal = report.FailureOf(err)
 		case m.Kind == wire.Request && m.Method == wire.Initialize:
 			return nil, 0, mcp.Fail(mcp.BatchInitialize, "")
 		case m.Kind == wire.Request:

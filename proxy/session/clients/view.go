@@ -10,7 +10,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/failures"
@@ -77,7 +76,7 @@ func (v *View) Open(ctx context.Context, o modernclient.Opening) (_ modernclient
 	proxy := v.Proxy
 	s, answer, err := proxy.Open(ctx, o)
 	if err != nil { // each call that waits for the session reports the failure
-		f := clienterror.Of(err)
+		f := report.FailureOf(err)
 		f.Why = string(report.CauseOf(&proxy.Now().Config, f, report.At{Method: wire.Initialize.String()}))
 		proxy.Metrics.Handshake(translate.Lookup(translate.Modern()), nil, report.Outcome(f), failures.Cause(f.Why))
 		return nil, nil, err
@@ -123,7 +122,7 @@ func (o *opened) Pass(req *downstream.Request, q *stateless.Request, header []mc
 	proxy, s := o.proxy, o.s
 	if err := proxy.CheckCall(req.Ctx, s, &lister{s, header}, q); err != nil {
 		release()
-		return clienterror.Of(err).About(q.ID)
+		return report.FailureOf(err).About(q.ID)
 	}
 	ctx, stop := req.Ctx, req.Cancel
 	if stop == nil {
@@ -139,7 +138,7 @@ func (o *opened) Pass(req *downstream.Request, q *stateless.Request, header []mc
 	x.Heard = q.Heard
 	x.Clock.Asked, x.MaxTokens, x.Peer, x.Sender = q.Timed, q.MaxTokens, q.Address, q.Sender
 	if q.Method == wire.SubscriptionsListen { // it would never end by itself
-		x.Free = context.AfterFunc(proxy.Host.Draining, func() { stop(clienterror.ErrShutdown) })
+		x.Free = context.AfterFunc(proxy.Host.Draining, func() { stop(report.ErrShutdown) })
 	}
 	err := x.Post(req.Body, resp)
 	if !x.Streamed {
@@ -235,7 +234,7 @@ func (c crossingExchange) Limits() config.TimeLimit {
 }
 
 func (c crossingExchange) Unbegun(err error) bool {
-	return c.x.Resumes == 0 && (clienterror.Of(err).UnknownSession() || c.x.Common.Eras.Changed(c.x.Ctx, c.x.From, false, err))
+	return c.x.Resumes == 0 && (report.FailureOf(err).UnknownSession() || c.x.Common.Eras.Changed(c.x.Ctx, c.x.From, false, err))
 }
 
 func (c crossingExchange) Unsent() {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/features/shape"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -60,7 +60,7 @@ func (x *Exchange) late(err error) (e sse.Event, ok bool) {
 		return e, false // a client opens a standing stream again
 	}
 	x.answered, x.Final = true, true
-	if x.Call.Method == wire.SubscriptionsListen && errors.Is(err, clienterror.ErrShutdown) {
+	if x.Call.Method == wire.SubscriptionsListen && errors.Is(err, report.ErrShutdown) {
 		x.Verdict = metrics.Succeeded
 		return sse.Event{Data: crossing.ListenResult([]byte(x.Call.ID))}, true
 	}

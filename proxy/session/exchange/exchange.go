@@ -33,8 +33,8 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
@@ -294,7 +294,7 @@ func (x *Exchange) Answer(client mcp.Peer) (response sse.Event, err error) {
 			response, err = sse.Event{}, mcp.Fail(mcp.Panicked, "")
 		}
 		x.sendTo(nil)
-		if err == io.EOF && x.Recalled() || err != nil && err != sse.ErrInterrupted && x.Call != nil && clienterror.Of(err).Cause == mcp.UpstreamTimeout {
+		if err == io.EOF && x.Recalled() || err != nil && err != sse.ErrInterrupted && x.Call != nil && report.FailureOf(err).Cause == mcp.UpstreamTimeout {
 			x.withdrawAsked(client)
 		}
 	}()

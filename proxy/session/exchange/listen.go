@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -27,7 +27,7 @@ import (
 // MayListenLater reports whether a server that has refused a standing stream may grant it later: after a failure whose status for
 // the client is 500 or above, and after 409, with which a server says that the stream is still open, although its client has lost it.
 func MayListenLater(err error) bool {
-	return upstream.IsConflict(err) || clienterror.Of(err).Status >= http.StatusInternalServerError
+	return upstream.IsConflict(err) || report.FailureOf(err).Status >= http.StatusInternalServerError
 }
 
 // Standing is a standing stream of the server, which is read for one client. While it is parked, it holds no Exchange: most

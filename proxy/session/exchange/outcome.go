@@ -6,7 +6,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -20,7 +19,7 @@ import (
 // A session that err has ended is forgotten; the session of a client on a pipe ends with
 // the pipe.
 func (all *Common) Failed(x *Exchange, err error) *mcp.Failure {
-	f := clienterror.Of(x.Common.Outlives(x.Ctx, x.Session, x.From, err))
+	f := report.FailureOf(x.Common.Outlives(x.Ctx, x.Session, x.From, err))
 	if x.Call != nil {
 		f.About([]byte(x.Call.ID))
 		x.Session.Open.End(x.Call)
@@ -134,7 +133,7 @@ func (x *Exchange) ClientLeft() bool {
 	}
 	why := context.Cause(x.Ctx)
 	return errors.Is(why, downstream.ErrClientLeft) || errors.Is(why, downstream.ErrOver) ||
-		errors.Is(why, clienterror.ErrTakenUp) || errors.Is(why, context.Canceled)
+		errors.Is(why, report.ErrTakenUp) || errors.Is(why, context.Canceled)
 }
 
 // At returns what is known of x's message.

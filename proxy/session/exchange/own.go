@@ -10,7 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/features/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -49,7 +49,7 @@ func (x *Exchange) startHere() upstream.Stream {
 // be reached. It returns false if err says something else, or if the request asks for a later page.
 func (x *Exchange) listAlone(body []byte, err error) bool {
 	own := x.Common.Now().OwnFor(&x.Sender)
-	if own == nil || x.Call == nil || x.Call.Method != wire.ToolsList || !clienterror.Unreachable(err) {
+	if own == nil || x.Call == nil || x.Call.Method != wire.ToolsList || !report.Unreachable(err) {
 		return false
 	}
 	if x.Session.ClientRevision.HasCursor(gjson.GetBytes(body, "params.cursor").Raw) {

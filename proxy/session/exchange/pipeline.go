@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/features/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/dialect"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -46,7 +46,7 @@ func (x *Exchange) Enter(raw []byte) error {
 	}
 	x.claim(m)
 	if err := x.admit(m); err != nil {
-		return clienterror.Of(err).About(m.ID())
+		return report.FailureOf(err).About(m.ID())
 	}
 	x.want(m)
 	return nil
@@ -138,7 +138,7 @@ func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	}
 	switch {
 	case err != nil && kind.Response(): // the server waits for a response
-		f := clienterror.Of(err)
+		f := report.FailureOf(err)
 		return mcp.AppendError(nil, x.id, f.Code, f.Text, nil), wire.Forward, nil
 	case err != nil && kind == wire.Notification:
 		x.Common.Host.Report.Untranslated(err, x.From)
@@ -256,7 +256,7 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	case m.Kind == wire.Request && x.isRepeated(m): // it is already in s.asked
 	case m.Kind == wire.Request:
 		if question, err = x.admitAsked(m); err != nil {
-			f := clienterror.Of(err)
+			f := report.FailureOf(err)
 			x.reply(mcp.AppendError(x.buf[:0], m.ID(), f.Code, f.Text, nil))
 			return nil, false
 		}
@@ -335,7 +335,7 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	span.Lost(m.Losses)
 	switch {
 	case err != nil && kind == wire.Request:
-		f := clienterror.Of(err)
+		f := report.FailureOf(err)
 		x.forgetAsked(id)
 		x.reply(mcp.AppendError(nil, id, f.Code, f.Text, nil))
 		return nil, false

@@ -7,7 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
@@ -84,7 +84,7 @@ func (h *Handshake) discover(ctx context.Context, d *session.Direct) (result []b
 func RefusedHandshake(answer []byte) error {
 	e := gjson.GetBytes(answer, "error")
 	f := mcp.Fail(mcp.UpstreamRefused, "")
-	f.Err = clienterror.ErrHandshakeRefused
+	f.Err = report.ErrHandshakeRefused
 	if m := e.Get("message").String(); m != "" {
 		f.Text += ": " + m
 	}

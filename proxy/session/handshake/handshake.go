@@ -26,7 +26,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
@@ -143,10 +142,10 @@ func (h *Handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 		switch {
 		case err == nil:
 			return nil, h.refusal(m), nil
-		case h.Opener.Now().Own.ServesAlone() && clienterror.Unreachable(err):
+		case h.Opener.Now().Own.ServesAlone() && report.Unreachable(err):
 			return h.goAlone(err)
 		}
-		return nil, nil, clienterror.Of(err).About(h.ID)
+		return nil, nil, report.FailureOf(err).About(h.ID)
 	}
 }
 
@@ -161,7 +160,7 @@ func (h *Handshake) ready(ctx context.Context, s *session.Session, answer []byte
 		answer, err = h.Opener.Now().OwnFor(&h.Sender).Introduce(answer)
 	}
 	if err != nil {
-		return nil, nil, clienterror.Of(err).About(h.ID)
+		return nil, nil, report.FailureOf(err).About(h.ID)
 	}
 	s.ServerName = session.NameOf([]byte(gjson.GetBytes(answer, "result.serverInfo").Raw))
 	out := h.hoist(ctx, s, answer)
@@ -337,7 +336,7 @@ func (h *Handshake) settle(m *wire.Message) (*session.Session, []byte, error) {
 	h.Opener.Host.Losses.Note(losses.Peers{From: vu, To: h.vc, Client: s.ClientName}, wire.Initialize, m.Losses, h.Header)
 	h.Seen.Because(observe.ToClient, observe.Why{Translator: s.Down, Known: observe.KnownOf(m)}, m.Losses)
 	if err != nil {
-		return nil, nil, clienterror.Of(err).About(h.ID)
+		return nil, nil, report.FailureOf(err).About(h.ID)
 	}
 	return s, out, nil
 }
@@ -355,7 +354,7 @@ func (h *Handshake) namesHandshake(m *wire.Message) bool {
 func (h *Handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 	next, err := era.Rejected(m)
 	if err != nil {
-		return nil, clienterror.Of(err).About(h.ID)
+		return nil, report.FailureOf(err).About(h.ID)
 	}
 	return next, nil
 }
@@ -365,7 +364,7 @@ func (h *Handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 func (h *Handshake) Conclude(s *session.Session, answer []byte, err error) error {
 	switch {
 	case err != nil:
-		f := clienterror.Of(err)
+		f := report.FailureOf(err)
 		if f.UnknownSession() { // without a session, 404 means that there is no server at this path
 			f.NoEndpoint()
 		}

@@ -4,7 +4,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -68,7 +67,7 @@ func (h *Handshake) End(s *session.Session, err error) {
 	switch {
 	case h.Seen == nil:
 	case err != nil:
-		f := clienterror.Of(err)
+		f := report.FailureOf(err)
 		h.Seen.End(string(report.Outcome(f)), string(report.FaultOf(f).Cause))
 	case s == nil:
 		h.Seen.End(string(metrics.Errored), "")

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
@@ -79,7 +78,7 @@ func (p *pipe) serverLost(err error) {
 	if p.ctx.Err() != nil {
 		return // dragoman has stopped the server
 	}
-	f := clienterror.Of(err)
+	f := report.FailureOf(err)
 	if f.Cause == mcp.UpstreamSilent {
 		f = mcp.Fail(mcp.UpstreamLost, "")
 	}
@@ -132,7 +131,7 @@ func (p *pipe) requestInfo(c *session.Call) report.At {
 func (p *pipe) refuseAll(message []byte, why error) {
 	if !wire.IsArray(message) {
 		if id := exchange.IDOf(message); id != nil {
-			p.refuse(clienterror.Of(why).WithID(id), message)
+			p.refuse(report.FailureOf(why).WithID(id), message)
 		}
 		return
 	}
@@ -145,7 +144,7 @@ func (p *pipe) refuseAll(message []byte, why error) {
 	g.Emit = p.write
 	for _, it := range items {
 		if it.Slot >= 0 && it.Refusal == nil {
-			it.Refusal = p.refusal(clienterror.Of(why).WithID(exchange.IDOf(it.Raw)), it.Raw)
+			it.Refusal = p.refusal(report.FailureOf(why).WithID(exchange.IDOf(it.Raw)), it.Raw)
 		}
 		if it.Refusal != nil {
 			g.Put(it.Slot, it.Refusal.Body())
@@ -175,7 +174,7 @@ func (p *pipe) cutOff() {
 	default: // each call has a goroutine that answers it
 		for _, c := range s.Open.List() {
 			if c.Stop != nil {
-				c.Stop(clienterror.ErrShutdown)
+				c.Stop(report.ErrShutdown)
 			}
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/large"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
@@ -89,7 +89,7 @@ func (p *pipe) pass(x *exchange.Exchange, line []byte, err error) {
 		out, v, err = x.Onward(line)
 	}
 	switch {
-	case err != nil && clienterror.Of(err).Cause == mcp.ModernRefused && x.Batch == nil && p.modern != nil:
+	case err != nil && report.FailureOf(err).Cause == mcp.ModernRefused && x.Batch == nil && p.modern != nil:
 		p.modern.serve(&x.Msg)
 	case x.Cancels && p.modern != nil && p.modern.takes(&x.Msg):
 	case x.Recalled(): // while it waited
@@ -160,7 +160,7 @@ func (p *pipe) written(c *session.Call, err error) {
 	if err == nil || err == upstream.ErrTakenBack || p.ctx.Err() != nil || !p.s.Open.End(c) {
 		return // it is in flight, cancelled, or failed
 	}
-	f := *clienterror.Of(err)
+	f := *report.FailureOf(err)
 	f.ID = []byte(c.ID)
 	p.failCall(c, &f)
 }
@@ -207,10 +207,10 @@ func (p *pipe) bring(x *exchange.Exchange) {
 		_, err := x.Answer(everything{p, x})
 		switch {
 		case pipes.Restarts(err):
-			p.failOpen(clienterror.Of(err))
+			p.failOpen(report.FailureOf(err))
 		case pipes.Skipped(err) != nil:
 			p.proxy.Host.Report.Dropped("too_large")
-			p.failOpen(clienterror.Of(err))
+			p.failOpen(report.FailureOf(err))
 		default:
 			p.serverLost(err)
 			return
@@ -393,7 +393,7 @@ func (p *pipe) initialize(line []byte) {
 		return
 	}
 	if err := p.begin(line); err != nil {
-		p.refuse(clienterror.Of(err).About(m.ID()), line)
+		p.refuse(report.FailureOf(err).About(m.ID()), line)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/host"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
@@ -25,7 +24,7 @@ func TestPanicBehindAPipeEndsThePipe(t *testing.T) {
 	p.ctx, p.fail = context.WithCancelCause(t.Context())
 	p.spawn(func() { panic("oh") })
 	p.tasks.Wait()
-	if err := context.Cause(p.ctx); err == nil || clienterror.Of(err).Cause != mcp.Panicked {
+	if err := context.Cause(p.ctx); err == nil || report.FailureOf(err).Cause != mcp.Panicked {
 		t.Errorf("ended by %v", err)
 	}
 	if logs.FilterMessage("panic").Len() != 1 {

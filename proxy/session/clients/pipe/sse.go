@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/callctx"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
@@ -81,7 +81,7 @@ func (f *SSE) drain() {
 func (p *pipe) drain() {
 	p.untilAnswered(time.After(p.proxy.Now().Config.Shutdown.Drain))
 	p.cutOff()
-	p.fail(clienterror.ErrShutdown)
+	p.fail(report.ErrShutdown)
 }
 
 // An ssePipe is a pipe whose client sends each message in an HTTP request of its own.
@@ -118,16 +118,16 @@ func (t *ssePipe) Take(message []byte, header func(name string) string) {
 func (t *ssePipe) Ending() {
 	t.calls.Wait()
 	if t.s != nil {
-		t.failOpen(clienterror.Of(context.Cause(&t.own)))
+		t.failOpen(report.FailureOf(context.Cause(&t.own)))
 	}
 }
 
 // Left ends the session of a client that has left.
 func (t *ssePipe) Left(why error) {
 	// A server that is lost ends the stream, too.
-	why = cmp.Or(context.Cause(&t.own), why, clienterror.ErrShutdown)
+	why = cmp.Or(context.Cause(&t.own), why, report.ErrShutdown)
 	t.face.drop(t) // from here on, drain begins no task
-	t.fail(clienterror.ErrShutdown)
+	t.fail(report.ErrShutdown)
 	if t.s != nil {
 		t.proxy.End(t.s, why)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/session/clients"
@@ -68,19 +68,19 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 			p.fail(left)
 			return
 		}
-		overdue := time.AfterFunc(proxy.Now().Config.Shutdown.Drain, func() { p.fail(clienterror.ErrShutdown) })
+		overdue := time.AfterFunc(proxy.Now().Config.Shutdown.Drain, func() { p.fail(report.ErrShutdown) })
 		context.AfterFunc(p.ctx, func() { overdue.Stop() })
 		endWriting(proxy.Now().Config.Shutdown.Drain)
 	})
 	err := client.Run(reading, p.handle)
 	if err == nil { // the client has closed stdin: when it asks for the end as well, it waits no more
 		defer context.AfterFunc(ctx, func() {
-			p.fail(clienterror.ErrShutdown)
+			p.fail(report.ErrShutdown)
 			endWriting(0)
 		})()
 	}
 	lost := context.Cause(p.ctx)
-	overdue := errors.Is(lost, clienterror.ErrShutdown) // Run returned after the drain time
+	overdue := errors.Is(lost, report.ErrShutdown) // Run returned after the drain time
 	if (lost == nil || overdue) && (err == nil || ctx.Err() != nil) {
 		m.silent.Store(true)
 		p.hangUp()
@@ -96,9 +96,9 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 	}
 	why := cmp.Or(lost, downstream.ErrClientLeft)
 	if lost == nil && ctx.Err() != nil {
-		why = clienterror.ErrShutdown
+		why = report.ErrShutdown
 	}
-	p.fail(clienterror.ErrShutdown)
+	p.fail(report.ErrShutdown)
 	if p.s != nil {
 		limit := pipes.EndTimeout
 		if !p.s.Piped {
@@ -121,7 +121,7 @@ func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Write
 
 // late refuses a message that was not read before the pipe or the process was to end, as another one had to wait.
 func (p *pipe) late(message []byte) {
-	if why := cmp.Or(context.Cause(p.ctx), clienterror.ErrShutdown); why != downstream.ErrClientLeft {
+	if why := cmp.Or(context.Cause(p.ctx), report.ErrShutdown); why != downstream.ErrClientLeft {
 		p.refuseAll(message, why)
 	}
 }
@@ -216,7 +216,7 @@ func (p *stdioPipe) serve(m *wire.Message) {
 		case err == nil:
 			p.straight.forward(m.Raw, nil, 0)
 			return
-		case clienterror.Of(err).Cause != mcp.UpstreamLegacy:
+		case report.FailureOf(err).Cause != mcp.UpstreamLegacy:
 			p.refuse(p.failed(q, err, p.from), nil)
 			return
 		}
@@ -290,9 +290,9 @@ func (p *stdioPipe) run(ctx context.Context, q *stateless.Request, free func()) 
 	defer r.End()
 	answer, err := r.Answer(until{ctx, p.pipe})
 	switch {
-	case context.Cause(ctx) == clienterror.ErrShutdown && q.Method != wire.SubscriptionsListen:
+	case context.Cause(ctx) == report.ErrShutdown && q.Method != wire.SubscriptionsListen:
 		free()
-		p.refuse(p.failed(q, clienterror.ErrShutdown, nil), nil)
+		p.refuse(p.failed(q, report.ErrShutdown, nil), nil)
 		return
 	case err != nil || ctx.Err() != nil:
 		return // cancelled: no response is owed

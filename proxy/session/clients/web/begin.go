@@ -1,7 +1,6 @@
 package web
 
 import (
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -28,7 +27,7 @@ func (f *Face) add(x *exchange.Exchange, s *session.Session) {
 	s.ObserveSession(x.Seen)
 	if l := s.Lanes; l != nil {
 		l.WhenLost(func() {
-			f.Host.Report.ServerFailed("session lost", report.CauseOfLoss(&f.Now().Config, clienterror.Of(l.Reason())), l.Reason(), nil)
+			f.Host.Report.ServerFailed("session lost", report.CauseOfLoss(&f.Now().Config, report.FailureOf(l.Reason())), l.Reason(), nil)
 			f.Forget(s, l.Reason())
 		})
 	}
@@ -51,7 +50,7 @@ func (f *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answ
 	x.Seen, x.Span = h.Seen, h.Span
 	switch {
 	case err != nil:
-		err = clienterror.Of(err).About(id)
+		err = report.FailureOf(err).About(id)
 	case s == nil || s.Bridge == nil: // else the answer is dragoman's
 		told = h.Told
 	}

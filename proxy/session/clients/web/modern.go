@@ -5,7 +5,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/features/shape"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/trace"
@@ -92,7 +91,7 @@ func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *dow
 		q.Heard = session.Heard(from, req)
 	}
 	if err := q.CheckHeaders(req.Header); err != nil {
-		return clienterror.Of(err).About(q.ID)
+		return report.FailureOf(err).About(q.ID)
 	}
 	if stateless.IsHandshakeOnly(q.Method) {
 		return stateless.UnknownMethod(q.Name).About(q.ID)
@@ -113,7 +112,7 @@ func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *dow
 	direct, bridged := false, face.NeedsSession(q, who)
 	if !bridged {
 		if direct, err = face.NeedsNoSession(req.Ctx, from, q); err != nil {
-			return clienterror.Of(err).About(q.ID)
+			return report.FailureOf(err).About(q.ID)
 		}
 	}
 	for again := false; ; again = true {

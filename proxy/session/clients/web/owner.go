@@ -4,7 +4,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
@@ -42,7 +41,7 @@ func (f *Face) forwardToOwner(method string, req *downstream.Request, resp *down
 	}
 	for range maxHeirs {
 		err := f.Forward(home, method, mcp.PeerLost, req, resp)
-		if !errors.Is(err, replicas.ErrNotTaken) && (err == nil || method != "GET" || clienterror.Of(err).Cause != mcp.PeerLost) {
+		if !errors.Is(err, replicas.ErrNotTaken) && (err == nil || method != "GET" || report.FailureOf(err).Cause != mcp.PeerLost) {
 			if err != nil {
 				f.Refuse(req, resp, f.Host.Report.Failed(err, report.At{}).About(exchange.IDOf(req.Body)).WithinSession())
 			}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/session/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 )
@@ -37,7 +37,7 @@ func (all *standingStreams) add(st *exchange.Standing, draining context.Context)
 	}
 	all.open[st] = struct{}{}
 	if all.draining {
-		st.Stop(clienterror.ErrShutdown)
+		st.Stop(report.ErrShutdown)
 	}
 }
 
@@ -53,6 +53,6 @@ func (all *standingStreams) drain() {
 	defer all.mu.Unlock()
 	all.draining = true
 	for st := range all.open {
-		st.Stop(clienterror.ErrShutdown)
+		st.Stop(report.ErrShutdown)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/ops/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
@@ -92,7 +92,7 @@ func (f *Face) namesNoSession(x *exchange.Exchange, req *downstream.Request) boo
 // lostPooled returns err, the error of a request in a pooled session. One that says that a session has ended does not concern a client
 // without a session: the next request begins another one.
 func lostPooled(err error) error {
-	f := clienterror.Of(err)
+	f := report.FailureOf(err)
 	if f.Cause != mcp.SessionUnknown && !f.UnknownSession() {
 		return f
 	}
@@ -125,7 +125,7 @@ func (f *Face) postWithoutSession(x *exchange.Exchange, req *downstream.Request,
 			return true, context.Cause(x.Ctx)
 		}
 		if p.err != nil {
-			own := *clienterror.Of(p.err) // each request has an id of its own
+			own := *report.FailureOf(p.err) // each request has an id of its own
 			own.ID = nil
 			return true, own.About(exchange.IDOf(req.Body))
 		}

@@ -1,12 +1,10 @@
-// Package repeats shortens a log in which the same line would occur many times: the first
-// line of a kind is written at once, later ones are merged into one line for each kind and
-// period.
-package repeats
+package report
 
 import "sync"
 
-// Set merges lines by their kind. Make it with [New].
-type Set[K comparable, V any] struct {
+// repeats shortens a log in which the same line would occur many times: the first line of a kind is written at once, later ones are
+// merged into one line for each kind and period. Make it with newRepeats.
+type repeats[K comparable, V any] struct {
 	max   int
 	write func(kind K, line V, repeated int)
 	merge func(sum *V, line V)
@@ -20,16 +18,16 @@ type sum[V any] struct {
 	times int // number of merged lines
 }
 
-// New returns a set of at most max kinds. It calls write for the first line of a kind, with
-// repeated 0, and for the merged ones at [Set.Flush]; write must not use the set. merge adds
+// newRepeats returns a set of at most max kinds. It calls write for the first line of a kind, with
+// repeated 0, and for the merged ones at flush; write must not use the set. merge adds
 // a line to the sum of those that came since the last flush, which at first is zero.
-func New[K comparable, V any](max int, write func(kind K, line V, repeated int), merge func(sum *V, line V)) *Set[K, V] {
-	return &Set[K, V]{max: max, write: write, merge: merge, kinds: make(map[K]*sum[V])}
+func newRepeats[K comparable, V any](max int, write func(kind K, line V, repeated int), merge func(sum *V, line V)) *repeats[K, V] {
+	return &repeats[K, V]{max: max, write: write, merge: merge, kinds: make(map[K]*sum[V])}
 }
 
 // Add writes the line if it is the first of its kind, and merges it otherwise. If there are
 // too many kinds, the set writes the merged lines and starts anew.
-func (s *Set[K, V]) Add(kind K, line V) {
+func (s *repeats[K, V]) Add(kind K, line V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.kinds[kind]
@@ -48,13 +46,13 @@ func (s *Set[K, V]) Add(kind K, line V) {
 
 // Flush writes one line for each kind that came again since the last flush, and forgets the
 // kinds that did not.
-func (s *Set[K, V]) Flush() {
+func (s *repeats[K, V]) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.flush()
 }
 
-func (s *Set[K, V]) flush() {
+func (s *repeats[K, V]) flush() {
 	for kind, at := range s.kinds {
 		if at.times == 0 {
 			delete(s.kinds, kind)
@@ -65,5 +63,5 @@ func (s *Set[K, V]) flush() {
 	}
 }
 
-// Last is a merge function that keeps the last line.
-func Last[V any](sum *V, line V) { *sum = line }
+// last is a merge function that keeps the last line.
+func last[V any](sum *V, line V) { *sum = line }

@@ -1,9 +1,4 @@
-// Package clienterror turns any error into what a client gets: the code and the text of a JSON-RPC
-// error, and the status and headers of an HTTP response.
-//
-// It is one table, from the errors of all packages and transports to the causes of package mcp. It
-// leaves out dragoman's own addresses, and texts that a server did not mean for clients.
-package clienterror
+package report
 
 import (
 	"context"
@@ -51,9 +46,10 @@ func (idle) Error() string {
 // Is reports that it is an [ErrShutdown], too.
 func (idle) Is(err error) bool { return err == ErrShutdown }
 
-// Of returns the failure that the client gets for err. The failure wraps err and belongs to the
-// caller.
-func Of(err error) *mcp.Failure {
+// FailureOf returns the failure that the client gets for err: the code and the text of a JSON-RPC error, and the status and headers of
+// an HTTP response. It is one table, from the errors of all packages and transports to the causes of package mcp, and leaves out
+// dragoman's own addresses, and texts that a server did not mean for clients. The failure wraps err and belongs to the caller.
+func FailureOf(err error) *mcp.Failure {
 	var (
 		f        *mcp.Failure
 		envelope *wire.EnvelopeError
@@ -248,7 +244,7 @@ func PlainWords(e *upstream.StatusError) string {
 // Unreachable reports whether err says that the server cannot be reached, or that it gave no complete and
 // readable answer.
 func Unreachable(err error) bool {
-	f := Of(err)
+	f := FailureOf(err)
 	switch f.Cause {
 	case mcp.UpstreamDown, mcp.UpstreamTimeout, mcp.UpstreamLost, mcp.UpstreamSilent, mcp.UpstreamGarbled:
 		return true

@@ -1,4 +1,4 @@
-package clienterror
+package report
 
 import (
 	"context"
@@ -57,7 +57,7 @@ func TestErrorsForClients(t *testing.T) {
 		{downstream.ErrStopped, -32603, 503, "dragoman is shutting down"},
 		{fmt.Errorf("around: %w", mcp.Fail(mcp.BatchEmpty, "")), -32600, 400, "Empty batch"},
 	} {
-		f := Of(c.err)
+		f := FailureOf(c.err)
 		if f.Code != c.code || f.Status != c.status || f.Text != c.text {
 			t.Errorf("%v: %d %d %q", c.err, f.Code, f.Status, f.Text)
 		}
@@ -72,7 +72,7 @@ func plainRefusal(contentType, body string) error {
 }
 
 func TestFailureSaysEverythingOnce(t *testing.T) {
-	if got := Of(mcp.Fail(mcp.UpstreamSilent, "")).Error(); got != mcp.UpstreamSilent.Text() {
+	if got := FailureOf(mcp.Fail(mcp.UpstreamSilent, "")).Error(); got != mcp.UpstreamSilent.Text() {
 		t.Errorf("got %q", got)
 	}
 }

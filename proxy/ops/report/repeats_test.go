@@ -1,4 +1,4 @@
-package repeats
+package report
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 
 func TestRepeatsAreMerged(t *testing.T) {
 	var lines []string
-	s := New(2, func(kind string, last, repeated int) { lines = append(lines, fmt.Sprint(kind, last, repeated)) }, Last)
+	s := newRepeats(2, func(kind string, last, repeated int) { lines = append(lines, fmt.Sprint(kind, last, repeated)) }, last)
 	says := func(want ...string) {
 		t.Helper()
 		slices.Sort(lines)
