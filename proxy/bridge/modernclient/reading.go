@@ -118,7 +118,7 @@ func (d *parkedCall) answered(response []byte) {
 	x, r := d.x, d.reading.here
 	status := statusOf(x.Message(), response)
 	undeclared := x.undeclared(d.missingCapabilities())
-	if undeclared == nil && r != nil && d.endFor(r.box) {
+	if undeclared == nil && r != nil && !r.box.Waiting() && d.endFor(r.box) { // what waits for the client comes before it
 		d.reading.released = true
 		r.known = !d.b.calls.leave(d) || d.late
 		r.answered, r.response, r.status = true, response, status
