@@ -11,18 +11,16 @@ import (
 // where. Only clients over Streamable HTTP have sessions that are in several replicas, or go on when dragoman has been started again; from
 // 2026-07-28 on a subscription is an open request.
 //
-// A server with sessions has the subscriptions until it loses these. Then a replica restores those that it finds in the store; without one,
-// those that have gone through it. A server without sessions leaves them to the replica that has the session, and to the store.
+// A server with sessions has the subscriptions until it loses these. Then a replica restores those that it finds in the store; a process
+// without one, those that have gone through it. A server without sessions leaves them to the replica that has the session, and to the store.
 func (w *world) forgotten(client string, subscribed, at time.Duration) bool {
 	if c := w.client(client); c.Transport != "http" || c.Revision >= modern {
 		return false
 	}
-	began, died, lost := time.Duration(0), []time.Duration(nil), []time.Duration(nil)
+	var died, lost []time.Duration
 	for _, e := range w.all {
 		switch {
 		case e.At > at:
-		case e.Kind == trace.Began && e.Who == client && e.At <= subscribed:
-			began = e.At
 		case e.Kind == trace.Died && e.Who != "" && e.Who[0] == 'r':
 			died = append(died, e.At)
 		case e.Kind == trace.Loses, e.Kind == trace.Died && strings.HasPrefix(e.Who, "server"):
@@ -40,11 +38,11 @@ func (w *world) forgotten(client string, subscribed, at time.Duration) bool {
 	}
 	sessions := w.script.Server.Revision == "both" || w.script.Server.Revision < modern
 	if !w.script.Store {
-		if !sessions { // without the replica where the session began, each serves what it gets
-			return between(died, subscribed, at) || several && between(died, began, at)
+		if !sessions {
+			return between(died, subscribed, at)
 		}
 		for _, l := range lost {
-			if l >= subscribed && (several || between(died, subscribed, l)) {
+			if between(died, subscribed, l) {
 				return true
 			}
 		}
