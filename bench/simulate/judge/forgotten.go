@@ -64,6 +64,9 @@ func (w *world) forgotten(client string, subscribed, at time.Duration) bool {
 			continue
 		}
 		for _, l := range lost {
+			if several && !empty && l < subscribed && between(died, max(subscribed, t.from-15*time.Second), t.to) {
+				return true // another replica has the client since, and may learn of the loss only now
+			}
 			apart := several || between(died, subscribed, l)
 			if l >= subscribed && apart && (empty && subscribed <= t.from && t.from <= l+reopens || !empty && t.from <= l+reopens && l <= t.to) {
 				return true
