@@ -155,12 +155,17 @@ func (w *world) waitedForClient(c *call, end time.Duration) bool {
 
 // resumedInVain reports whether the client of c has asked for the rest of its answer's stream, which had ended, and the server of Streamable HTTP
 // has lost the session: dragoman does not know that the event belonged to a call, and opens a standing stream in the session that has replaced it.
+// So does a replica that has begun since then, and does not know that the call was sent in that session.
 func (w *world) resumedInVain(c *call) bool {
 	if len(c.resumes) == 0 || len(c.received) == 0 || w.script.Server.Transport != "http" {
 		return false
 	}
+	sent, asked := c.received[len(c.received)-1].At, c.resumes[0].At
+	anew := slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.Kind == trace.Started && strings.HasPrefix(e.Who, "r") && e.At >= sent && e.At <= asked
+	})
 	lost := slices.ContainsFunc(w.all, func(e trace.Event) bool {
-		return (e.Kind == trace.Loses || e.Kind == trace.Died && strings.HasPrefix(e.Who, "server")) && e.At >= c.received[len(c.received)-1].At && e.At < w.over
+		return (e.Kind == trace.Loses || e.Kind == trace.Died && strings.HasPrefix(e.Who, "server")) && (e.At >= sent || anew) && e.At < w.over
 	})
 	if lost {
 		c.excuse = cmp.Or(c.excuse, "resumed-in-vain")
