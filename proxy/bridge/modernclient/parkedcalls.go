@@ -46,6 +46,20 @@ func (x *asking) readFrom(st upstream.Stream) {
 // https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotificationparams.
 func (x *asking) isTask() bool { return x.run != nil && x.run.isTask() }
 
+// refused reports whether err, with which x has ended, shows that the server has not begun it. If the server had made a task of it, it lost that with
+// its session, and why says so.
+func (x *asking) refused(err error) (unbegun bool, why error) {
+	if !x.Unbegun(err) {
+		return false, err
+	}
+	if !x.isTask() {
+		return true, err
+	}
+	f := mcp.Fail(mcp.UpstreamLost, "")
+	f.Text, f.Err = "the server has lost its session, and the task of the call with it", err
+	return false, f
+}
+
 // undeclared returns the error that replaces the server's error response, or nil if the
 // response is to be sent as it is. missing is the capability that the server's questions have lacked so far.
 func (x *asking) undeclared(missing []byte) *mcp.Failure {

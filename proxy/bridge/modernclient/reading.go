@@ -93,7 +93,7 @@ func (d *parkedCall) read() (err error) {
 		d.endWithURLs(x)
 	case errors.Is(err, io.EOF), x.Left():
 	default:
-		unbegun := x.Unbegun(err)
+		unbegun, err := x.refused(err)
 		f := x.Fail(err)
 		if f.Cause == mcp.UpstreamLost || unbegun {
 			d.b.discard()

@@ -404,10 +404,12 @@ func (r *relay) fromServer() ([]byte, error) {
 		return r.answer(lacking(needsURLs)), nil
 	case err != nil && r.ctx.Err() != nil:
 		return r.cutShort()
-	case err != nil && r.x.Unbegun(err) && !r.sent:
-		r.br.host.Report.Failed(err, r.x.At())
-		return nil, errUnbegun
 	case err != nil:
+		unbegun, err := r.x.refused(err)
+		if unbegun && !r.sent {
+			r.br.host.Report.Failed(err, r.x.At())
+			return nil, errUnbegun
+		}
 		return r.answer(err), nil
 	}
 	if f := r.x.undeclared(nil); f != nil {
