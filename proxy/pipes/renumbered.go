@@ -86,6 +86,9 @@ func (c *Renumbered) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 		err = ErrRecalled
 	}
 	if err == nil {
+		if e != nil {
+			out.Again = &e.Progress.Again
+		}
 		st, err = c.Conn.Send(ctx, out)
 	}
 	h, waits := err.(*upstream.Handed) //nolint:errorlint // a Conn returns it as it is

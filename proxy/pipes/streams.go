@@ -122,7 +122,7 @@ func (l *Streams) Request(ctx context.Context, m *upstream.Outgoing) (*Stream, e
 		err = ErrRecalled
 	}
 	if err == nil {
-		out.Stale = s.Over
+		out.Stale, out.Again = s.Over, &s.asked.Progress.Again
 		_, err = l.conn.Send(ctx, out)
 	}
 	if h, waits := err.(*upstream.Handed); waits { //nolint:errorlint // a Conn returns it as it is

@@ -170,6 +170,7 @@ func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 		if err != nil || isOfLost(m) {
 			return nil, err
 		}
+		m.SentAgain()
 		st, err = r.sendOn(ctx, conn, m)
 	} else if release(); repeats && err == nil {
 		return st, r.lostAfter(conn)

@@ -51,6 +51,7 @@ type Entry[T any] struct {
 	Given string // the id towards the server, and the progress token if there is one; raw JSON
 
 	GivenKey string // the key of Given
+	Progress Progress
 	number   uint64 // of the entry, in the order of creation
 	token    string // as the sender has it, raw JSON; "" for none
 	task     bool   // the request may become a task
@@ -123,7 +124,7 @@ func (t *Table[T]) Answered(m *wire.Message) *Entry[T] {
 
 // About returns the entry that the notification m refers to by progress token or subscription id, and
 // marks in m the sender's value as the replacement. known is false for progress that no open request
-// or task has asked for, or that names none, and for a notification of a subscription that is not open. A
+// or task has asked for, that names none, or that a request sent more than once has had already, and for a notification of a subscription that is not open. A
 // notification that refers to no request gives nil and true.
 func (t *Table[T]) About(m *wire.Message) (e *Entry[T], known bool) {
 	params := m.Root().Get(wire.Params)
@@ -133,6 +134,9 @@ func (t *Table[T]) About(m *wire.Message) (e *Entry[T], known bool) {
 			return nil, false
 		}
 		if e = t.find(given.Raw()); e != nil && e.token != "" {
+			if !e.Progress.Rises(m) {
+				return nil, false
+			}
 			put(params, wire.ProgressTokenKey, e.token)
 			return e, true
 		}

@@ -196,6 +196,7 @@ func (s *SSESession) post(ctx context.Context, m *Outgoing, deadline time.Time) 
 	case <-time.After(streamGrace):
 	}
 	if m.Repeats {
+		m.SentAgain()
 		return s.postOnce(ctx, f, target, m, deadline)
 	}
 	return err

@@ -27,6 +27,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
@@ -40,6 +41,7 @@ type Outgoing struct {
 	Body    []byte       // one JSON text, written as it is
 	Request bool         // an answer is expected
 	Repeats bool         // the server may get it twice: over HTTP it is sent again, once, if its connection was dead
+	Again   *atomic.Bool // set before the server, which may have it, gets it once more over HTTP+SSE; nil for none
 	Header  []mcp.Header // further headers of this message (Authorization, traceparent …): HTTP only
 
 	// Told receives those headers of the response that [HTTPConfig].Pass names, when its head was read: in Send, or while Events waits
@@ -71,6 +73,13 @@ type Outgoing struct {
 	// Stale is called by a Conn that has kept a message back for a while, before it
 	// sends the message: true says that the exchange is cancelled. It may be nil.
 	Stale func() bool
+}
+
+// SentAgain says that the message is about to be sent once more.
+func (m *Outgoing) SentAgain() {
+	if m.Again != nil {
+		m.Again.Store(true)
+	}
 }
 
 // ListenOptions say how a standing stream begins. They matter to HTTP only.
