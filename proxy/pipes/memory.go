@@ -255,14 +255,14 @@ func (y *Memory) Replay() (messages [][]byte, own map[string]bool) {
 	for key := range y.asked {
 		y.settle(key, true)
 	}
-	if !y.Initialized {
-		return nil, nil // nothing may be sent before notifications/initialized
-	}
 	own = make(map[string]bool)
 	requests := y.requests(func() []byte {
 		id := mcp.OwnID()
 		own[string(id)] = true
 		return id
 	})
+	if !y.Initialized { // a server that has accepted these before notifications/initialized does so again
+		return requests, own
+	}
 	return append([][]byte{mcp.Notification(wire.Initialized, "")}, requests...), own
 }

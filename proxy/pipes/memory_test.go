@@ -1,6 +1,7 @@
 package pipes
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,5 +131,20 @@ func TestMemoryWithoutAnswersWaitsForNone(t *testing.T) {
 	}
 	if messages, _ := y.Replay(); len(messages) != 3 || y.Unkept() != 0 {
 		t.Errorf("%q", messages)
+	}
+}
+
+// TestMemoryBeforeInitialized: what a server has accepted before notifications/initialized is restored, also for a client that never
+// sends that.
+func TestMemoryBeforeInitialized(t *testing.T) {
+	y := Memory{NoAnswers: true}
+	y.Note([]byte(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"file:///a"}}`))
+	messages, own := y.Replay()
+	if len(messages) != 1 || len(own) != 1 || !bytes.Contains(messages[0], []byte("resources/subscribe")) {
+		t.Errorf("%q", messages)
+	}
+	y.Note([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	if messages, _ = y.Replay(); len(messages) != 2 || !bytes.Contains(messages[0], []byte("initialized")) {
+		t.Errorf("afterwards %q", messages)
 	}
 }
