@@ -25,8 +25,8 @@ import (
 //   - a log message to the stream of the only request that wants log messages, if there
 //     is exactly one,
 //   - all else to the standing stream; without one, to the only request in flight; a
-//     request of the server to the latest of several, so that no call waits for ever on
-//     a client that opens no stream;
+//     request of the server, and what is about one, to the latest of several, so that
+//     no call waits for ever on a client that opens no stream;
 //   - what has no stream to go to waits for the next standing stream. A ping of the
 //     server does not wait but is answered here, and its other requests are refused
 //     after [UnreachedTime].
@@ -409,8 +409,8 @@ func (l *Streams) sort(m *wire.Message) {
 	switch {
 	case m.Kind == wire.Request:
 		l.ask(m, raw)
-	case m.Method == wire.Cancelled && !l.alone: // of a question: it goes where that went
-		l.withdraw(raw)
+	case isAboutQuestion(m.Method) && !l.alone: // it goes where that went
+		l.follow(raw)
 	case l.standing != nil:
 		l.drops(l.standing.Put(raw, false))
 	case l.alone: // the request in flight is of any of its clients

@@ -88,9 +88,13 @@ func (l *Streams) keepsWaiting(raw []byte) bool {
 	return ok
 }
 
-// withdraw gives the client the cancellation of a request of the server, on a stream on which ask would give it the request. Called with l.mu
-// held.
-func (l *Streams) withdraw(raw []byte) {
+// isAboutQuestion reports whether a notification of the server is about a request of it: that is cancelled, or its page was opened.
+func isAboutQuestion(method wire.Method) bool {
+	return method == wire.Cancelled || method == wire.ElicitationCompleted
+}
+
+// follow gives the client what is about a request of the server, on a stream on which ask would give it the request. Called with l.mu held.
+func (l *Streams) follow(raw []byte) {
 	if to, _ := l.reached(); to != nil {
 		l.drops(to.Put(raw, false))
 		return
