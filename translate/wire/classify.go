@@ -38,7 +38,7 @@ func (m *Message) Classify() {
 		m.Method = CompletionComplete
 	case has[ProtocolVersion]:
 		m.Method = Initialize
-	case has[Content] && !has[Model]:
+	case has[StructuredContent], has[Content] && !has[Model]:
 		m.Method = ToolsCall
 	}
 }
