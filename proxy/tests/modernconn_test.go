@@ -3,6 +3,8 @@ package tests
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,6 +199,35 @@ func TestLoadShedding(t *testing.T) {
 			if gjson.Get(m, "params.requestState").Raw != `"S"` || gjson.Get(m, "params.inputResponses").Exists() || gjson.Get(m, "id").Raw == gjson.Get(calls[i], "id").Raw {
 				t.Error(m)
 			}
+		}
+	})
+}
+
+// TestProgressOfACallThatIsSentAgain: its client has made one request, whose progress increases, also beyond the first sending.
+func TestProgressOfACallThatIsSentAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rounds := 0
+		f := modernServer(false, `"capabilities":{}`, func(id, _, m string) ([]string, error) {
+			rounds++
+			var says []string
+			for n := range 1 + rounds {
+				says = append(says, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`,
+					gjson.Get(m, "params._meta.progressToken").Raw, n+1))
+			}
+			if rounds == 1 {
+				return append(says, result(id, `"resultType":"input_required","requestState":"S"`)), nil
+			}
+			return append(says, result(id, `"resultType":"complete","messages":[]`)), nil
+		})
+		srv := front(t, f)
+		var got []int64
+		for e := range srv.reads(srv.initialize("2025-11-25"), `{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"p","_meta":{"progressToken":"t"}}}`) {
+			if p := gjson.Get(e, "params.progress"); p.Exists() {
+				got = append(got, p.Int())
+			}
+		}
+		if !slices.Equal(got, []int64{1, 2, 3}) {
+			t.Errorf("progress %d in %d rounds", got, rounds)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -51,6 +52,7 @@ type call struct {
 	ready     [][]byte     // messages for the client that come first
 	one       [1][]byte    // memory for ready
 	over      bool
+	progress  idmap.Progress
 	broken    error // why the server's stream has ended; nil if it has not
 	asking    []*ask
 	heard     chan receivedAnswer // answers to asking; it has room for all of them

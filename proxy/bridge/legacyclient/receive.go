@@ -135,6 +135,10 @@ func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 	}
 	m.Facts, m.Stamp = c.facts, nil
 	if !m.Kind.Response() {
+		if m.Method == wire.Progress && !b.progress.Rises(m) {
+			c.host.Report.Dropped("unattributed")
+			return nil, nil, nil
+		}
 		out := c.passDown(m, b.request.Header)
 		b.seen.Because(observe.ToClient, observe.Why{Translator: c.down, Known: translate.Known{Facts: m.Facts}}, m.Losses)
 		return out, nil, nil

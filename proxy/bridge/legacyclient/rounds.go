@@ -78,6 +78,7 @@ func (b *call) hears(st upstream.Stream, err error) error {
 // send sends the request again, with these answers.
 func (b *call) send(answers []*ask) error {
 	b.closeServerStream()
+	b.progress.Again.Store(true)
 	b.sent, b.answers = b.c.nextID(), answers
 	o := b.request
 	var err error
