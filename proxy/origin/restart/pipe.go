@@ -367,10 +367,8 @@ func (r *Pipe) read(yield func(sse.Event, error) bool) bool {
 	r.mu.Unlock()
 	for e, err := range st.Events {
 		switch {
-		case err == nil && len(r.own) > 0 && r.forUs(e.Data):
 		case err == nil:
-			r.noteAnswer(e.Data)
-			if !yield(e, nil) {
+			if e.Data = r.heard(e.Data); e.Data != nil && !yield(e, nil) {
 				return false
 			}
 		default:
@@ -386,6 +384,38 @@ func (r *Pipe) read(yield func(sse.Event, error) bool) bool {
 			}
 		}
 	}
+	return false
+}
+
+// heard returns what the client gets of a message of the server, or of an array of them: not the responses to requests that start has
+// replayed. nil stands for nothing.
+func (r *Pipe) heard(data []byte) []byte {
+	if !wire.IsArray(data) {
+		if r.isForUs(data) {
+			return nil
+		}
+		return data
+	}
+	all, err := wire.AppendElements(nil, data, r.host.Config().Limits.Batch)
+	if err != nil {
+		return data // the caller reads it again and reports the error
+	}
+	theirs := slices.DeleteFunc(slices.Clone(all), r.isForUs)
+	switch len(theirs) {
+	case len(all):
+		return data
+	case 0:
+		return nil
+	}
+	return slices.Concat([]byte{'['}, bytes.Join(theirs, []byte{','}), []byte{']'})
+}
+
+// isForUs reports whether a message is the response to a request that start has replayed, and notes what it says of a subscription.
+func (r *Pipe) isForUs(message []byte) bool {
+	if len(r.own) > 0 && r.answersOwn(message) {
+		return true
+	}
+	r.noteAnswer(message)
 	return false
 }
 

@@ -238,8 +238,8 @@ func (r *Pipe) revisionIn(m *wire.Message) string {
 	return gjson.Get(wire.View(m.Result()), "protocolVersion").String()
 }
 
-// forUs reports whether a message is the response to a request that start has replayed.
-func (r *Pipe) forUs(message []byte) bool {
+// answersOwn reports whether a message is the response to a request that start has replayed.
+func (r *Pipe) answersOwn(message []byte) bool {
 	var m wire.Message
 	if m.Scan(message, nil) != nil || !m.Kind.Response() || !r.own[string(m.ID())] {
 		return false
