@@ -59,7 +59,8 @@ type Session struct {
 	RunsFor        string                // the client that its process is counted for
 	Pipe           int64                 // a number of its own for a session of a client on a pipe; 0 for others
 
-	Direct *Direct // not nil if both ends are modern
+	Direct *Direct           // not nil if both ends are modern
+	Tasked func(task string) // receives the id of each task that only the server's process knows; nil if none is to be known
 
 	authorization upstream.Authorization // over HTTP+SSE; Web has its own
 

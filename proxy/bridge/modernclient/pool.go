@@ -97,7 +97,10 @@ func fit(q *stateless.Request) (losses []wire.Loss, err error) {
 
 // hold finds or opens the session of a key, and waits until it is open.
 func (p *sessionPool) hold(c caller, key poolKey) (*pooledSession, error) {
-	b, made, err := p.await(c.ctx, key, c.q.Holder(key.principal))
+	b, made, err := p.with(taskOf(c.q), key, c.q.Holder(key.principal)), false, error(nil)
+	if b == nil {
+		b, made, err = p.await(c.ctx, key, c.q.Holder(key.principal))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +138,7 @@ func (p *sessionPool) open(b *pooledSession, q *stateless.Request, header []mcp.
 func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.Request, header []mcp.Header) error {
 	tried := time.Now()
 	s, answer, err := p.Proxy.Open(ctx, Opening{
-		Kind: b.key.kind, Principal: b.key.principal, Realm: b.realm, For: q, Header: header, Lost: b.discard,
+		Kind: b.key.kind, Principal: b.key.principal, Realm: b.realm, For: q, Header: header, Lost: b.discard, Tasked: b.tasked,
 	})
 	if err != nil {
 		return err
@@ -259,7 +262,7 @@ func (p *sessionPool) addLocked(key poolKey, by quota.Holder) *pooledSession {
 		kept:    p.Host.Memory().Holding(),
 		opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1),
 	}
-	b.discard = func() { p.discard(b) }
+	b.discard, b.tasked = func() { p.discard(b) }, func(task string) { p.tasked(b, task) }
 	b.hasOpened, b.taskNews = b.urls.opened, func(notification []byte) { p.tasks.changed(b, notification) }
 	b.withdraws = b.withdraw
 	b.resources = resourceWatches{host: p.Host, life: &b.life, ask: b.ask}
@@ -306,7 +309,7 @@ func (p *sessionPool) release(b *pooledSession) {
 		return
 	}
 	p.shares.Release(b.holder)
-	if b.dead {
+	if b.dead && b.isOver() {
 		p.forget(b)
 	}
 	p.notifyRoom()
@@ -345,15 +348,73 @@ func (p *sessionPool) isLost(b *pooledSession) bool {
 	return b.lost
 }
 
-// retire makes later calls open new sessions.
+// retire makes later calls open new sessions. Those whose process has made tasks stay for requests about these until they are idle.
 func (p *sessionPool) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for b := range p.all {
-		if b.dead = true; b.uses == 0 {
+		if b.dead = true; b.uses == 0 && b.isOver() {
 			p.forget(b)
 		}
 	}
+}
+
+// Bounds of the ids that are kept of the tasks of one process.
+const (
+	maxMade   = 256
+	maxMadeID = 256
+)
+
+// tasked notes a task that the process of b has made.
+func (p *sessionPool) tasked(b *pooledSession, task string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if task == "" || len(task) > maxMadeID {
+		return
+	}
+	if len(b.made) == maxMade {
+		b.made = slices.Delete(b.made, 0, 1)
+	}
+	b.made = append(b.made, strings.Clone(task))
+}
+
+// isOver reports whether no request needs b, which is dead, any more. The caller holds p.mu.
+func (b *pooledSession) isOver() bool { return b.lost || len(b.made) == 0 }
+
+// taskOf returns the id of the task that a request is about; "" for none.
+func taskOf(q *stateless.Request) string {
+	if !isTaskRequest(q.Method) {
+		return ""
+	}
+	return gjson.ParseBytes(q.Target).String()
+}
+
+// isTaskRequest reports whether requests of this method are about a task.
+func isTaskRequest(m wire.Method) bool {
+	return m == wire.TasksGet || m == wire.TasksUpdate || m == wire.TasksCancel
+}
+
+// with returns the session for key, in use, whose process has made this task, or nil.
+func (p *sessionPool) with(task string, key poolKey, by quota.Holder) *pooledSession {
+	if task == "" {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range p.byKey[key] {
+		if !slices.Contains(b.made, task) || b.lost {
+			continue
+		}
+		if b.uses == 0 {
+			if !p.shares.Acquire(by, p.Host.Config().Bridge.MaxSessions) {
+				return nil
+			}
+			b.holder = by
+		}
+		b.uses++
+		return b
+	}
+	return nil
 }
 
 // evict ends an unused session, and returns false if there is none. It takes the client that has opened the

@@ -59,6 +59,9 @@ type Opening struct {
 	For       *stateless.Request
 	Header    []mcp.Header
 	Lost      func() // called when the connection of a server on a pipe is lost
+
+	// Tasked is called with the id of each task that the process of a modern server on a pipe has made: no other process knows it.
+	Tasked func(task string)
 }
 
 // Kind says what a pooled session stands for.

@@ -31,7 +31,8 @@ type shared struct {
 // clientInfo and capabilities.
 type pooledSession struct {
 	shared
-	discard func() // removes the session, which is unusable, from the pool
+	discard func()            // removes the session, which is unusable, from the pool
+	tasked  func(task string) // notes a task that only its process knows
 
 	key     poolKey
 	realm   string         // identifies the cached results that the session's change notifications invalidate
@@ -68,6 +69,7 @@ type pooledSession struct {
 	dead   bool         // new calls do not get it
 	lost   bool         // calls that have it cannot use it either
 	gone   bool         // it was removed from the pool
+	made   []string     // the ids of the tasks that only its process knows, oldest first
 
 	adopted string // the server's id of the session, if another replica has begun it; "" otherwise
 }

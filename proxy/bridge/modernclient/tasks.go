@@ -346,8 +346,3 @@ func (t *pooledTasks) forward(req *downstream.Request, q *stateless.Request, who
 	}
 	return done && err == nil
 }
-
-// isTaskRequest reports whether requests of this method are about a task.
-func isTaskRequest(m wire.Method) bool {
-	return m == wire.TasksGet || m == wire.TasksUpdate || m == wire.TasksCancel
-}

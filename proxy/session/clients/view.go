@@ -84,6 +84,8 @@ func (v *View) Open(ctx context.Context, o modernclient.Opening) (_ modernclient
 	if o.Kind == modernclient.WithHandshake {
 		proxy.Shape.Store(s.Up.Shape())
 		s.KeepAlive()
+	} else if o.Kind == modernclient.WithoutHandshake && s.Piped && s.Transport == "" { // a process
+		s.Tasked = o.Tasked
 	}
 	return &opened{proxy: proxy, s: s}, answer, nil
 }

@@ -311,6 +311,11 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 		x.noteTools(raw)
 		x.Common.Metrics.Tools.Learn(m.Result())
 	}
+	if s.Tasked != nil && kind == wire.Result && method == wire.ToolsCall {
+		if is := gjson.Parse(wire.View(m.Result())); is.Get("resultType").Str == "task" {
+			s.Tasked(is.Get("taskId").String())
+		}
+	}
 	if x.Crossing != nil && kind == wire.Request {
 		x.Crossing.About(m.Params())
 	}
