@@ -40,8 +40,8 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 		srv.Close()
 		return err
 	}
-	srv.register(ln.Addr())
 	srv.Table.Share()
+	srv.register(ln.Addr()) // others may send requests from here on
 	srv.tellServing(ln.Addr())
 	srv.Now().Origin.Credential.TellLent(srv.Now().Server, srv.Host.Log)
 	srv.warnOfOpenFiles()

@@ -5,12 +5,16 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
@@ -168,14 +172,33 @@ func TestOrphanedSessionHasOneHeir(t *testing.T) {
 	ask(all[3], all[2])
 }
 
+// closedStore is a store whose sets take no member while closed is set.
+type closedStore struct {
+	store.Engine
+	closed *atomic.Bool
+}
+
+func (s closedStore) Join(ctx context.Context, set string, member []byte, ttl time.Duration, most int) error {
+	if s.closed.Load() {
+		return nil
+	}
+	return s.Engine.Join(ctx, set, member, ttl, most)
+}
+
 // TestWhatTheHeirAskedIsAnsweredAtTheFirstReplica, which could not be reached for a moment: another one went on with its session, and has
 // asked the client, and called the server.
 func TestWhatTheHeirAskedIsAnsweredAtTheFirstReplica(t *testing.T) {
-	all := peersOf(t, 2, newSessionless(t, nil), inStore(storetest.StartRedis(t)))
-	atHome(t, all)
+	url := newSessionless(t, nil).At().URL
+	leavesNothing(t)
+	var closed atomic.Bool
+	all := acquainted(t, 2, func(w origin.World, cfg config.Config, log *zap.Logger) (*proxy.Server, error) {
+		cfg.Upstream.URL, w.Store = url, closedStore{w.Store, &closed}
+		return proxy.NewIn(w, cfg, log)
+	})
 	session := all[0].initializeWith("2025-11-25", manyCapabilities)
 	places := store.Key{Kind: "replicas"}
 	var first []byte
+	closed.Store(true) // it does not join again
 	if err := all[0].Host.Store.Members(t.Context(), places, func(m store.Member) bool {
 		if bytes.HasSuffix(m.Name, []byte(all[0].at)) {
 			first = bytes.Clone(m.Name)
@@ -184,7 +207,7 @@ func TestWhatTheHeirAskedIsAnsweredAtTheFirstReplica(t *testing.T) {
 	}); err != nil || first == nil {
 		t.Fatal(err)
 	}
-	if err := all[0].Host.Store.Leave(t.Context(), places, first); err != nil { // until it joins again, in a few seconds
+	if err := all[0].Host.Store.Leave(t.Context(), places, first); err != nil {
 		t.Fatal(err)
 	}
 	all[1].Replicas.Forget()
@@ -202,6 +225,7 @@ func TestWhatTheHeirAskedIsAnsweredAtTheFirstReplica(t *testing.T) {
 	}
 	req, resp, question := call("7")
 	other, left, _ := call("8")
+	closed.Store(false)
 	if n := all[1].Table.Len(); n != 1 {
 		t.Fatalf("%d sessions at the heir", n)
 	}
