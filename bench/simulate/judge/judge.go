@@ -130,7 +130,7 @@ type done struct {
 	step  script.Step
 }
 
-// stepsOf are the steps by which who does verb, by their events.
+// stepsOf returns the steps of this verb that a client, the server or the operator takes, by the indexes of their events.
 func (w *world) stepsOf(who, verb string) iter.Seq2[int, script.Step] {
 	return func(yield func(int, script.Step) bool) {
 		for _, d := range w.steps {
