@@ -208,6 +208,10 @@ func (t *Table) OwnerReplica(id string, owner sealed.Owner) (home sealed.ID, hel
 func (t *Table) Drop(s *Session) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.drop(s)
+}
+
+func (t *Table) drop(s *Session) bool {
 	if t.byID[s.ID] != s {
 		return false
 	}
@@ -217,10 +221,12 @@ func (t *Table) Drop(s *Session) bool {
 
 // DropForGood drops s: its id cannot resume the session any more, in this process and in those that share a store.
 func (t *Table) DropForGood(s *Session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if !s.Local {
 		t.end(s.Serial, s.Made)
 	}
-	t.Drop(s)
+	t.drop(s) // under the same lock, or endShared may take it for one that another replica has ended, and leave its connection open
 }
 
 // DropIdle forgets and returns the sessions that were not used since then, and those whose ids have
