@@ -48,21 +48,19 @@ func certificateOf(raw []byte) string {
 	return string(sum[:])
 }
 
-// tls returns a configuration that accepts the certificate of the replica, and those for which other, which may be nil, returns no
-// error.
+// tls returns a configuration that accepts the certificate of the replica, and those for which other returns no error.
 func (at address) tls(other func(shown address) error) *tls.Config {
 	verify := func(cs tls.ConnectionState) error {
-		switch shown := (address{at.at, certificateOf(cs.PeerCertificates[0].Raw)}); {
-		case shown == at:
-			return nil
-		case other == nil:
-			return errOtherCertificate
-		default:
+		if shown := (address{at.at, certificateOf(cs.PeerCertificates[0].Raw)}); shown != at {
 			return other(shown)
 		}
+		return nil
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: verify}
 }
+
+// noOther is for tls: only what the replica has told.
+func noOther(address) error { return errOtherCertificate }
 
 var errOtherCertificate = errors.New("the certificate is not the one that the replica has told in the store")
 
@@ -92,7 +90,7 @@ func RegisteredIn(ctx context.Context, s *store.Store) (list []Registered, err e
 	err = registeredIn(ctx, s, func(_ sealed.ID, at address) {
 		r := Registered{Address: at.at}
 		if at.cert != "" {
-			r.TLS = at.tls(nil)
+			r.TLS = at.tls(noOther)
 		}
 		list = append(list, r)
 	})

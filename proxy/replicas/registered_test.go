@@ -37,7 +37,7 @@ func TestAnotherCertificateIsThatOfTheReplica(t *testing.T) {
 	if !accepts("first") || !accepts("second") || accepts("third") { // the listener may not show the new one yet
 		t.Error("with another certificate")
 	}
-	if at.tls(nil).VerifyConnection(tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte("second")}}}) == nil {
+	if at.tls(noOther).VerifyConnection(tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte("second")}}}) == nil {
 		t.Error("nothing but what it has told")
 	}
 }
