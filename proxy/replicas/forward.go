@@ -115,18 +115,12 @@ func respondStatus(status *upstream.StatusError, resp *downstream.Response) {
 	resp.Status = status.Code
 	for _, h := range status.Header {
 		if h.Name != fasthttp.HeaderContentType {
-			resp.Header = append(resp.Header, mcp.Header{Name: h.Name, Value: h.Value})
+			resp.Header = append(resp.Header, h)
 		}
 	}
-	appendHeaders(resp, status.Passed)
+	resp.Header = append(resp.Header, status.Passed...)
 	if gjson.ValidBytes(status.Body) {
 		resp.Body = status.Body
-	}
-}
-
-func appendHeaders(resp *downstream.Response, list []mcp.Header) {
-	for _, h := range list {
-		resp.Header = append(resp.Header, mcp.Header{Name: h.Name, Value: h.Value})
 	}
 }
 
@@ -177,7 +171,7 @@ func (a *answer) begin(req *downstream.Request, f sealed.Forward) (err error) {
 // respond gives the response the same form as at the other replica: one body, or a
 // stream.
 func (a *answer) respond(client mcp.Peer, resp *downstream.Response) {
-	appendHeaders(resp, a.told)
+	resp.Header = append(resp.Header, a.told...)
 	if a.st == nil {
 		resp.Done = a.end
 		return

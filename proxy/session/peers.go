@@ -164,7 +164,7 @@ const (
 // Heard returns the headers of a client's request as the observer keeps them: those that are passed on, and those that the
 // protocol and its transport define. A long value is left out, since half of a secret may not be recognized.
 func Heard(passed []mcp.Header, req *downstream.Request) []mcp.Header {
-	list := HeadersOf(passed)
+	list := slices.Clone(passed)
 	add := func(name, value string) {
 		known := slices.ContainsFunc(list, func(h mcp.Header) bool { return strings.EqualFold(h.Name, name) })
 		if value != "" && len(value) <= maxHeardValue && !known && len(list) < maxHeard {
@@ -179,16 +179,5 @@ func Heard(passed []mcp.Header, req *downstream.Request) []mcp.Header {
 	}
 	add("Mcp-Session-Id", req.Session)
 	add("Mcp-Protocol-Version", req.Version)
-	return list
-}
-
-// HeadersOf returns headers as the observer keeps them.
-func HeadersOf(from []mcp.Header) (list []mcp.Header) {
-	if len(from) > 0 {
-		list = make([]mcp.Header, 0, len(from))
-	}
-	for _, h := range from {
-		list = append(list, mcp.Header{Name: h.Name, Value: h.Value})
-	}
 	return list
 }

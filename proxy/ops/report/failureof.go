@@ -191,12 +191,10 @@ func refusedWith(e *upstream.StatusError, err error) *mcp.Failure {
 	}
 	for _, h := range e.Header {
 		if strings.EqualFold(h.Name, "WWW-Authenticate") || strings.EqualFold(h.Name, "Retry-After") {
-			f.Header = append(f.Header, mcp.Header{Name: h.Name, Value: h.Value})
+			f.Header = append(f.Header, h)
 		}
 	}
-	for _, h := range e.Passed {
-		f.Header = append(f.Header, mcp.Header{Name: h.Name, Value: h.Value})
-	}
+	f.Header = append(f.Header, e.Passed...)
 	var m wire.Message
 	if m.Scan(e.Body, nil) != nil || m.Kind != wire.Error {
 		said := PlainWords(e)

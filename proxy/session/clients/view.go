@@ -3,6 +3,7 @@ package clients
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -180,7 +181,7 @@ func (o *opened) Observe(asked *stateless.Request, from []mcp.Header) *observe.C
 	}
 	heard := asked.Heard
 	if heard == nil {
-		heard = session.HeadersOf(from)
+		heard = slices.Clone(from)
 	}
 	c := o.proxy.Observer.Begin(o.s.PeersWith(info), kept, false)
 	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: heard})

@@ -40,17 +40,9 @@ func (c *httpClient) Send(e sse.Event) error {
 // appendTold appends the headers of the server's response that the client gets.
 func (x *Exchange) appendTold(header []mcp.Header) []mcp.Header {
 	if x.across != nil {
-		return AppendHeaders(header, x.across.Told())
+		return append(header, x.across.Told()...)
 	}
-	return AppendHeaders(header, x.told)
-}
-
-// AppendHeaders appends headers of the server to those of a response for a client.
-func AppendHeaders(dst []mcp.Header, list []mcp.Header) []mcp.Header {
-	for _, h := range list {
-		dst = append(dst, mcp.Header{Name: h.Name, Value: h.Value})
-	}
-	return dst
+	return append(header, x.told...)
 }
 
 // late returns the last event of an event stream whose reading has failed with err: an error instead of the response.

@@ -10,7 +10,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ops/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -41,7 +40,7 @@ func (x *Exchange) observeSent(m *wire.Message) {
 	first := observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Kind: m.Kind, Method: x.Seen.Method, ID: x.Seen.ID, Copy: x.kept}
 	if !x.Seen.Short() {
 		if first.Why, first.Header = x.why(m), x.Heard; x.Heard == nil {
-			first.Header = session.HeadersOf(x.From)
+			first.Header = slices.Clone(x.From)
 		}
 	}
 	x.Seen.Came(first)

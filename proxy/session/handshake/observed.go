@@ -1,6 +1,8 @@
 package handshake
 
 import (
+	"slices"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
@@ -27,7 +29,7 @@ func (h *Handshake) observe(raw []byte) {
 		p.ClientTransport = h.Opener.PipeTransport()
 	}
 	if h.Heard == nil {
-		h.Heard = session.HeadersOf(h.Header)
+		h.Heard = slices.Clone(h.Header)
 	}
 	kept := o.Keep(raw)
 	h.Seen = o.Begin(&p, kept, false)

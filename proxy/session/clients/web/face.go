@@ -241,7 +241,7 @@ func (f *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, res
 		return err.About(m.ID())
 	}
 	s, answer, early, told, err := f.begin(x, raw)
-	resp.Header = exchange.AppendHeaders(resp.Header, told)
+	resp.Header = append(resp.Header, told...)
 	if s == nil {
 		f.Table.Release(x.Owner)
 		resp.Body = answer
@@ -321,6 +321,6 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		return nil
 	}
 	x.Stream = st
-	resp.Header, resp.Listen = exchange.AppendHeaders(resp.Header, *o.Told), standing.Listen
+	resp.Header, resp.Listen = append(resp.Header, *o.Told...), standing.Listen
 	return nil
 }
