@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -23,6 +24,7 @@ func TestAStoreThatIsAwayAtStartIsOneWarning(t *testing.T) {
 	client := serving(t, func(cfg *config.Config) {
 		cfg.Upstream.URL = "http://127.0.0.1:1/mcp"
 		cfg.Session.KeyFile, cfg.Store.URL, cfg.Store.Password = file, "redis://127.0.0.1:1/0", "c4n4ry-of-the-store"
+		cfg.Store.Timeout = 5 * time.Second // longer than a loaded machine takes to refuse a connection
 	})
 	const down = "the store is down: calls go on, replicas may not find each other, what needs it fails"
 	eventually(t, "a warning", func() bool { return client.logs.FilterMessage(down).Len() > 0 })
