@@ -80,41 +80,45 @@ func TestUserAgent(t *testing.T) {
 
 // TestServerThatAnswersNoDELETE gets no more connections the more sessions clients end: dragoman waits for some answers without them.
 func TestServerThatAnswersNoDELETE(t *testing.T) {
-	waits(t)
-	const most = 64 // that are awaited without a client
-	s := newStateful(t, peertest.HTTP)
-	others, answer := s.Script, make(chan struct{})
-	var asked atomic.Int32
-	s.Every = true
-	s.Script = func(u *peertest.Turn) {
-		if u.Text != "DELETE" {
-			others(u)
-			return
+	bubble(t, func(t *testing.T) {
+		const most = 64 // that are awaited without a client
+		s := newStateful(t, peertest.HTTP)
+		others, answer := s.Script, make(chan struct{})
+		var asked atomic.Int32
+		s.Every = true
+		s.Script = func(u *peertest.Turn) {
+			if u.Text != "DELETE" {
+				others(u)
+				return
+			}
+			asked.Add(1)
+			u.Until(answer)
+			u.Answer(200, "")
 		}
-		asked.Add(1)
-		u.Until(answer)
-		u.Answer(200, "")
-	}
-	c := through(t, s.At()).client(t, false)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for range most + 1 {
-			c.Session = ""
-			begun := c.Say(initialize("2025-06-18", "{}"))
-			begun.HasStatus(200)
-			c.Session = begun.Header.Get("Mcp-Session-Id")
-			c.Do("DELETE", "", map[string][]string{"Mcp-Session-Id": {c.Session}}).HasStatus(200)
+		c := through(t, s.At()).client(t, false)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for range most + 1 {
+				c.Session = ""
+				begun := c.Say(initialize("2025-06-18", "{}"))
+				begun.HasStatus(200)
+				c.Session = begun.Header.Get("Mcp-Session-Id")
+				c.Do("DELETE", "", map[string][]string{"Mcp-Session-Id": {c.Session}}).HasStatus(200)
+			}
+		}()
+		synctest.Wait()
+		if n := asked.Load(); n != most+1 {
+			t.Errorf("%d of %d are asked to end", n, most+1)
 		}
-	}()
-	peertest.Eventually(t, "all are asked to end", func() bool { return asked.Load() == most+1 })
-	select {
-	case <-ended:
-		t.Error("no client waits")
-	case <-time.After(50 * time.Millisecond):
-	}
-	close(answer)
-	<-ended
+		select {
+		case <-ended:
+			t.Error("no client waits")
+		default:
+		}
+		close(answer)
+		<-ended
+	})
 }
 
 // TestServeEndsAtAServerThatAnswersNoDELETE: dragoman ends soon, whether its clients have ended their sessions before or not.
