@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/translate"
-	"github.com/dragoman-proxy/dragoman/translate/internal/slow"
+	"github.com/dragoman-proxy/dragoman/translate/internal/slowtest"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -100,7 +100,7 @@ func missing(a, b string, known []place) []place {
 				}
 				walk(p.to(element), v, theirs[i])
 			}
-		case !slow.Equal(a.Raw, b.Raw):
+		case !slowtest.Equal(a.Raw, b.Raw):
 			list = append(list, p)
 		}
 	}

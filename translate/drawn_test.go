@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dragoman-proxy/dragoman/translate/internal/slow"
+	"github.com/dragoman-proxy/dragoman/translate/internal/slowtest"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -194,7 +194,7 @@ func TestDrawnMessagesAgreeWithPackageSlow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawnMessage.Draw(t, "message")
 		n := rapid.Uint16Range(0, 1).Draw(t, "defaults") * rapid.Uint16().Draw(t, "switches")
-		a.t, a.table, a.options = t, cache.table(t, n), slow.Options(switches(n))
+		a.t, a.table, a.options = t, cache.table(t, n), slowtest.Options(switches(n))
 		if got := a.compare(a.text, ""); got.note != "" {
 			a.compareAnswers(a.text, got)
 		}

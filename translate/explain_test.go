@@ -12,7 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/bench/corpus"
 	"github.com/dragoman-proxy/dragoman/translate"
-	"github.com/dragoman-proxy/dragoman/translate/internal/explained"
+	"github.com/dragoman-proxy/dragoman/translate/internal/explainedtest"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -70,11 +70,11 @@ func faultsOf(in string, e translate.Explanation) (faults []string) {
 	case e.More > 0:
 		return faults // not all changes are listed
 	}
-	changes := make([]explained.Change, len(list))
+	changes := make([]explainedtest.Change, len(list))
 	for i, c := range list {
-		changes[i] = explained.Change{Kind: string(c.Kind), Before: c.Before, After: c.After}
+		changes[i] = explainedtest.Change{Kind: string(c.Kind), Before: c.Before, After: c.After}
 	}
-	return append(faults, explained.Faults(in, string(e.Out), changes)...)
+	return append(faults, explainedtest.Faults(in, string(e.Out), changes)...)
 }
 
 // tally counts what explanations had, so that a test can see that they had something.

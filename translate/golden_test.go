@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dragoman-proxy/dragoman/translate"
-	"github.com/dragoman-proxy/dragoman/translate/internal/slow"
+	"github.com/dragoman-proxy/dragoman/translate/internal/slowtest"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -303,11 +303,11 @@ func (g *golden) byTwin(t testing.TB, all map[string]golden) outcome {
 		method = g.method
 	}
 	_, o := optionsOf(t, g.options)
-	return twin(g.from, g.to, o, slow.Message{Text: g.in, Kind: m.Kind, Method: method, Facts: g.facts, Stamp: g.stamp, Note: note})
+	return twin(g.from, g.to, o, slowtest.Message{Text: g.in, Kind: m.Kind, Method: method, Facts: g.facts, Stamp: g.stamp, Note: note})
 }
 
-func twin(from, to string, o slow.Options, m slow.Message) outcome {
-	got, err := slow.Translate(from, to, o, m)
+func twin(from, to string, o slowtest.Options, m slowtest.Message) outcome {
+	got, err := slowtest.Translate(from, to, o, m)
 	if err != nil {
 		return outcome{verdict: "error", text: err.Error()}
 	}

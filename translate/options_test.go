@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/translate"
-	"github.com/dragoman-proxy/dragoman/translate/internal/slow"
+	"github.com/dragoman-proxy/dragoman/translate/internal/slowtest"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // optionsOf parses lines such as tasks=strip, for the engine and its slow twin.
-func optionsOf(t testing.TB, lines []string) (translate.Options, slow.Options) {
+func optionsOf(t testing.TB, lines []string) (translate.Options, slowtest.Options) {
 	t.Helper()
 	var o translate.Options
 	for _, line := range lines {
@@ -26,7 +26,7 @@ func optionsOf(t testing.TB, lines []string) (translate.Options, slow.Options) {
 			t.Fatalf("unknown option %q", line)
 		}
 	}
-	return o, slow.Options(o)
+	return o, slowtest.Options(o)
 }
 
 // TestPlacesOfLosses checks that Trace lists each place of a loss, with the names that

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/corpus"
-	"github.com/dragoman-proxy/dragoman/translate/internal/slow"
+	"github.com/dragoman-proxy/dragoman/translate/internal/slowtest"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -39,7 +39,7 @@ func BenchmarkAgainstSlow(b *testing.B) {
 					b.Fatal(err)
 				}
 				ours += time.Since(start)
-				if _, err := slow.Translate(from.Name, to.Name, slow.Options{}, slow.Message{Text: text, Kind: in.Kind, Method: in.Method, Facts: in.Facts}); err != nil {
+				if _, err := slowtest.Translate(from.Name, to.Name, slowtest.Options{}, slowtest.Message{Text: text, Kind: in.Kind, Method: in.Method, Facts: in.Facts}); err != nil {
 					b.Fatal(err)
 				}
 			}

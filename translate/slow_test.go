@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dragoman-proxy/dragoman/translate"
-	"github.com/dragoman-proxy/dragoman/translate/internal/slow"
+	"github.com/dragoman-proxy/dragoman/translate/internal/slowtest"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -32,7 +32,7 @@ func TestGoldenCasesAgreeWithPackageSlow(t *testing.T) {
 				if !strings.Contains(got.text, g.want) {
 					t.Errorf("%s\n in      %s\n error   %s\n wants   %s", g.title, g.in, got.text, g.want)
 				}
-			case got.verdict != "drop" && !slow.Equal(got.text, g.want):
+			case got.verdict != "drop" && !slowtest.Equal(got.text, g.want):
 				t.Errorf("%s\n in      %s\n got     %s\n want    %s", g.title, g.in, got.text, g.want)
 			}
 		})
@@ -41,7 +41,7 @@ func TestGoldenCasesAgreeWithPackageSlow(t *testing.T) {
 
 // sameValue compares two JSON texts by value; an empty text equals only an empty text.
 func sameValue(a, b string) bool {
-	return a == b || a != "" && b != "" && slow.Equal(a, b)
+	return a == b || a != "" && b != "" && slowtest.Equal(a, b)
 }
 
 // hasTwice reports whether some object in the value has two members of one name.
@@ -222,7 +222,7 @@ func FuzzAgainstSlow(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, pair, method uint8, facts, options uint16) {
 		from, to := pairOf(pair)
 		a := against{
-			t: t, table: cache.table(t, options), options: slow.Options(switches(options)), from: from, to: to,
+			t: t, table: cache.table(t, options), options: slowtest.Options(switches(options)), from: from, to: to,
 			method: wire.Method(method) % wire.NumMethods, facts: wire.Facts(facts), stamp: stamps[int(pair)/pairs%len(stamps)],
 		}
 		if got := a.compare(string(in), ""); got.note != "" {
@@ -238,7 +238,7 @@ func TestUglyMessagesAgreeWithPackageSlow(t *testing.T) {
 	for _, text := range ugly {
 		asked := gjson.Get(text, "method").Exists()
 		for n := 0; n < pairs*len(stamps); n += effort {
-			a := against{t: t, table: table, options: slow.Options(withDefaults(translate.Options{})), stamp: stamps[n/pairs]}
+			a := against{t: t, table: table, options: slowtest.Options(withDefaults(translate.Options{})), stamp: stamps[n/pairs]}
 			a.from, a.to = pairOf(uint8(n))
 			for _, facts := range []wire.Facts{0, wire.ClientElicitation | wire.ClientElicitationForm, allFacts} {
 				if a.facts = facts; !asked {
@@ -260,7 +260,7 @@ func TestUglyMessagesAgreeWithPackageSlow(t *testing.T) {
 type against struct {
 	t        rapid.TB
 	table    *translate.Table
-	options  slow.Options
+	options  slowtest.Options
 	from, to string
 	method   wire.Method // of responses
 	facts    wire.Facts
@@ -295,7 +295,7 @@ func (a *against) compare(in, note string) outcome {
 	if hasTwice(gjson.Parse(in)) {
 		return got
 	}
-	want := twin(a.from, a.to, a.options, slow.Message{Text: in, Kind: kind, Method: method, Facts: a.facts, Stamp: a.stamp, Note: note})
+	want := twin(a.from, a.to, a.options, slowtest.Message{Text: in, Kind: kind, Method: method, Facts: a.facts, Stamp: a.stamp, Note: note})
 	same := got.verdict == want.verdict && (got.verdict == "error" || sameValue(got.text, want.text) && sameValue(got.note, want.note))
 	if !same {
 		t.Errorf("%s -> %s, %s, facts %b, %+v\n in      %q\n note    %q\n engine  %s: %q %q\n twin    %s: %q %q", a.from, a.to, method, a.facts, a.options, in, note,

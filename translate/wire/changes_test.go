@@ -6,7 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/translate/internal/explained"
+	"github.com/dragoman-proxy/dragoman/translate/internal/explainedtest"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -63,7 +63,7 @@ func below(list []wire.Node, n wire.Node) []wire.Node {
 }
 
 // changesOf makes edits of a message: one for each two bytes. It returns the message with the edits, and the changes.
-func changesOf(m *wire.Message, edits []byte) (after string, changes []explained.Change) {
+func changesOf(m *wire.Message, edits []byte) (after string, changes []explainedtest.Change) {
 	done := map[wire.Node]bool{} // rules make no further edits of a value that they have changed
 	for list := below(nil, m.Root()); len(edits) >= 2 && len(list) > 0 && m.Edits() < 64; edits = edits[2:] {
 		if n := list[int(edits[0])%len(list)]; !done[n] {
@@ -72,7 +72,7 @@ func changesOf(m *wire.Message, edits []byte) (after string, changes []explained
 		}
 	}
 	m.EachChange(func(c wire.Change) {
-		changes = append(changes, explained.Change{Kind: string(c.Kind), Before: string(c.Before), After: string(c.After)})
+		changes = append(changes, explainedtest.Change{Kind: string(c.Kind), Before: string(c.Before), After: string(c.After)})
 	})
 	return string(m.AppendTo(nil)), changes
 }
@@ -95,7 +95,7 @@ func FuzzChanges(f *testing.F) {
 		if hasTwins(gjson.Parse(after)) || hasTwins(gjson.ParseBytes(in)) {
 			return // of two members of one name, the judge sees one
 		}
-		if faults := explained.Faults(string(in), after, changes); len(faults) > 0 {
+		if faults := explainedtest.Faults(string(in), after, changes); len(faults) > 0 {
 			t.Errorf("before  %q\nafter   %q\nchanges %q\n%s", in, after, changes, strings.Join(faults, "\n"))
 		}
 	})
@@ -108,23 +108,23 @@ func TestFaultsAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	after, changes := changesOf(&m, []byte{4, 0, 6, 1, 8, 3, 10, 4, 12, 5, 15, 6, 17, 7, 19, 0})
-	if len(changes) < 6 || len(explained.Faults(edited, after, changes)) > 0 {
-		t.Fatalf("%q\n%q", changes, explained.Faults(edited, after, changes))
+	if len(changes) < 6 || len(explainedtest.Faults(edited, after, changes)) > 0 {
+		t.Fatalf("%q\n%q", changes, explainedtest.Faults(edited, after, changes))
 	}
 	for i, c := range changes {
 		if inner := c.Kind == "replaced" && c.After == ""; inner {
 			continue
 		}
-		without := append(append([]explained.Change(nil), changes[:i]...), changes[i+1:]...)
-		if len(explained.Faults(edited, after, without)) == 0 {
+		without := append(append([]explainedtest.Change(nil), changes[:i]...), changes[i+1:]...)
+		if len(explainedtest.Faults(edited, after, without)) == 0 {
 			t.Errorf("%+v is not missed", c)
 		}
 	}
-	for _, c := range []explained.Change{
+	for _, c := range []explainedtest.Change{
 		{Kind: "removed", Before: "result.tools[9]"}, {Kind: "added", After: "id"}, {Kind: "replaced", Before: "jsonrpc", After: "jsonrpc"},
 		{Kind: "removed", Before: "id.x"}, {Kind: "renamed", Before: "result", After: "result"},
 	} {
-		if len(explained.Faults(edited, after, append(changes[:len(changes):len(changes)], c))) == 0 {
+		if len(explainedtest.Faults(edited, after, append(changes[:len(changes):len(changes)], c))) == 0 {
 			t.Errorf("%+v corresponds to no difference", c)
 		}
 	}

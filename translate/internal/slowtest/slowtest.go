@@ -1,10 +1,10 @@
-// Package slow is a slow and simple twin of package translate, for its tests and
+// Package slowtest is a slow and simple twin of package translate, for its tests and
 // benchmarks. It translates messages path by path: each look-up or edit by gjson or sjson goes
 // through the whole text. Its results must equal those of package translate.
 //
 // If an object has two members of one name, the path libraries see only the first. The
 // result for such a message is undefined.
-package slow
+package slowtest
 
 import (
 	"fmt"

@@ -1,7 +1,7 @@
-// Package explained compares a message before and after its translation, guided by the changes that explain the
-// differences. Tests use it. It is a structural comparison: objects by member, in order, and arrays by element. A change
+// Package explainedtest compares a message before and after its translation, guided by the changes that explain the
+// differences. It is a structural comparison: objects by member, in order, and arrays by element. A change
 // says which member or element is gone or new, so the others can be paired without guessing.
-package explained
+package explainedtest
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/translate/internal/slow"
+	"github.com/dragoman-proxy/dragoman/translate/internal/slowtest"
 )
 
 // Change is one change: removed, added, replaced or renamed.
@@ -100,12 +100,12 @@ func plain(name string) bool {
 func (c *comparison) compare(b, a gjson.Result, before, after string) {
 	switch {
 	case c.is("replaced", before, after):
-		if slow.Equal(b.Raw, a.Raw) {
+		if slowtest.Equal(b.Raw, a.Raw) {
 			c.fault("replaced by an equal value: %q", before)
 		}
 	case b.IsObject() && a.IsObject(), b.IsArray() && a.IsArray():
 		c.compareItems(items(b, before), items(a, after), before)
-	case !slow.Equal(b.Raw, a.Raw):
+	case !slowtest.Equal(b.Raw, a.Raw):
 		c.fault("unexplained at %q: %.80s became %.80s", before, b.Raw, a.Raw)
 	}
 }
@@ -124,7 +124,7 @@ func (c *comparison) compareItems(b, a []item, before string) {
 	for _, m := range a {
 		if !c.is("added", "", m.path) {
 			there = append(there, m)
-		} else if old, ok := removed[m.path]; ok && m.name != "" && slow.Equal(old, m.value.Raw) {
+		} else if old, ok := removed[m.path]; ok && m.name != "" && slowtest.Equal(old, m.value.Raw) {
 			c.fault("removed and added again: %q", m.path)
 		}
 	}
