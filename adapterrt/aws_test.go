@@ -152,7 +152,7 @@ func TestSecretsOfAWSStayInside(t *testing.T) {
 			t.Errorf("%s is in %s", secret, all)
 		}
 	}
-	if r.Failure == nil || r.Failure.Code != "PERMISSION_DENIED" || !slices.ContainsFunc(p.Header, func(h Header) bool {
+	if r.Failure == nil || r.Failure.Code != "PERMISSION_DENIED" || !slices.ContainsFunc(p.Header, func(h file.Header) bool {
 		return h.Name == "Authorization" && strings.HasPrefix(h.Value, "AWS4-HMAC-SHA256 ")
 	}) {
 		t.Error(all)

@@ -26,7 +26,7 @@ type call struct {
 	inner    bool          // the request is part of a batch
 	own      []file.Header // the caller's own credential for the API, nil for the adapter's
 	single   bool          // the request came by a tool for this one operation
-	trace    []Header
+	trace    []file.Header
 	send     credential.Send // sends the user to a login page; nil if the client cannot
 	progress httpcall.Progress
 	asked    time.Duration // time spent waiting for the user to answer

@@ -47,7 +47,7 @@ func (c *call) identify(rt *Runtime, a *adapter, req *Request) *failure.Failure 
 }
 
 // valueOf returns the value of a header, or "" if there is none.
-func valueOf(headers []Header, name string) string {
+func valueOf(headers []file.Header, name string) string {
 	for _, h := range headers {
 		if strings.EqualFold(h.Name, name) {
 			return h.Value

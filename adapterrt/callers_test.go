@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 // callersOps is an adapter with everything that is kept between calls.
@@ -61,7 +62,7 @@ func callersOptions() Options {
 }
 
 func asCaller(token string) *Request {
-	return &Request{Session: "one session for all", Headers: []Header{{Name: "x-my-token", Value: token}}}
+	return &Request{Session: "one session for all", Headers: []file.Header{{Name: "x-my-token", Value: token}}}
 }
 
 func (r *Request) with(body string) *Request {
@@ -92,7 +93,7 @@ func TestCallersCredentialReachesTheAPI(t *testing.T) {
 func TestMissingCallersCredential(t *testing.T) {
 	opt := callersOptions()
 	rt := one(t, opt, echo(t), callersOps, callersAuth)
-	for _, req := range []*Request{{}, asCaller(""), asCaller(" "), {Headers: []Header{{Name: "Authorization", Value: "Bearer x"}}}} {
+	for _, req := range []*Request{{}, asCaller(""), asCaller(" "), {Headers: []file.Header{{Name: "Authorization", Value: "Bearer x"}}}} {
 		for _, body := range []string{`{"operation":"who"}`, `{"operation":"drop","params":{"id":1}}`, `{"operation":"run"}`} {
 			r := rt.Dispatch(context.Background(), Endpoint{}, req.with(body))
 			got := string(r.JSON())
@@ -371,7 +372,7 @@ func TestHiddenIsMissing(t *testing.T) {
 		return text[:a] + text[b:]
 	}
 	less := cut(text, "  delete:\n", "  execute:\n")
-	for _, mode := range []Mode{Semantic, Single, All, Discrete, Search, Auto} {
+	for _, mode := range []present.Mode{present.Semantic, present.Single, present.All, present.Discrete, present.Search, present.Auto} {
 		for name, c := range map[string]struct {
 			grant Grant
 			files map[string]string // as if the hidden operations were not there
@@ -442,7 +443,7 @@ func TestHiddenIsMissing(t *testing.T) {
 }
 
 func TestGrantsOfShippedAdapters(t *testing.T) {
-	rt := shippedRuntime(t, Options{Shown: Shown{Mode: Search, Grants: grants}})
+	rt := shippedRuntime(t, Options{Shown: Shown{Mode: present.Search, Grants: grants}})
 	all := capture(rt, `{"data":{}}`)
 	for _, c := range []struct {
 		grant, body string
@@ -479,7 +480,7 @@ func TestGrantsOfShippedAdapters(t *testing.T) {
 func TestShowChangesWhatIsSeen(t *testing.T) {
 	rt := shippedRuntime(t, Options{})
 	before := rt.live.Load().byName["github"]
-	for _, shown := range []Shown{{Mode: Search}, {Mode: Search, Grants: grants}, {Mode: Discrete, Grants: grants}, {Pin: []string{"get_me"}}, {}} {
+	for _, shown := range []Shown{{Mode: present.Search}, {Mode: present.Search, Grants: grants}, {Mode: present.Discrete, Grants: grants}, {Pin: []string{"get_me"}}, {}} {
 		changed, err := rt.Show(shown)
 		if err != nil || !changed {
 			t.Fatal(changed, err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -116,8 +117,8 @@ read: [{name: look, maps_to: POST /x, description: L, query: "{ a }"}]`
 // TestCarriedOutInEveryMode shows the failure in the three modes, as a client sees it.
 func TestCarriedOutInEveryMode(t *testing.T) {
 	s := api(t, say(201, "text/plain", "OK"))
-	for mode, c := range map[Mode]struct{ tool, arguments string }{
-		Semantic: {"mcp_aql_create", `{"operation":"make","params":{}}`}, Single: {"mcp_aql", `{"operation":"make","params":{}}`}, Discrete: {"make", `{}`},
+	for mode, c := range map[present.Mode]struct{ tool, arguments string }{
+		present.Semantic: {"mcp_aql_create", `{"operation":"make","params":{}}`}, present.Single: {"mcp_aql", `{"operation":"make","params":{}}`}, present.Discrete: {"make", `{}`},
 	} {
 		rt := one(t, Options{Shown: Shown{Mode: mode}}, s.URL, writes)
 		r, ok := rt.CallTool(context.Background(), c.tool, &Request{Body: []byte(c.arguments), Session: "s"})

@@ -100,7 +100,7 @@ create:
 func discreteTools(t *testing.T, ops string) string {
 	t.Helper()
 	var all strings.Builder
-	for _, tool := range one(t, Options{Shown: Shown{Mode: Discrete}}, "https://api.example.com", ops).Tools("") {
+	for _, tool := range one(t, Options{Shown: Shown{Mode: present.Discrete}}, "https://api.example.com", ops).Tools("") {
 		all.Write(tool.JSON)
 	}
 	return all.String()

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 // novice stands for a model that has only the tools of search mode, and never tries twice. It
@@ -229,7 +230,7 @@ func contains(body any, k string, v any) bool {
 // TestFirstTry counts how many tasks of find/testdata/tasks.tsv a novice does with its first
 // call, and names those that it does not.
 func TestFirstTry(t *testing.T) {
-	ours, theirs := shippedRuntime(t, Options{Shown: Shown{Mode: Search}}), allOfGitHub(t, Options{Shown: Shown{Mode: Search}})
+	ours, theirs := shippedRuntime(t, Options{Shown: Shown{Mode: present.Search}}), allOfGitHub(t, Options{Shown: Shown{Mode: present.Search}})
 	data, err := os.ReadFile("find/testdata/tasks.tsv")
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -46,7 +47,7 @@ func FuzzFrontMatter(f *testing.F) {
 			}
 		}
 		if a != nil {
-			for _, mode := range []Mode{Semantic, Discrete, Search} {
+			for _, mode := range []present.Mode{present.Semantic, present.Discrete, present.Search} {
 				s, err := rt.snapshot([]*adapter{rt.prepare(a)}, &snapshot{shown: Shown{Mode: mode}})
 				if err != nil {
 					continue // the file is fine, and a tool's name too long

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 // TestHiddenParametersAreSentAndNotShown: a hidden parameter is sent with its default, wherever it goes. No tool and no
@@ -18,7 +21,7 @@ create:
 - {name: add_templated, maps_to: POST /t, description: Add a thing, params: {title: {type: string, required: true}, owner_of_it: {type: string, hidden: true, default: me}}, request: {body: {t: '{title}', by: {name: '{owner_of_it}'}}}}
 `
 	secrets := []string{"account", "format_of_answers", "version_of_api", "states", "unsent_one", "owner_of_it", "deep_one"}
-	for _, mode := range []Mode{Semantic, Single, Search, Discrete} {
+	for _, mode := range []present.Mode{present.Semantic, present.Single, present.Search, present.Discrete} {
 		rt := one(t, Options{Shown: Shown{Mode: mode}}, "https://api.example.com", ops)
 		all := capture(rt, "{}")
 		shown := ask(rt, Endpoint{}, `{"operation":"introspect","params":{"query":"operations"}}`) + rt.Instructions("")
@@ -29,7 +32,7 @@ create:
 		for _, tool := range rt.Tools("") {
 			shown += string(tool.JSON)
 		}
-		if mode == Search {
+		if mode == present.Search {
 			r, _ := rt.CallTool(context.Background(), "describe_operations", &Request{Body: []byte(`{"operations":["get_thing","add_thing"]}`)})
 			shown += string(r.JSON())
 		}
@@ -53,7 +56,7 @@ create:
 		if !slices.Equal(got, want) {
 			t.Errorf("\ngot  %q\nwant %q", got, want)
 		}
-		if h := (*all)[0].headers; !slices.ContainsFunc(h, func(h Header) bool { return h.Name == "X-Version" && h.Value == "3" }) {
+		if h := (*all)[0].headers; !slices.ContainsFunc(h, func(h file.Header) bool { return h.Name == "X-Version" && h.Value == "3" }) {
 			t.Error(h)
 		}
 		for _, s := range secrets {
@@ -79,7 +82,7 @@ func TestToolNames(t *testing.T) {
 		slices.Sort(out)
 		return out
 	}
-	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://api.example.com", ops)
+	rt := one(t, Options{Shown: Shown{Mode: present.Discrete}}, "https://api.example.com", ops)
 	all := capture(rt, "1")
 	if got := names(rt); !slices.Equal(got, []string{"get_pet", "listPets"}) {
 		t.Error(got)
@@ -93,15 +96,15 @@ func TestToolNames(t *testing.T) {
 			"bb-adapter.md": strings.Replace(front("https://b.example.com", "read:\n- {name: list_pets, tool_name: "+second+", maps_to: GET /pets, description: List pets}"), "test-api", "bb", 1),
 		}
 	}
-	rt = start(t, Options{Shown: Shown{Mode: Discrete}}, two("allPets"))
+	rt = start(t, Options{Shown: Shown{Mode: present.Discrete}}, two("allPets"))
 	if got := names(rt); !slices.Equal(got, []string{"aa_get_pet", "allPets", "listPets"}) {
 		t.Error(got)
 	}
-	rt = start(t, Options{Shown: Shown{Mode: Discrete}}, two("listPets")) // which of the two it means would depend on the order of the files
+	rt = start(t, Options{Shown: Shown{Mode: present.Discrete}}, two("listPets")) // which of the two it means would depend on the order of the files
 	if got := names(rt); !slices.Equal(got, []string{"aa_get_pet", "aa_listPets", "bb_listPets"}) {
 		t.Error(got)
 	}
-	for _, mode := range []Mode{Semantic, Single, Search, Discrete} {
+	for _, mode := range []present.Mode{present.Semantic, present.Single, present.Search, present.Discrete} {
 		rt := start(t, Options{Shown: Shown{Mode: mode}}, two("allPets"))
 		capture(rt, "1")
 		for _, call := range []string{"listPets", "aa.listPets", "allPets", "bb.list_pets", "aa.list_pets"} {
@@ -126,7 +129,7 @@ func TestHiddenVariables(t *testing.T) {
 	text := strings.Replace(front("https://api.example.com/graphql", `read:
 - {name: get_thing, maps_to: POST /, description: Get a thing, query: 'query ($id: ID!, $lang: String!) { thing(id: $id, lang: $lang) { id } }',
    params: {id: {type: string, required: true}, lang: {type: string, required: true, hidden: true, default: en}}}`), "protocol: rest", "protocol: graphql", 1)
-	rt := start(t, Options{Shown: Shown{Mode: Discrete}}, map[string]string{"test-api-adapter.md": text})
+	rt := start(t, Options{Shown: Shown{Mode: present.Discrete}}, map[string]string{"test-api-adapter.md": text})
 	all := capture(rt, `{"data":{"thing":{"id":"1"}}}`)
 	if got := ask(rt, Endpoint{}, `{"operation":"get_thing","params":{"id":"1"}}`); !strings.Contains(got, `"success":true`) || !strings.Contains((*all)[0].body, `"variables":{"id":"1","lang":"en"}`) {
 		t.Error(got, *all)

@@ -24,7 +24,7 @@ type HTTPRequest struct {
 // HTTPResponse is the answer to an HTTPRequest. Its body is always JSON.
 type HTTPResponse struct {
 	Status    int
-	Header    []Header
+	Header    []file.Header
 	Body      []byte
 	Call      Record
 	Parts     []Record // of a batch, as in Result
@@ -125,10 +125,10 @@ func (rt *Runtime) reply(ctx context.Context, r *Result) HTTPResponse {
 func (rt *Runtime) response(r *Result, body []byte) HTTPResponse {
 	res := HTTPResponse{Status: r.HTTPStatus(), Body: body, Call: r.Call, Parts: r.Parts, Cancelled: r.Cancelled}
 	if after := r.RetryAfter(); after != "" {
-		res.Header = append(res.Header, Header{Name: "Retry-After", Value: after})
+		res.Header = append(res.Header, file.Header{Name: "Retry-After", Value: after})
 	}
 	if res.Status == 405 {
-		res.Header = append(res.Header, Header{Name: "Allow", Value: "POST"})
+		res.Header = append(res.Header, file.Header{Name: "Allow", Value: "POST"})
 	}
 	return res
 }
@@ -151,7 +151,7 @@ func notFound(message string) *failure.Failure {
 
 func (rt *Runtime) notAllowed(allow string) HTTPResponse {
 	res := rt.fail(&failure.Failure{Code: failure.ValidationEndpointMismatch, Message: "Method not allowed. Use " + allow + "."})
-	res.Header = []Header{{Name: "Allow", Value: allow}}
+	res.Header = []file.Header{{Name: "Allow", Value: allow}}
 	return res
 }
 

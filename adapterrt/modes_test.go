@@ -182,7 +182,7 @@ var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // TestToolsOfEachMode checks what clients and APIs of models demand of every tool.
 func TestToolsOfEachMode(t *testing.T) {
-	for _, mode := range []Mode{Semantic, Single, All, Discrete, Search, Auto} {
+	for _, mode := range []present.Mode{present.Semantic, present.Single, present.All, present.Discrete, present.Search, present.Auto} {
 		for name, rt := range map[string]*Runtime{
 			"shipped": shippedRuntime(t, Options{Shown: Shown{Mode: mode}}),
 			"per":     shippedRuntime(t, Options{Shown: Shown{Mode: mode}, PerAdapter: true}),
@@ -228,7 +228,7 @@ func TestToolsOfEachMode(t *testing.T) {
 // TestDiscreteTools shows that a tool's schema accepts the parameters of each example of its
 // operation, and that the tool does what the operation does.
 func TestDiscreteTools(t *testing.T) {
-	rt := shippedRuntime(t, Options{Shown: Shown{Mode: Discrete}, CursorKey: make([]byte, 32)}) // the key that Rehearse uses
+	rt := shippedRuntime(t, Options{Shown: Shown{Mode: present.Discrete}, CursorKey: make([]byte, 32)}) // the key that Rehearse uses
 	for _, a := range rt.live.Load().adapters {
 		a.guard = guard.New(&file.Adapter{Operations: a.Operations}, rt.opt.policy(), &rt.sharing) // without the adapter's limits
 	}
@@ -287,7 +287,7 @@ func TestDiscreteNames(t *testing.T) {
 	long := strings.Repeat("very_", 20) + "long_name"
 	ops := "read:\n- {name: " + long + ", maps_to: GET /a}\n- {name: " + strings.Replace(long, "long", "lang", 1) + ", maps_to: GET /b}\n- {name: " +
 		strings.Repeat("x", 120) + ", maps_to: GET /c}\n- {name: " + strings.Repeat("x", 121) + ", maps_to: GET /d}\n- {name: b_c, maps_to: GET /e}"
-	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://api.example.com", ops)
+	rt := one(t, Options{Shown: Shown{Mode: present.Discrete}}, "https://api.example.com", ops)
 	var names []string
 	for _, l := range toolEntries(t, rt) {
 		names = append(names, l.Name)
@@ -298,7 +298,7 @@ func TestDiscreteNames(t *testing.T) {
 		t.Errorf("\n%q\n%q", names, want)
 	}
 	// aa + b_c and aa-b + c
-	two := start(t, Options{Shown: Shown{Mode: Discrete}, ToolPrefix: "p_"}, map[string]string{
+	two := start(t, Options{Shown: Shown{Mode: present.Discrete}, ToolPrefix: "p_"}, map[string]string{
 		"aa-adapter.md":   strings.Replace(front("https://a.example.com", "read:\n- {name: b_c, maps_to: GET /bc}"), "test-api", "aa", 1),
 		"aa-b-adapter.md": strings.Replace(front("https://b.example.com", "read:\n- {name: c, maps_to: GET /c}"), "test-api", "aa-b", 1),
 	})
@@ -317,7 +317,7 @@ func TestDiscreteNames(t *testing.T) {
 // TestArgumentsStayArguments shows that the arguments of a tool for one operation cannot name
 // another operation.
 func TestArgumentsStayArguments(t *testing.T) {
-	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://api.example.com", "read:\n- {name: get_a, maps_to: GET /a, params: {q: {type: string}}}\ndelete:\n- {name: drop_b, maps_to: DELETE /b}")
+	rt := one(t, Options{Shown: Shown{Mode: present.Discrete}}, "https://api.example.com", "read:\n- {name: get_a, maps_to: GET /a, params: {q: {type: string}}}\ndelete:\n- {name: drop_b, maps_to: DELETE /b}")
 	all := capture(rt, "1")
 	for _, args := range []string{
 		`{},"operation":"drop_b","x":{}`, `{}}{"operation":"drop_b"`, `{}],"operation":"drop_b"`, `[]`, `"x"`, ``, `{"operation":"drop_b"}`, `{"operations":[{"operation":"drop_b"}]}`,
@@ -344,7 +344,7 @@ func TestAutoMode(t *testing.T) {
 		for i := range c.ops {
 			ops += fmt.Sprintf("- {name: op_%d, maps_to: GET /%d}\n", i, i)
 		}
-		rt := one(t, Options{Shown: Shown{Mode: Auto}}, "https://api.example.com", ops)
+		rt := one(t, Options{Shown: Shown{Mode: present.Auto}}, "https://api.example.com", ops)
 		if got := rt.Tools("")[0].Name; got != c.want {
 			t.Errorf("%d operations: %s", c.ops, got)
 		}
@@ -355,9 +355,9 @@ func TestAutoMode(t *testing.T) {
 }
 
 func TestPinned(t *testing.T) {
-	for mode, want := range map[Mode][]string{
-		Semantic: {"mcp_aql_create", "mcp_aql_read", "mcp_aql_update", "mcp_aql_delete", "mcp_aql_execute", "github_get_issue", "linear_get_issue", "notion_search"},
-		Search:   {"search_operations", "describe_operations", "call_read", "call_write", "github_get_issue", "linear_get_issue", "notion_search"},
+	for mode, want := range map[present.Mode][]string{
+		present.Semantic: {"mcp_aql_create", "mcp_aql_read", "mcp_aql_update", "mcp_aql_delete", "mcp_aql_execute", "github_get_issue", "linear_get_issue", "notion_search"},
+		present.Search:   {"search_operations", "describe_operations", "call_read", "call_write", "github_get_issue", "linear_get_issue", "notion_search"},
 	} {
 		rt := shippedRuntime(t, Options{Shown: Shown{Mode: mode, Pin: []string{"get_issue", "notion.search", "github.nothing", "elsewhere.get_issue", "get_issue"}}})
 		var names []string
@@ -396,7 +396,7 @@ func called(t testing.TB, rt *Runtime, tool, args string) string {
 }
 
 func TestSearchMode(t *testing.T) {
-	rt := shippedRuntime(t, Options{Shown: Shown{Mode: Search}})
+	rt := shippedRuntime(t, Options{Shown: Shown{Mode: present.Search}})
 	all := capture(rt, `{"id":1}`)
 	for _, c := range []struct{ tool, args, want string }{
 		{"search_operations", `{"query":"open an issue on github","limit":1}`, "github.create_issue(owner: string, repo: string, title: string, body?: string, labels?: string[], assignees?: string[], milestone?: integer) – Open an issue [write]\n"},
@@ -449,24 +449,24 @@ delete:
 	base := api(t, say(404, "application/json", `{"message":"no such item"}`)).URL
 	const aql = `{"operation":"get_item","params":{"id":%s}}`
 	for _, c := range []struct {
-		mode      Mode
+		mode      present.Mode
 		tool      string
 		arguments string
 		code      string
 		isError   bool
 	}{
-		{Discrete, "get_item", `{"id":1}`, "NOT_FOUND_RESOURCE", true},
-		{Discrete, "get_item", `{}`, "VALIDATION_MISSING_PARAM", true},
-		{Discrete, "get_item", `{"id":"x"}`, "VALIDATION_INVALID_TYPE", true},
-		{Discrete, "get_item", `[]`, "VALIDATION_INVALID_TYPE", true},
-		{Discrete, "drop_item", `{"id":1}`, "CONFIRMATION_REQUIRED", true},
-		{Semantic, "get_item", `{"id":1}`, "NOT_FOUND_RESOURCE", true}, // it is pinned
-		{Search, "get_item", `{"id":1}`, "NOT_FOUND_RESOURCE", true},
-		{Semantic, "mcp_aql_read", fmt.Sprintf(aql, "1"), "NOT_FOUND_RESOURCE", false},
-		{Semantic, "mcp_aql_read", fmt.Sprintf(aql, `"x"`), "VALIDATION_INVALID_TYPE", false},
-		{Single, "mcp_aql", fmt.Sprintf(aql, "1"), "NOT_FOUND_RESOURCE", false},
-		{Search, "call_read", fmt.Sprintf(aql, "1"), "NOT_FOUND_RESOURCE", false},
-		{Search, "search_operations", `{}`, "VALIDATION_MISSING_PARAM", false},
+		{present.Discrete, "get_item", `{"id":1}`, "NOT_FOUND_RESOURCE", true},
+		{present.Discrete, "get_item", `{}`, "VALIDATION_MISSING_PARAM", true},
+		{present.Discrete, "get_item", `{"id":"x"}`, "VALIDATION_INVALID_TYPE", true},
+		{present.Discrete, "get_item", `[]`, "VALIDATION_INVALID_TYPE", true},
+		{present.Discrete, "drop_item", `{"id":1}`, "CONFIRMATION_REQUIRED", true},
+		{present.Semantic, "get_item", `{"id":1}`, "NOT_FOUND_RESOURCE", true}, // it is pinned
+		{present.Search, "get_item", `{"id":1}`, "NOT_FOUND_RESOURCE", true},
+		{present.Semantic, "mcp_aql_read", fmt.Sprintf(aql, "1"), "NOT_FOUND_RESOURCE", false},
+		{present.Semantic, "mcp_aql_read", fmt.Sprintf(aql, `"x"`), "VALIDATION_INVALID_TYPE", false},
+		{present.Single, "mcp_aql", fmt.Sprintf(aql, "1"), "NOT_FOUND_RESOURCE", false},
+		{present.Search, "call_read", fmt.Sprintf(aql, "1"), "NOT_FOUND_RESOURCE", false},
+		{present.Search, "search_operations", `{}`, "VALIDATION_MISSING_PARAM", false},
 	} {
 		rt := one(t, Options{Shown: Shown{Mode: c.mode, Pin: []string{"get_item"}}}, base, ops)
 		r, ok := rt.CallTool(context.Background(), c.tool, &Request{Body: []byte(c.arguments), Session: "s"})
@@ -480,14 +480,14 @@ delete:
 		}
 	}
 	// Neither the plain endpoints nor their status change.
-	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, base, ops)
+	rt := one(t, Options{Shown: Shown{Mode: present.Discrete}}, base, ops)
 	if r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: fmt.Appendf(nil, aql, "1")}); r.IsError() || r.HTTPStatus() != 404 {
 		t.Errorf("the endpoint: %v %d", r.IsError(), r.HTTPStatus())
 	}
 }
 
 func TestOneOperationToolNeedsConfirmation(t *testing.T) {
-	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://api.example.com", "delete:\n- {name: drop, maps_to: 'DELETE /x/{id}', description: Drop it, danger: {level: destructive, requires_confirmation: true}, params: {id: {type: integer, required: true}}}")
+	rt := one(t, Options{Shown: Shown{Mode: present.Discrete}}, "https://api.example.com", "delete:\n- {name: drop, maps_to: 'DELETE /x/{id}', description: Drop it, danger: {level: destructive, requires_confirmation: true}, params: {id: {type: integer, required: true}}}")
 	all := capture(rt, "1")
 	l := toolEntries(t, rt)[0]
 	if !strings.HasSuffix(l.Description, "(a person must confirm)") || !l.Annotations["destructiveHint"] {
@@ -521,7 +521,7 @@ read:
   supports_fields: true
   default_fields: {id: integer, user.login: string}
 - {name: get_any, maps_to: GET /any}`
-	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://api.example.com", ops)
+	rt := one(t, Options{Shown: Shown{Mode: present.Discrete}}, "https://api.example.com", ops)
 	tools := map[string]toolEntry{}
 	for _, l := range toolEntries(t, rt) {
 		tools[l.Name] = l
@@ -578,7 +578,7 @@ read:
 // client's library may fail.
 func TestDescriptionsTellOfStructuredOutput(t *testing.T) {
 	const schema = `response: {schema: {type: object, properties: {name: {type: string, pattern: "^\\p{L}+$", format: odd, minLength: 1, maxLength: 9}, n: {type: integer, minimum: 1}}}}`
-	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://api.example.com", `
+	rt := one(t, Options{Shown: Shown{Mode: present.Discrete}}, "https://api.example.com", `
 read:
 - {name: get_any, maps_to: GET /any, description: Get any}
 - {name: get_one, maps_to: GET /one, description: Get one, `+schema+`}
@@ -607,7 +607,7 @@ delete:
 
 func TestReloadChangesTools(t *testing.T) {
 	dir, paths := write(t, map[string]string{"test-api-adapter.md": front("https://api.example.com", "read:\n- {name: get_a, maps_to: GET /a}")})
-	rt, err := New(Options{Shown: Shown{Mode: Auto}})
+	rt, err := New(Options{Shown: Shown{Mode: present.Auto}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -639,7 +639,7 @@ func TestDescriptionOfManyAdapters(t *testing.T) {
 			name := fmt.Sprintf("api-%02d", i)
 			files[name+"-adapter.md"] = strings.Replace(front("https://"+name+".example.com", "read:\n- {name: get_a, maps_to: GET /a}"), "test-api", name, 1)
 		}
-		got := toolEntries(t, start(t, Options{Shown: Shown{Mode: Search}}, files))[0].Description
+		got := toolEntries(t, start(t, Options{Shown: Shown{Mode: present.Search}}, files))[0].Description
 		if !strings.Contains(got, want) || len(got) > 250 {
 			t.Errorf("%d: %s", n, got)
 		}

@@ -16,7 +16,7 @@ import (
 type Preview struct {
 	Method string
 	URL    string
-	Header []Header
+	Header []file.Header
 	Body   string
 }
 
@@ -139,5 +139,5 @@ func (p *Preview) set(name, value string) {
 			return
 		}
 	}
-	p.Header = append(p.Header, Header{Name: name, Value: value})
+	p.Header = append(p.Header, file.Header{Name: name, Value: value})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
 
@@ -139,7 +140,7 @@ func TestPreviewSendsNothingAndMasks(t *testing.T) {
 	for auth, want := range map[string]string{"type: bearer, token_env: T": "Bearer ...", "type: basic, username_env: T, password_env: T": "Basic ..."} {
 		rt = one(t, fromEnv("T", "s"), "https://127.0.0.1:1/v1/posts", ops, "auth: {"+auth+"}")
 		p, f = rt.Preview(Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"s"}}`)})
-		if f != nil || p.URL != "https://127.0.0.1:1/v1/posts/x/s" || p.Header[len(p.Header)-1] != (Header{Name: "Authorization", Value: want}) {
+		if f != nil || p.URL != "https://127.0.0.1:1/v1/posts/x/s" || p.Header[len(p.Header)-1] != (file.Header{Name: "Authorization", Value: want}) {
 			t.Error(p, f)
 		}
 	}
@@ -197,7 +198,7 @@ func TestFirstLineOfInstructions(t *testing.T) {
 	for _, name := range []string{"one", "two", "three"} {
 		files[name+"-adapter.md"] = strings.Replace(front("https://api.example.com", status), "name: test-api", "name: "+name, 1)
 	}
-	for _, mode := range []Mode{Semantic, Single, All, Discrete, Search, Auto} {
+	for _, mode := range []present.Mode{present.Semantic, present.Single, present.All, present.Discrete, present.Search, present.Auto} {
 		for _, words := range []string{"", "Use workspace acme; write titles in French.", strings.Repeat("x", 500)} {
 			o := Options{Shown: Shown{Mode: mode, Words: words}}
 			for _, rt := range []*Runtime{one(t, o, "https://api.example.com", status), start(t, o, files)} {
@@ -244,7 +245,7 @@ func TestTheTraceIsForwardedAndNothingElse(t *testing.T) {
 	var seen http.Header
 	s := api(t, func(_ http.ResponseWriter, r *http.Request) { seen = r.Header })
 	rt := one(t, Options{}, s.URL, status)
-	trace := []Header{{Name: "Traceparent", Value: "00-1"}, {Name: "tracestate", Value: "a=b"}, {Name: "baggage", Value: "who=me"}, {Name: "Authorization", Value: "Bearer theirs"}, {Name: "traceparent", Value: "x\r\ny: z"}}
+	trace := []file.Header{{Name: "Traceparent", Value: "00-1"}, {Name: "tracestate", Value: "a=b"}, {Name: "baggage", Value: "who=me"}, {Name: "Authorization", Value: "Bearer theirs"}, {Name: "traceparent", Value: "x\r\ny: z"}}
 	for _, body := range []string{`{"operation":"get_status"}`, `{"operations":[{"operation":"get_status"}]}`} {
 		rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(body), Trace: trace})
 		if fmt.Sprint(seen["Traceparent"], seen["Tracestate"]) != "[00-1] [a=b]" || seen["Baggage"] != nil || seen["Authorization"] != nil || seen["Y"] != nil {

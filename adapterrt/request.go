@@ -26,7 +26,7 @@ type Request struct {
 	Session string // confirmations are bound to it
 	Caller  string // confirmations are bound to it if there is no session
 	// Headers are the headers of the caller's request that Options.Callers names.
-	Headers []Header
+	Headers []file.Header
 	// Local says that the caller is the operator: that user has started this program, so that the
 	// adapters' own credentials are the caller's.
 	Local bool
@@ -44,7 +44,7 @@ type Request struct {
 	// Trace holds the headers of the trace that the request belongs to:
 	// https://www.w3.org/TR/trace-context/. Only traceparent and tracestate are sent to the
 	// API. Baggage is not, because it may contain what other callers must not see.
-	Trace []Header
+	Trace []file.Header
 	// Shape, unless nil, may replace Data and add Warnings in the result of an adapter's
 	// operation that succeeded. For a batch, it is called for the result of each request.
 	Shape func(r *Result)

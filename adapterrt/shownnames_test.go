@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 // longest, longer and other have more than 64 characters; they differ only in their middle and at their end.
@@ -72,7 +74,7 @@ func propertiesOf(schema map[string]any, path ...string) map[string]any {
 // TestNamesThatProvidersAccept: the keys of a tool's input schema are ^[a-zA-Z0-9_.-]{1,64}$ at every depth, since providers
 // of models refuse a whole list of tools otherwise. They are the same at each start, and the description has the name that is sent.
 func TestNamesThatProvidersAccept(t *testing.T) {
-	opt := Options{Shown: Shown{Mode: Discrete}}
+	opt := Options{Shown: Shown{Mode: present.Discrete}}
 	rt := one(t, opt, "https://h.example.com", named)
 	schema := schemaOf(t, rt, "make")
 	valid := regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
@@ -148,7 +150,7 @@ func keyFor(t *testing.T, p map[string]any, sent string) string {
 
 // TestBothNamesAreAccepted: what is sent has the API's names, whichever a model uses.
 func TestBothNamesAreAccepted(t *testing.T) {
-	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://h.example.com", named)
+	rt := one(t, Options{Shown: Shown{Mode: present.Discrete}}, "https://h.example.com", named)
 	sent := capture(rt, `{}`)
 	p := propertiesOf(schemaOf(t, rt, "make"))
 	inner := propertiesOf(schemaOf(t, rt, "make"), "properties", "inner", "items")
@@ -194,7 +196,7 @@ func TestBothNamesAreAccepted(t *testing.T) {
 
 // TestPatternsInSchemas: clients compile the patterns of schemas with the flag u, and some lose all tools if one is not valid.
 func TestPatternsInSchemas(t *testing.T) {
-	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://h.example.com", `
+	rt := one(t, Options{Shown: Shown{Mode: present.Discrete}}, "https://h.example.com", `
 create:
   - name: make
     maps_to: POST /things

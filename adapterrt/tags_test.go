@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 // tagged has operations with tags of their own, and a tag of all.
@@ -32,7 +34,7 @@ func TestTagsOfOperations(t *testing.T) {
 	if l := list(t, rt, `,"tag":"pets","category":"delete"`); !l.Success || len(l.Data.Operations) > 0 {
 		t.Error(l)
 	}
-	rt = start(t, Options{Shown: Shown{Mode: Search}}, files)
+	rt = start(t, Options{Shown: Shown{Mode: present.Search}}, files)
 	find := func(args string) string {
 		r, _ := rt.CallTool(context.Background(), "search_operations", &Request{Body: []byte(args)})
 		return string(rt.AppendToolResult(nil, &r))

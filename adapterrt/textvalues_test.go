@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 	"github.com/tidwall/gjson"
 )
 
@@ -81,7 +82,7 @@ var textCases = []struct{ args, body, read string }{
 // TestValuesSentAsText tests that a tool for one operation in mode discrete reads an argument that a
 // model sent as text, where its schema leaves one reading.
 func TestValuesSentAsText(t *testing.T) {
-	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://api.example.com", textOps)
+	rt := one(t, Options{Shown: Shown{Mode: present.Discrete}}, "https://api.example.com", textOps)
 	all := capture(rt, `{"ok":1}`)
 	for _, c := range textCases {
 		*all = nil
@@ -122,7 +123,7 @@ func TestValuesSentAsText(t *testing.T) {
 // TestTextIsNoValueElsewhere tests that an endpoint of MCP-AQL refuses a value of the wrong type
 // (001 §11.4), in every mode and with every kind of tool, also beside pinned tools.
 func TestTextIsNoValueElsewhere(t *testing.T) {
-	for _, mode := range []Mode{Semantic, Single, All, Search, Discrete} {
+	for _, mode := range []present.Mode{present.Semantic, present.Single, present.All, present.Search, present.Discrete} {
 		rt := one(t, Options{Shown: Shown{Mode: mode, Pin: []string{"make_thing"}}}, "https://api.example.com", textOps)
 		all := capture(rt, `{"ok":1}`)
 		for _, c := range textCases {
@@ -138,11 +139,11 @@ func TestTextIsNoValueElsewhere(t *testing.T) {
 					t.Errorf("%s, %s: %s: %s", mode, tool, body, r.JSON())
 				}
 			}
-			if r, _ := rt.CallTool(context.Background(), "make_thing", &Request{Body: []byte(c.args)}); mode != Discrete && r.Failure == nil {
+			if r, _ := rt.CallTool(context.Background(), "make_thing", &Request{Body: []byte(c.args)}); mode != present.Discrete && r.Failure == nil {
 				t.Errorf("%s, pinned: %s: %s", mode, c.args, r.JSON())
 			}
 		}
-		if sent := len(*all); mode != Discrete && sent > 0 {
+		if sent := len(*all); mode != present.Discrete && sent > 0 {
 			t.Errorf("%s: %d requests were sent", mode, sent)
 		}
 	}
@@ -151,7 +152,7 @@ func TestTextIsNoValueElsewhere(t *testing.T) {
 // TestTextInTextIsBounded tests that text which holds text is read no deeper than a request may be, and
 // in time that grows with its length.
 func TestTextInTextIsBounded(t *testing.T) {
-	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://api.example.com", textOps)
+	rt := one(t, Options{Shown: Shown{Mode: present.Discrete}}, "https://api.example.com", textOps)
 	all := capture(rt, `{"ok":1}`)
 	for depth, fits := range map[int]bool{29: true, 30: true, 31: false, 33: false, 5000: false} {
 		*all = nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
 
@@ -29,7 +30,7 @@ func TestTokensOfEachMode(t *testing.T) {
 		"shipped": func(o Options) *Runtime { return shippedRuntime(t, o) },
 		"github":  func(o Options) *Runtime { return allOfGitHub(t, o) },
 	} {
-		crude, search, discrete := make(Options{}), make(Options{Shown: Shown{Mode: Search}}), make(Options{Shown: Shown{Mode: Discrete}})
+		crude, search, discrete := make(Options{}), make(Options{Shown: Shown{Mode: present.Search}}), make(Options{Shown: Shown{Mode: present.Discrete}})
 		tools := len(discrete.Tools(""))
 		c, s, d := list(crude), list(search), list(discrete)
 		first := o200k.Count([]byte(ask(crude, Endpoint{}, introspect)))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 )
@@ -391,7 +392,7 @@ func TestLimitsPerCaller(t *testing.T) {
 			}
 			var got []string
 			for _, key := range []string{"ann", "bob", "ann"} {
-				got = append(got, b.call(context.Background(), Request{Headers: []Header{{Name: "X-Key", Value: key}}}, "get_status"))
+				got = append(got, b.call(context.Background(), Request{Headers: []file.Header{{Name: "X-Key", Value: key}}}, "get_status"))
 			}
 			same(t, got, want...)
 		})
@@ -600,7 +601,7 @@ func TestBreakerOverSockets(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	if state := rt.live.Load().adapters[0].guard.Breaker(); state != BreakerClosed {
+	if state := rt.live.Load().adapters[0].guard.Breaker(); state != guard.BreakerClosed {
 		t.Error(state)
 	}
 }

@@ -20,6 +20,9 @@ type Source struct {
 // maxFiles is the largest number of adapter files.
 const maxFiles = 10_000
 
+// NoFiles says why there are no adapters in a directory that can be read.
+const NoFiles = "there are no adapter files, which are called NAME-adapter.md"
+
 // Find returns the adapter files of sources: the files that sources name, and the files
 // called *-adapter.md in the directories that they name, in the order of their names.
 // It reports a problem for a source that cannot be read or is no adapter file.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/adapterrt/openapi"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 // The bodies of one operation, as documents describe them. All are cats and dogs, by the member kind.
@@ -93,7 +94,7 @@ func zoo(t *testing.T, text func(server string) string) (schema map[string]any, 
 	if err := os.WriteFile(path, in.Files[0].Front(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rt, err := adapterrt.New(adapterrt.Options{Shown: adapterrt.Shown{Mode: adapterrt.Discrete}})
+	rt, err := adapterrt.New(adapterrt.Options{Shown: adapterrt.Shown{Mode: present.Discrete}})
 	if err != nil {
 		t.Fatal(err)
 	}

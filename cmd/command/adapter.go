@@ -13,6 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/features/adapters"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
@@ -30,7 +33,7 @@ const defaultAdapters = "./adapters"
 
 // workplace is where the adapters of a command are, and the options of their runtime.
 type workplace struct {
-	sources []adapterrt.Source
+	sources []file.Source
 	options adapterrt.Options
 }
 
@@ -58,8 +61,8 @@ func (s *adapterSettings) workplace(args []string) (*workplace, error) {
 	}
 	w.options.Tokens = origin.TokenStore(&cfg, log)
 	w.options.SkipInvalid = true                                     // the errors of invalid files are printed
-	w.options.Introspection = adapterrt.IntrospectExtended           // users of the command line see everything
-	w.options.ConfirmVia = adapterrt.ConfirmAuto                     // --yes confirms, whatever the configuration says for clients
+	w.options.Introspection = present.Extended                       // users of the command line see everything
+	w.options.ConfirmVia = guard.ConfirmAuto                         // --yes confirms, whatever the configuration says for clients
 	w.options.CursorKey = []byte("cursors of dragoman adapter call") // the same in each process, so that one follows the endCursor of another
 	w.options.InsecureHosts = append(w.options.InsecureHosts, s.insecure...)
 	return w, nil
@@ -77,9 +80,9 @@ func (w *workplace) where() string {
 // load loads the valid adapters and prints the errors of the others. wrong reports whether there
 // are errors.
 func (w *workplace) load(cmd *cobra.Command) (rt *adapterrt.Runtime, wrong bool, err error) {
-	files, problems := adapterrt.Find(w.sources)
+	files, problems := file.Find(w.sources)
 	if len(files)+len(problems) == 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", printable(w.where()), adapterrt.NoFiles)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", printable(w.where()), file.NoFiles)
 	}
 	rt, err = adapterrt.New(w.options)
 	if err != nil {
@@ -90,7 +93,7 @@ func (w *workplace) load(cmd *cobra.Command) (rt *adapterrt.Runtime, wrong bool,
 		return nil, false, err
 	}
 	for _, p := range append(problems, more...) {
-		if p.Severity == adapterrt.Error {
+		if p.Severity == file.Error {
 			wrong = true
 			fmt.Fprintln(cmd.ErrOrStderr(), printable(p.String()))
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 )
 
 func adapterCallCommand(s *adapterSettings) *cobra.Command {
@@ -60,7 +61,7 @@ func adapterCallCommand(s *adapterSettings) *cobra.Command {
 			req.Ask = func(context.Context, string) (bool, error) { return true, nil }
 		}
 		r := rt.Dispatch(cmd.Context(), at, req)
-		if f := r.Failure; f != nil && f.Code == adapterrt.ConfirmationRequired {
+		if f := r.Failure; f != nil && f.Code == failure.ConfirmationRequired {
 			return &exitError{exitServer, fmt.Errorf("%s; to confirm, repeat the command with --yes", f.Message)}
 		}
 		if r.Cancelled {
@@ -152,7 +153,7 @@ func quoted(s string) json.RawMessage {
 
 // failed returns the error for a failed operation. It includes what the API said or the cause, because the user
 // of the command line owns the credentials and files.
-func failed(f *adapterrt.Failure) error {
+func failed(f *failure.Failure) error {
 	err := error(f)
 	if f.Original != "" {
 		err = fmt.Errorf("%w (the API said: %s)", f, printable(f.Original))
@@ -163,12 +164,12 @@ func failed(f *adapterrt.Failure) error {
 }
 
 // unreached is failed for an API that cannot be reached. The text names the API by the URL in the adapter file.
-func unreached(a *adapterrt.Info, f *adapterrt.Failure) error {
+func unreached(a *adapterrt.Info, f *failure.Failure) error {
 	does := ""
 	switch f.Code {
-	case adapterrt.ConnectionRefused:
+	case failure.TransportRefused:
 		does = "refuses connections: is the API running?"
-	case adapterrt.HostUnknown:
+	case failure.TransportDNS:
 		does = "has a host that cannot be resolved: is its name right?"
 	}
 	if does == "" || a.BaseURL == "" {

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 func adapterValidateCommand(s *adapterSettings) *cobra.Command {
@@ -29,9 +31,9 @@ func adapterValidateCommand(s *adapterSettings) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		files, problems := adapterrt.Find(w.sources)
+		files, problems := file.Find(w.sources)
 		if len(files)+len(problems) == 0 {
-			return &exitError{exitUsage, fmt.Errorf("%s: %s", w.where(), adapterrt.NoFiles)}
+			return &exitError{exitUsage, fmt.Errorf("%s: %s", w.where(), file.NoFiles)}
 		}
 		w.options.StrictFiles = w.options.StrictFiles || *strict
 		rt, err := adapterrt.New(w.options)
@@ -45,7 +47,7 @@ func adapterValidateCommand(s *adapterSettings) *cobra.Command {
 		}
 		if problems = append(problems, more...); *asJSON {
 			if problems == nil {
-				problems = []adapterrt.Problem{}
+				problems = []file.Problem{}
 			}
 			err = printJSON(cmd.OutOrStdout(), problems)
 		} else {
@@ -70,9 +72,9 @@ func adapterValidateCommand(s *adapterSettings) *cobra.Command {
 	return cmd
 }
 
-func countErrors(problems []adapterrt.Problem) (n int) {
+func countErrors(problems []file.Problem) (n int) {
 	for _, p := range problems {
-		if p.Severity == adapterrt.Error {
+		if p.Severity == file.Error {
 			n++
 		}
 	}
@@ -102,14 +104,14 @@ func adapterTestCommand(s *adapterSettings) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		files, problems := adapterrt.Find(w.sources)
+		files, problems := file.Find(w.sources)
 		if len(files)+len(problems) == 0 {
-			return &exitError{exitUsage, fmt.Errorf("%s: %s", w.where(), adapterrt.NoFiles)}
+			return &exitError{exitUsage, fmt.Errorf("%s: %s", w.where(), file.NoFiles)}
 		}
 		played, wrong, failures := 0, 0, 0
-		tell := func(problems []adapterrt.Problem) {
+		tell := func(problems []file.Problem) {
 			for _, p := range problems {
-				if p.Severity == adapterrt.Error {
+				if p.Severity == file.Error {
 					wrong++
 					fmt.Fprintln(out, printable(p.String()))
 				}
@@ -172,7 +174,7 @@ func adapterNewCommand() *cobra.Command {
 	cmd.Flags().VarP(&onePath{path: output}, "output", "o", "file to write, or the directory for NAME-adapter.md")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := args[0]
-		text := adapterrt.Starter(name)
+		text := present.Starter(name)
 		if _, problems := adapterrt.Parse(name+"-adapter.md", []byte(text), &adapterrt.Options{}); countErrors(problems) > 0 {
 			return withCode(exitUsage, errors.New("an adapter's name is 2–64 characters of a-z, 0-9 and -, starting with a letter, not ending with -"))
 		}
@@ -197,9 +199,9 @@ func adapterNewCommand() *cobra.Command {
 	return cmd
 }
 
-func firstError(problems []adapterrt.Problem) error {
+func firstError(problems []file.Problem) error {
 	for _, p := range problems {
-		if p.Severity == adapterrt.Error {
+		if p.Severity == file.Error {
 			return &exitError{exitUsage, errors.New(p.String())}
 		}
 	}

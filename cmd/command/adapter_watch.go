@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
@@ -25,11 +25,11 @@ func adapterConcerns(srv *proxy.Server, cfg config.Config) []*concern {
 }
 
 // adapterConcern returns a concern for the files of sources. reload reads them again.
-func adapterConcern(sources func() []adapterrt.Source, reload func(because string)) *concern {
+func adapterConcern(sources func() []file.Source, reload func(because string)) *concern {
 	return &concern{
 		files: func() (files, folders []string) {
 			all := sources()
-			files, _ = adapterrt.Find(all) // reload reports the errors
+			files, _ = file.Find(all) // reload reports the errors
 			for _, s := range all {
 				folders = append(folders, foldersOf(s)...)
 				if !isFolder(s.Path) {
@@ -43,7 +43,7 @@ func adapterConcern(sources func() []adapterrt.Source, reload func(because strin
 }
 
 // foldersOf returns the folders in which adapter files of s may be created.
-func foldersOf(s adapterrt.Source) []string {
+func foldersOf(s file.Source) []string {
 	if !isFolder(s.Path) {
 		return nil
 	}

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
@@ -28,20 +29,20 @@ import (
 // watched is a runtime that reloads its sources when they change.
 type watched struct {
 	*adapterrt.Runtime
-	told chan []adapterrt.Problem // the problems of each reading
+	told chan []file.Problem // the problems of each reading
 }
 
-func watching(t *testing.T, sources ...adapterrt.Source) *watched {
+func watching(t *testing.T, sources ...file.Source) *watched {
 	t.Helper()
 	rt, err := adapterrt.New(adapterrt.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &watched{rt, make(chan []adapterrt.Problem, 1000)}
+	w := &watched{rt, make(chan []file.Problem, 1000)}
 	if _, _, err := rt.Refresh(sources); err != nil {
 		t.Fatal(err)
 	}
-	c := adapterConcern(func() []adapterrt.Source { return sources }, func(string) {
+	c := adapterConcern(func() []file.Source { return sources }, func(string) {
 		problems, _, err := rt.Refresh(sources)
 		if err != nil {
 			t.Error(err)
@@ -210,7 +211,7 @@ func TestAChangedAdapterFileIsLoaded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			w := watching(t, adapterrt.Source{Path: c.before(t, dir)})
+			w := watching(t, file.Source{Path: c.before(t, dir)})
 			w.becomes(t, "notes-api@1.0.0")
 			c.change(t, dir)
 			w.becomes(t, "notes-api@2.0.0")
@@ -221,7 +222,7 @@ func TestAChangedAdapterFileIsLoaded(t *testing.T) {
 func TestAddedAndRemovedAdapterFilesAreNoticed(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "not", "yet")
-	w := watching(t, adapterrt.Source{Path: dir, Recursive: true})
+	w := watching(t, file.Source{Path: dir, Recursive: true})
 	w.becomes(t)
 	file := filepath.Join(mkdir(t, dir), "notes-api-adapter.md")
 	write(t, file, versioned("notes-api", "1.0.0"))
@@ -242,13 +243,13 @@ func TestAddedAndRemovedAdapterFilesAreNoticed(t *testing.T) {
 func TestABrokenChangeKeepsTheOldAndSaysWhy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "notes-api-adapter.md")
-	write(t, file, versioned("notes-api", "1.0.0"))
-	w := watching(t, adapterrt.Source{Path: dir})
-	replace(t, file, strings.Replace(versioned("notes-api", "2.0.0"), "transport: http", "transport: serial", 1))
+	at := filepath.Join(dir, "notes-api-adapter.md")
+	write(t, at, versioned("notes-api", "1.0.0"))
+	w := watching(t, file.Source{Path: dir})
+	replace(t, at, strings.Replace(versioned("notes-api", "2.0.0"), "transport: http", "transport: serial", 1))
 	w.tells(t, "target.transport: Transport serial is known, not supported")
 	w.becomes(t, "notes-api@1.0.0")
-	replace(t, file, versioned("notes-api", "2.0.1"))
+	replace(t, at, versioned("notes-api", "2.0.1"))
 	w.becomes(t, "notes-api@2.0.1")
 }
 
@@ -257,7 +258,7 @@ func TestABrokenChangeKeepsTheOldAndSaysWhy(t *testing.T) {
 func TestManyFilesAreReadOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	w := watching(t, adapterrt.Source{Path: dir})
+	w := watching(t, file.Source{Path: dir})
 	var want []string
 	began := time.Now()
 	for i := range 20 {
@@ -274,7 +275,7 @@ func TestManyFilesAreReadOnce(t *testing.T) {
 
 func TestNoGoroutineOfAWatcherIsLeft(t *testing.T) {
 	peertest.NoLeaks(t)
-	c := adapterConcern(func() []adapterrt.Source { return []adapterrt.Source{{Path: t.TempDir()}} }, func(string) {})
+	c := adapterConcern(func() []file.Source { return []file.Source{{Path: t.TempDir()}} }, func(string) {})
 	(&watcher{log: zap.NewNop(), concerns: []*concern{c}}).start(context.Background())()
 }
 
@@ -283,7 +284,7 @@ func TestChangesAreFoundWithoutEvents(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	read := make(chan string, 10)
-	c := adapterConcern(func() []adapterrt.Source { return []adapterrt.Source{{Path: dir}} }, func(because string) { read <- because })
+	c := adapterConcern(func() []file.Source { return []file.Source{{Path: dir}} }, func(because string) { read <- because })
 	c.changed()
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -7,7 +7,10 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
@@ -140,7 +143,7 @@ type AdapterNetwork struct {
 
 func defaultAdapters() Adapters {
 	return Adapters{
-		Mode:          adapterrt.Semantic.String(),
+		Mode:          present.Semantic.String(),
 		Tools:         "shared",
 		OnClash:       ClashShadow,
 		Instructions:  "append",
@@ -154,10 +157,10 @@ func defaultAdapters() Adapters {
 }
 
 // List returns the sources of adapters.
-func (a *Adapters) List() []adapterrt.Source {
-	var all []adapterrt.Source
+func (a *Adapters) List() []file.Source {
+	var all []file.Source
 	for _, path := range a.Sources {
-		all = append(all, adapterrt.Source{Path: path, Recursive: a.Recursive})
+		all = append(all, file.Source{Path: path, Recursive: a.Recursive})
 	}
 	return all
 }
@@ -167,7 +170,7 @@ var namedVariable = pattern.Later(`_env"?\s*:\s*["']?(\w+)`)
 
 // variables returns the names of the variables that adapter files name. Files that cannot be read are reported where they are loaded.
 func (a *Adapters) variables() (names []string) {
-	files, _ := adapterrt.Find(a.List())
+	files, _ := file.Find(a.List())
 	for _, path := range files {
 		text, _ := ReadSmall(path)
 		for _, found := range namedVariable().FindAllSubmatch(text, -1) {
@@ -215,7 +218,7 @@ func (a *Adapters) PassesAuthorization() (adapter string, passes bool) {
 
 // Shown returns which operations a runtime shows to which callers, and how.
 func (a *Adapters) Shown() (adapterrt.Shown, error) {
-	mode, err := adapterrt.ParseMode(a.Mode)
+	mode, err := present.ParseMode(a.Mode)
 	if err != nil {
 		return adapterrt.Shown{}, fmt.Errorf("adapters.mode: %w", err)
 	}
@@ -235,7 +238,7 @@ func (a *Adapters) Options() (adapterrt.Options, error) {
 	if err != nil {
 		return adapterrt.Options{}, err
 	}
-	form, err := adapterrt.ParseIntrospection(a.Introspection)
+	form, err := present.ParseIntrospection(a.Introspection)
 	if err != nil {
 		return adapterrt.Options{}, fmt.Errorf("adapters.introspection: %w", err)
 	}
@@ -253,15 +256,15 @@ func (a *Adapters) Options() (adapterrt.Options, error) {
 	}
 	switch a.Confirm.Via {
 	case "token":
-		o.ConfirmVia = adapterrt.ConfirmToken
+		o.ConfirmVia = guard.ConfirmToken
 	case "elicitation":
-		o.ConfirmVia = adapterrt.ConfirmUser
+		o.ConfirmVia = guard.ConfirmUser
 	}
 	switch a.Trust.Enforce {
 	case "strict":
-		o.TrustEnforcement = adapterrt.TrustStrict
+		o.TrustEnforcement = guard.TrustStrict
 	case "off":
-		o.TrustEnforcement = adapterrt.TrustOff
+		o.TrustEnforcement = guard.TrustOff
 	}
 	return o, nil
 }

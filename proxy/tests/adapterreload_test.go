@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/features/adapters"
@@ -135,7 +135,7 @@ func TestTheEnvironmentWinsOverTheAdaptersSection(t *testing.T) {
 	cfg.Prefix = "file_"
 	env := map[string]string{"MCP_AQL_ENDPOINT_MODE": "single", "MCP_AQL_TOOL_PREFIX": "env_"}
 	getenv := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
-	if o, err := adapters.Options(&cfg, getenv); err != nil || o.Mode != adapterrt.Single || o.ToolPrefix != "env_" {
+	if o, err := adapters.Options(&cfg, getenv); err != nil || o.Mode != present.Single || o.ToolPrefix != "env_" {
 		t.Errorf("%v %q %v", o.Mode, o.ToolPrefix, err)
 	}
 	env["MCP_AQL_ENDPOINT_MODE"] = "both"

@@ -222,7 +222,7 @@ func runtimeOf(t *testing.T, folder string, opt adapterrt.Options) *adapterrt.Ru
 		t.Fatal(err)
 	}
 	t.Cleanup(rt.Close)
-	files, problems := adapterrt.Find([]adapterrt.Source{{Path: folder}})
+	files, problems := file.Find([]file.Source{{Path: folder}})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/proxy/features/adapters"
 )
 
@@ -29,7 +30,7 @@ func adapterFiles(_ context.Context, e *exam) {
 		return
 	}
 	defer rt.Close()
-	files, problems := adapterrt.Find(a.List())
+	files, problems := file.Find(a.List())
 	more, err := rt.Load(files)
 	for _, p := range append(problems, more...) {
 		where := p.File
@@ -37,7 +38,7 @@ func adapterFiles(_ context.Context, e *exam) {
 			where = fmt.Sprintf("%s:%d", p.File, p.Line)
 		}
 		switch {
-		case p.Severity != adapterrt.Error:
+		case p.Severity != file.Error:
 		case a.SkipInvalid:
 			e.warn(p.Message, where, "dragoman adapter validate "+p.File)
 		default:
@@ -55,7 +56,7 @@ func adapterFiles(_ context.Context, e *exam) {
 		names[info.Name] = true
 	}
 	if len(files)+len(problems) == 0 {
-		e.warn(adapterrt.NoFiles, "adapters.sources: "+strings.Join(a.Sources, ", "), "correct the directory, or the names of the files")
+		e.warn(file.NoFiles, "adapters.sources: "+strings.Join(a.Sources, ", "), "correct the directory, or the names of the files")
 		return
 	}
 	e.ok(fmt.Sprintf("adapters: %d; operations: %d; tools for clients: %d", len(names), operations, len(rt.Tools(""))), "adapters.mode: "+a.Mode)

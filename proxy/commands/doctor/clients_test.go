@@ -19,9 +19,9 @@ import (
 func TestEntriesForClients(t *testing.T) {
 	f := newFake(t)
 	addr := serve(t, f)
-	path := file(t, "c.yaml", "upstream: {headers: {X-A: canary-canary}}\n", 0o600)
+	path := fileWith(t, "c.yaml", "upstream: {headers: {X-A: canary-canary}}\n", 0o600)
 	ca := newAuthority(t).file
-	inFile := file(t, "d.yaml", "upstream: {url: http://"+addr+"/mcp}\n", 0o600)
+	inFile := fileWith(t, "d.yaml", "upstream: {url: http://"+addr+"/mcp}\n", 0o600)
 	for name, c := range map[string]struct {
 		sources config.Sources
 		want    string

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-func file(t *testing.T, name, text string, mode os.FileMode) string {
+func fileWith(t *testing.T, name, text string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
@@ -26,7 +26,7 @@ func file(t *testing.T, name, text string, mode os.FileMode) string {
 
 // TestMistakesOfAConfiguration checks that every mistake has a line, with its place and what to do.
 func TestMistakesOfAConfiguration(t *testing.T) {
-	path := file(t, "c.yaml", `limts: {}
+	path := fileWith(t, "c.yaml", `limts: {}
 messages_path: /x
 heartbeat: 10
 session: {max: many}
@@ -54,7 +54,7 @@ upstream: {url: "127.0.0.1:3000/mcp", headers: {Authorization: "Bearer ${NOT_SET
 
 // TestHeadersThatNameAVariable: a variable without braces is not replaced.
 func TestHeadersThatNameAVariable(t *testing.T) {
-	path := file(t, "c.yaml", "upstream: {url: 'http://127.0.0.1:1/mcp', headers: {Authorization: 'Bearer $TOKEN'}}\n", 0o600)
+	path := fileWith(t, "c.yaml", "upstream: {url: 'http://127.0.0.1:1/mcp', headers: {Authorization: 'Bearer $TOKEN'}}\n", 0o600)
 	r := CheckConfiguration(t.Context(), Options{Sources: config.Sources{File: path}})
 	if r.Exit != 0 || len(r.Lines) == 0 || textOf(r.Lines[0]) != "warn upstream.headers.Authorization: TOKEN has no braces: it is sent as it is → write ${TOKEN}" {
 		t.Errorf("%+v", r)
@@ -62,7 +62,7 @@ func TestHeadersThatNameAVariable(t *testing.T) {
 }
 
 func TestCheckOfAConfigurationAlone(t *testing.T) {
-	path := file(t, "c.yaml", "transform: {default_max_tokens: 500}\n", 0o600)
+	path := fileWith(t, "c.yaml", "transform: {default_max_tokens: 500}\n", 0o600)
 	r := CheckConfiguration(t.Context(), Options{Sources: config.Sources{File: path}})
 	if r.Exit != 0 || len(r.Lines) != 1 || textOf(r.Lines[0]) != "ok "+path+": no mistakes" {
 		t.Errorf("%+v", r)
@@ -79,7 +79,7 @@ func TestCheckOfAConfigurationAlone(t *testing.T) {
 
 // TestAConfigurationOfAClient is one mistake, whose advice names its servers on one line.
 func TestAConfigurationOfAClient(t *testing.T) {
-	path := file(t, "mcp.json", `{"mcpServers": {"a": {"url": "http://a/"}, "b": {"command": "npx"}, "c": {"url": "http://c/"}}}`, 0o600)
+	path := fileWith(t, "mcp.json", `{"mcpServers": {"a": {"url": "http://a/"}, "b": {"command": "npx"}, "c": {"url": "http://c/"}}}`, 0o600)
 	r := CheckConfiguration(t.Context(), Options{Sources: config.Sources{File: path, Server: new("")}})
 	if r.Exit != ExitConfiguration || len(r.Lines) != 1 {
 		t.Fatalf("%+v", r)
@@ -92,7 +92,7 @@ func TestFilesOfAConfiguration(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files have other modes there")
 	}
-	open, private := file(t, "token", "t", 0o644), file(t, "key", "k", 0o600)
+	open, private := fileWith(t, "token", "t", 0o644), fileWith(t, "key", "k", 0o600)
 	none := filepath.Join(t.TempDir(), "none")
 	noServer := "warn upstream: no server is named → dragoman doctor URL, or dragoman doctor -- COMMAND; in a file upstream.url or upstream.command"
 	fine := "ok no mistakes; there is no file (--config FILE), only the defaults, variables and the command line"

@@ -43,8 +43,8 @@ func registered(t *testing.T, key string, now replicas.Settings, addresses ...st
 
 // TestReplicas checks the lines about the key and the other replicas.
 func TestReplicas(t *testing.T) {
-	key := file(t, "key", strings.Repeat("ab", 32)+"\n"+strings.Repeat("cd", 32)+"\n", 0o600)
-	broken := file(t, "broken", "short", 0o600)
+	key := fileWith(t, "key", strings.Repeat("ab", 32)+"\n"+strings.Repeat("cd", 32)+"\n", 0o600)
+	broken := fileWith(t, "broken", "short", 0o600)
 	now := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != config.ReplicasPath || r.Method != http.MethodGet {
 			t.Errorf("%s %s", r.Method, r.URL)
@@ -90,7 +90,7 @@ func TestReplicaOverTLS(t *testing.T) {
 	now := time.Now()
 	pair, _, _ := ca.issue("127.0.0.1", now.AddDate(0, -1, 0), now.AddDate(1, 0, 0))
 	other, _, _ := ca.issue("127.0.0.1", now.AddDate(0, -1, 0), now.AddDate(1, 0, 0))
-	sealing := file(t, "key", strings.Repeat("ab", 32), 0o600)
+	sealing := fileWith(t, "key", strings.Repeat("ab", 32), 0o600)
 	for name, c := range map[string]struct {
 		told replicas.Settings
 		ok   bool

@@ -10,7 +10,7 @@ import (
 
 // TestSharedStore checks the lines about the store.
 func TestSharedStore(t *testing.T) {
-	key := file(t, "key", strings.Repeat("ab", 32), 0o600)
+	key := fileWith(t, "key", strings.Repeat("ab", 32), 0o600)
 	good := storetest.StartRedis(t, "requirepass right", "maxmemory-policy noeviction")
 	limited := storetest.StartRedis(t)
 	limited.Ask("ACL SETUSER default -@all +hello +auth +ping +client +info")

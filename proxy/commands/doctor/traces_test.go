@@ -79,7 +79,7 @@ func TestTraces(t *testing.T) {
 		"expired":        {"https", secure("127.0.0.1", now.AddDate(-1, 0, 0), now.AddDate(0, 0, -1)), []string{"OTEL_EXPORTER_OTLP_CERTIFICATE=" + ca.file}, "FAIL URL: the collector's certificate has expired or is not valid yet → renew it; is this machine's clock right?"},
 		"plain":          {"https", takes, nil, "FAIL URL: the collector answers in plain HTTP, not TLS → OTEL_EXPORTER_OTLP_ENDPOINT: http://HOST"},
 		"TLS":            {"http", valid, nil, "FAIL URL: 400 Bad Request: Client sent an HTTP request to an HTTPS server. → OTEL_EXPORTER_OTLP_ENDPOINT with https://"},
-		"broken file":    {"https", valid, []string{"OTEL_EXPORTER_OTLP_CERTIFICATE=" + file(t, "none", "x", 0o600)}, "FAIL OTEL_EXPORTER_OTLP_CERTIFICATE: no certificate in *"},
+		"broken file":    {"https", valid, []string{"OTEL_EXPORTER_OTLP_CERTIFICATE=" + fileWith(t, "none", "x", 0o600)}, "FAIL OTEL_EXPORTER_OTLP_CERTIFICATE: no certificate in *"},
 		"password":       {"http", "ann:planted@" + takes, nil, "ok http://" + takes + "/v1/traces: the collector takes an export in TIME"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,6 +18,9 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/adapterrt/secret"
 	"github.com/dragoman-proxy/dragoman/proxy/auth/oauth"
@@ -39,7 +42,7 @@ import (
 // use.
 type Adapters struct {
 	runtime *adapterrt.Runtime
-	sources []adapterrt.Source
+	sources []file.Source
 	log     *zap.Logger
 	given   []transform.Rule // the rules in the adapter files; srv.reloading guards changes
 	roots   *x509.CertPool   // that connections to APIs trust; srv.reloading guards it
@@ -74,12 +77,12 @@ func New(w origin.World, cfg config.Adapters, key []byte, tokens *oauth.Store, r
 		return nil, err
 	}
 	a.runtime = rt
-	files, wrong := adapterrt.Find(a.sources)
+	files, wrong := file.Find(a.sources)
 	problems, err := rt.Load(files)
 	problems = append(wrong, problems...)
 	a.logProblems(problems)
 	if err == nil && len(wrong) > 0 && !cfg.SkipInvalid {
-		err = &adapterrt.LoadError{Problems: wrong}
+		err = &file.LoadError{Problems: wrong}
 	}
 	if err != nil {
 		return nil, err
@@ -89,7 +92,7 @@ func New(w origin.World, cfg config.Adapters, key []byte, tokens *oauth.Store, r
 			zap.Int("operations", info.Operations), zap.String("file", info.File))
 	}
 	if len(files)+len(wrong) == 0 {
-		log.Warn(adapterrt.NoFiles, zap.Strings("sources", cfg.Sources))
+		log.Warn(file.NoFiles, zap.Strings("sources", cfg.Sources))
 	}
 	a.logUnused()
 	a.logCallers(&cfg)
@@ -181,7 +184,7 @@ type loginPage struct{ *oauth.Callback }
 func (p loginPage) Address() string { return p.URL }
 
 // callback is [oauth.Listen] for adapters.
-func callback(redirect string) (adapterrt.Callback, error) {
+func callback(redirect string) (credential.Callback, error) {
 	c, err := oauth.Listen(redirect)
 	if err != nil {
 		return nil, err
@@ -202,7 +205,7 @@ func (a *Adapters) Refresh(apply func() error) (changed, wrong bool, err error) 
 	if err == nil && changed {
 		err = errors.Join(a.readRules(), apply())
 	}
-	wrong = slices.ContainsFunc(problems, func(p adapterrt.Problem) bool { return p.Severity == adapterrt.Error })
+	wrong = slices.ContainsFunc(problems, func(p file.Problem) bool { return p.Severity == file.Error })
 	return changed, wrong, err
 }
 
@@ -210,10 +213,10 @@ func (a *Adapters) Refresh(apply func() error) (changed, wrong bool, err error) 
 func (a *Adapters) Number() int { return len(a.runtime.Adapters()) }
 
 // logProblems logs the problems of adapter files.
-func (a *Adapters) logProblems(problems []adapterrt.Problem) {
+func (a *Adapters) logProblems(problems []file.Problem) {
 	for _, p := range problems {
 		level := zapcore.WarnLevel
-		if p.Severity == adapterrt.Error {
+		if p.Severity == file.Error {
 			level = zapcore.ErrorLevel
 		}
 		fields := []zap.Field{
@@ -245,7 +248,7 @@ func (a *Adapters) Call(ctx context.Context, c *owntools.Call) ([]byte, error) {
 		req.Body = []byte("{}")
 	}
 	for _, h := range c.Header {
-		req.Trace = append(req.Trace, adapterrt.Header{Name: h.Name, Value: h.Value})
+		req.Trace = append(req.Trace, file.Header{Name: h.Name, Value: h.Value})
 	}
 	d := a.reduceCall(c)
 	if d != nil {
@@ -279,9 +282,9 @@ func (a *Adapters) Call(ctx context.Context, c *owntools.Call) ([]byte, error) {
 }
 
 // headersOf returns the headers with credentials for APIs.
-func headersOf(s *downstream.Sender) (list []adapterrt.Header) {
+func headersOf(s *downstream.Sender) (list []file.Header) {
 	for _, h := range s.Header {
-		list = append(list, adapterrt.Header{Name: h.Name, Value: h.Value})
+		list = append(list, file.Header{Name: h.Name, Value: h.Value})
 	}
 	return list
 }
@@ -302,7 +305,7 @@ func (a *Adapters) ServeHTTP(req *downstream.Request, grant string, resp *downst
 	}
 	for _, name := range trace.Headers {
 		if v := req.Header(name); v != "" {
-			in.Trace = append(in.Trace, adapterrt.Header{Name: name, Value: v})
+			in.Trace = append(in.Trace, file.Header{Name: name, Value: v})
 		}
 	}
 	d := a.reduceHTTP(a.shaping(), req)
@@ -374,7 +377,7 @@ func (a *Adapters) record(c *adapterrt.Record, gone bool, req *adapterrt.Request
 		if c.Waited > 0 {
 			fields = append(fields, zap.Duration("waited", c.Waited))
 		}
-		if c.Breaker != "" && c.Breaker != adapterrt.BreakerClosed {
+		if c.Breaker != "" && c.Breaker != guard.BreakerClosed {
 			fields = append(fields, zap.String("breaker", c.Breaker))
 		}
 		if c.Repeated {

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
@@ -34,7 +34,7 @@ type shared struct {
 }
 
 // newShared returns nil if s is not shared with other replicas.
-func newShared(s *store.Store, m *metrics.Metrics, log *zap.Logger) adapterrt.Replicas {
+func newShared(s *store.Store, m *metrics.Metrics, log *zap.Logger) guard.Replicas {
 	if s == nil || !s.Shared() {
 		return nil
 	}
@@ -43,7 +43,7 @@ func newShared(s *store.Store, m *metrics.Metrics, log *zap.Logger) adapterrt.Re
 
 func limitKey(account string) store.Key { return store.Key{Kind: limitKind, Name: account} }
 
-func limitsOf(limits []adapterrt.Limit) []store.Limit {
+func limitsOf(limits []guard.Limit) []store.Limit {
 	out := make([]store.Limit, len(limits))
 	for i, l := range limits {
 		out[i] = store.Limit{ID: l.ID, Rate: l.Rate, Burst: l.Burst, Window: l.Window, Most: l.Most, Ahead: l.Ahead}
@@ -52,14 +52,14 @@ func limitsOf(limits []adapterrt.Limit) []store.Limit {
 }
 
 // Charge takes n from each of the limits of an account, or from none of them.
-func (s *shared) Charge(ctx context.Context, account string, n int64, limits []adapterrt.Limit) (ok bool, states []adapterrt.State, err error) {
+func (s *shared) Charge(ctx context.Context, account string, n int64, limits []guard.Limit) (ok bool, states []guard.State, err error) {
 	c, err := s.store.Charge(ctx, limitKey(account), n, limitsOf(limits)...)
 	if s.counted(ctx, err); err != nil {
 		return false, nil, err
 	}
-	states = make([]adapterrt.State, len(c.States))
+	states = make([]guard.State, len(c.States))
 	for i, st := range c.States {
-		states[i] = adapterrt.State{Left: st.Left, Used: st.Used, Wait: st.Wait, Told: st.Told, Reset: st.Reset}
+		states[i] = guard.State{Left: st.Left, Used: st.Used, Wait: st.Wait, Told: st.Told, Reset: st.Reset}
 	}
 	return c.OK, states, nil
 }
@@ -80,13 +80,13 @@ func (s *shared) counted(ctx context.Context, err error) {
 }
 
 // Adjust counts n calls more.
-func (s *shared) Adjust(ctx context.Context, account string, n int64, limits []adapterrt.Limit) error {
+func (s *shared) Adjust(ctx context.Context, account string, n int64, limits []guard.Limit) error {
 	_, err := s.store.Adjust(ctx, limitKey(account), n, limitsOf(limits)...)
 	return err
 }
 
 // Correct takes over what an API says.
-func (s *shared) Correct(ctx context.Context, account string, limits []adapterrt.Limit, to []adapterrt.Correction) error {
+func (s *shared) Correct(ctx context.Context, account string, limits []guard.Limit, to []guard.Correction) error {
 	all := make([]store.Correction, len(to))
 	for i, c := range to {
 		all[i] = store.Correction{ID: c.ID, AtMost: c.AtMost, For: min(c.For, store.MaxTTL)}
@@ -100,21 +100,21 @@ func (s *shared) Keep(ctx context.Context, token string, value []byte, ttl time.
 }
 
 // Redeem marks a confirmation token as used. It takes a second look only at one that it refuses.
-func (s *shared) Redeem(ctx context.Context, token string, value []byte) (adapterrt.Redeemed, error) {
+func (s *shared) Redeem(ctx context.Context, token string, value []byte) (guard.Redeemed, error) {
 	key := store.Key{Kind: confirmationKind, Name: token}
 	if ok, err := s.store.Swap(ctx, key, value, used, usedFor); ok || err != nil {
-		return adapterrt.TokenValid, err
+		return guard.Valid, err
 	}
 	is, err := s.store.Get(ctx, key)
 	switch {
 	case errors.Is(err, store.ErrAbsent):
-		return adapterrt.TokenUnknown, nil
+		return guard.Unknown, nil
 	case err != nil:
-		return adapterrt.TokenUnknown, err
+		return guard.Unknown, err
 	case string(is) == string(used):
-		return adapterrt.TokenUsed, nil
+		return guard.Used, nil
 	}
-	return adapterrt.TokenOfAnother, nil
+	return guard.OfAnother, nil
 }
 
 // Drop removes confirmation tokens.

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
@@ -57,7 +58,7 @@ func replicasOf(t *testing.T, stores []*store.Store, limits string, log *zap.Log
 	}
 	for _, s := range stores {
 		rt, err := adapterrt.New(adapterrt.Options{
-			CursorKey: make([]byte, 32), InsecureHosts: []string{"127.0.0.1"}, ConfirmVia: adapterrt.ConfirmToken,
+			CursorKey: make([]byte, 32), InsecureHosts: []string{"127.0.0.1"}, ConfirmVia: guard.ConfirmToken,
 			Replicas: newShared(s, metrics.New("test", none, none), log),
 		})
 		if err != nil {

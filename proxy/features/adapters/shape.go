@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/proxy/features/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/features/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
@@ -104,7 +105,7 @@ func (d *resultShaping) shape(r *adapterrt.Result) {
 }
 
 // truncated returns the warning that a result was cut.
-func truncated(notice string, r *transform.Report) adapterrt.Notice {
+func truncated(notice string, r *transform.Report) failure.Notice {
 	field, unit := "data", "tokens"
 	before, after, limit := r.TokensBefore, r.TokensAfter, r.Budget
 	if after == 0 {
@@ -130,7 +131,7 @@ func truncated(notice string, r *transform.Report) adapterrt.Notice {
 	if 2*after >= before {
 		severity = "low"
 	}
-	return adapterrt.Notice{Code: "VALIDATION_TRUNCATED_WARNING", Message: notice, Details: details, Severity: severity}
+	return failure.Notice{Code: "VALIDATION_TRUNCATED_WARNING", Message: notice, Details: details, Severity: severity}
 }
 
 // reduceCall prepares the shaping of a tool call. It returns nil if results are not shaped.

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 )
 
 // adapterMetrics count calls of adapters. Names of adapters and operations come from
@@ -62,7 +63,7 @@ func (m *adapterMetrics) AdapterCall(c *adapterrt.Record, outcome string) {
 	}
 	if c.Breaker != "" {
 		open := 0.
-		if c.Breaker != adapterrt.BreakerClosed {
+		if c.Breaker != guard.BreakerClosed {
 			open = 1
 		}
 		m.adapterBreaker.WithLabelValues(c.Adapter).Set(open)
