@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
+	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/nodetest"
 )
 
 // A kind is one of clients.
@@ -28,7 +28,7 @@ const peersFolder = "cmd/proxy/e2e/peers"
 
 // publishedKinds are the clients of the published packages that folder names: version 1 of the TypeScript SDK, which has a
 // handshake, and version 2, which asks first whether it is needed.
-func publishedKinds(lock *peers.Lock) ([]kind, error) {
+func publishedKinds(lock *nodetest.Lock) ([]kind, error) {
 	const one, two = "sdk-1.32.2", "@modelcontextprotocol/client"
 	versions, err := lock.Versions(one, two)
 	if err != nil {
@@ -42,7 +42,7 @@ func publishedKinds(lock *peers.Lock) ([]kind, error) {
 
 // kinds returns all kinds of clients: without published ones, and why, where their packages are not installed.
 func kinds(ctx context.Context, install bool) (all []kind, why string, err error) {
-	lock, err := peers.ReadLock(peersFolder)
+	lock, err := nodetest.ReadLock(peersFolder)
 	if err != nil {
 		return nil, "", fmt.Errorf("run it from the root of the module: %w", err)
 	}

@@ -29,7 +29,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/measure/process"
-	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
+	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/nodetest"
 )
 
 var errDiffers = errors.New("something differs that docs/servers.md does not name")
@@ -119,7 +119,7 @@ func (o options) run(ctx context.Context) error {
 	case why != "":
 		fmt.Println(why)
 	}
-	runner := &runner{cache: o.cache, dragoman: o.dragoman, kinds: clients, drivers: &peers.Drivers{Folder: peersFolder}, pace: usual}
+	runner := &runner{cache: o.cache, dragoman: o.dragoman, kinds: clients, drivers: &nodetest.Drivers{Folder: peersFolder}, pace: usual}
 	defer runner.drivers.End()
 	if o.show != "" {
 		runner.show = o.save

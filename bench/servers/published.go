@@ -9,16 +9,16 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
+	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/nodetest"
 )
 
 // published is the connection of a client of a published package, in a process of Node.js that other sessions use after it. What the
 // server says is noted as the client's methods return it.
 type published struct {
 	ctx      context.Context
-	drivers  *peers.Drivers
-	driver   *peers.Driver  // nil before the session and after its end
-	config   map[string]any // for peers/given.mjs
+	drivers  *nodetest.Drivers
+	driver   *nodetest.Driver // nil before the session and after its end
+	config   map[string]any   // for peers/given.mjs
 	folder   folder
 	pace     pace
 	patience time.Duration // how long the server's process may take to end

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
+	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/nodetest"
 )
 
 const (
@@ -25,7 +25,7 @@ type runner struct {
 	cache    cache
 	dragoman string
 	kinds    []kind // one is of newestHandshake
-	drivers  *peers.Drivers
+	drivers  *nodetest.Drivers
 	pace     pace
 	show     func(s *server, transport string, k kind, through bool, t transcript)
 }

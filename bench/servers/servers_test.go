@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
+	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/nodetest"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
@@ -33,7 +33,7 @@ func runFakeWith(t *testing.T, kinds []kind, manner, change string) *result {
 	s := &server{Name: "fake", NPM: "fake@1", Run: []string{self, "fake-server"}, Env: map[string]string{
 		"FAKE_SERVER": manner, "FAKE_PROXY": change, "GORACE": "atexit_sleep_ms=0", // each process would wait a second at its end
 	}}
-	r := &runner{cache: cache(t.TempDir()), dragoman: self, kinds: kinds, drivers: &peers.Drivers{Folder: "../../" + peersFolder}, pace: pace{start: 20 * time.Second, answer: 20 * time.Second, quiet: 5 * time.Millisecond}}
+	r := &runner{cache: cache(t.TempDir()), dragoman: self, kinds: kinds, drivers: &nodetest.Drivers{Folder: "../../" + peersFolder}, pace: pace{start: 20 * time.Second, answer: 20 * time.Second, quiet: 5 * time.Millisecond}}
 	if manner == "hangs" {
 		r.pace.answer = 50 * time.Millisecond
 	}
@@ -95,7 +95,7 @@ func TestAPromisedDifferenceIsNotReported(t *testing.T) {
 // methods return it, and so is a result that it cannot read.
 func TestPublishedClients(t *testing.T) {
 	testset.Need(t, testset.Peers, "node", "npm")
-	lock, err := peers.ReadLock("../../" + peersFolder)
+	lock, err := nodetest.ReadLock("../../" + peersFolder)
 	if err == nil {
 		err = lock.Install(t.Context())
 	}

@@ -5,8 +5,8 @@
 // with the same server and no proxy is the reference: through the proxy, each step must equal the reference, changed by
 // the few rules in expect_test.go if the proxy speaks another revision to the server than to the client.
 //
-//	peers/        published TypeScript clients and servers: versions, scenario, the runner of the clients. It installs them, and runs
-//	              many clients in one process; bench/servers plays them, too
+//	peers/        published TypeScript clients and servers: versions, scenario, the runner of the clients; bench/servers plays them, too
+//	nodetest/     installs them, and runs many clients in one process
 //	node_test.go, driver_test.go start those for the tests
 //	eras_test.go  clients with a handshake and servers without one, and servers of both eras; modern_test.go the
 //	              other way round, asked_test.go several questions to users at once

@@ -6,10 +6,10 @@ import (
 	"io"
 	"os"
 
-	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
+	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/nodetest"
 )
 
-var drivers = peers.Drivers{Folder: "peers"}
+var drivers = nodetest.Drivers{Folder: "peers"}
 
 // runNode runs one of the programs in peers/ with a client that goes to an endpoint, and returns the JSON values that it
 // printed, one a line.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers"
+	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/nodetest"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
@@ -44,7 +44,7 @@ func nodePeers(t *testing.T) modules {
 
 // installModules installs what the package-lock.json of a folder names.
 func installModules(folder string) (modules, error) {
-	lock, err := peers.ReadLock(folder)
+	lock, err := nodetest.ReadLock(folder)
 	if err != nil {
 		return "", err
 	}

@@ -1,4 +1,4 @@
-package peers
+package nodetest
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A Driver is a process of Node.js that runs programs of this folder one after another (driver.mjs). In a process for each run,
+// A Driver is a process of Node.js that runs programs of ../peers one after another (driver.mjs). In a process for each run,
 // the start of Node.js and loading an SDK would take most of the time.
 type Driver struct {
 	process *exec.Cmd
@@ -23,7 +23,7 @@ type Driver struct {
 
 // Drivers holds those that are idle. Its methods may be called at once.
 type Drivers struct {
-	Folder string // this one
+	Folder string // that of driver.mjs
 
 	mu   sync.Mutex
 	idle []*Driver

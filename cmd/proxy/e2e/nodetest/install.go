@@ -1,6 +1,6 @@
-// Package peers runs the published clients and servers of this folder, for the end-to-end tests and for bench/servers: it installs
+// Package nodetest runs the published clients and servers of ../peers, for the end-to-end tests and for bench/servers: it installs
 // the packages that they are made of, and runs programs with them in Node.js.
-package peers
+package nodetest
 
 import (
 	"context"
