@@ -80,6 +80,7 @@ func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byt
 		return slices.ContainsFunc(ids, func(id []byte) bool { return IsAbout(m, id) })
 	}
 	var pieces [][]byte
+	var answer *wire.Message
 	ids = slices.Clone(ids) // of the requests that can still be answered
 	var bad error           // of the last text that was not a message
 	for e, err := range Before(ctx, st) {
@@ -120,7 +121,7 @@ func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byt
 			if err != nil {
 				bad = o.Of.Malformed(err, piece, o.Header)
 				ids = slices.DeleteFunc(ids, func(id []byte) bool { return isBrokenAnswer(piece, id) })
-				if len(ids) == 0 {
+				if len(ids) == 0 && answer == nil {
 					return nil, bad
 				}
 				continue
@@ -139,12 +140,14 @@ func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byt
 				if o.early += len(m.Raw); len(o.Early) < maxEarly && o.early <= maxEarlyBytes {
 					o.Early = append(o.Early, m.Raw)
 				}
-			case m.Kind == wire.Error && m.ID() == nil, m.Kind == wire.Error && string(m.ID()) == "null",
-				answered(m):
-				return m, nil
+			case answer == nil && (m.Kind == wire.Error && (m.ID() == nil || string(m.ID()) == "null") || answered(m)):
+				answer = m // behind it, the array may have more
 			default:
 				o.Of.UnknownResponse(m, o.Header)
 			}
+		}
+		if answer != nil {
+			return answer, nil
 		}
 	}
 	return nil, io.EOF

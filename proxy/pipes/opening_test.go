@@ -54,6 +54,8 @@ func TestWhatComesBeforeTheFirstResponse(t *testing.T) {
 		"more than are kept":       {messages: append(slices.Repeat([]string{notice}, maxEarly+5), good), want: good, early: maxEarly},
 		"an event without data":    {messages: []string{"", " ", good}, want: good},
 		"in an array":              {messages: []string{"[" + notice + "," + good + "]"}, want: good, early: 1},
+		"and more in its array":    {messages: []string{"[" + good + "," + asks("ping") + "," + notice + "]"}, want: good, sent: []string{`{"jsonrpc":"2.0","id":"q","result":{}}`}, early: 1},
+		"twice in an array":        {messages: []string{"[" + good + `,{"jsonrpc":"2.0","id":1,"result":{"a":1}}]`}, want: good, told: []string{"unknown 1"}},
 		"in too long an array":     {messages: []string{"[" + strings.Repeat(notice+",", 3) + good + "]", good}},
 		"after what is no message": {messages: []string{"Listening on 3000", good}, want: good, told: []string{"malformed"}},
 		"only what is no message":  {messages: []string{"Listening on 3000"}, err: errMalformed, told: []string{"malformed"}},
