@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -49,8 +50,21 @@ func pings(w *world, wrong func(time.Duration, string, ...any)) {
 		if at, is := ended[e.Who+" "]; is && at > e.At && at < e.At+within {
 			continue
 		}
+		if w.tooOld(&e, e.At+within) {
+			continue
+		}
 		wrong(e.At, "ping %s in session %s is not answered in %v", e.ID, e.Session, within)
 	}
+}
+
+// tooOld reports whether the client that gets a ping cannot answer it by a time, since its session is as old as session.max_age allows.
+func (w *world) tooOld(ping *trace.Event, by time.Duration) bool {
+	age := w.setting("session.max_age")
+	return age > 0 && slices.ContainsFunc(w.all, func(p trace.Event) bool {
+		return p.Kind == trace.Pinged && p.Session != "" && (p.ID == ping.ID || strings.HasPrefix(p.ID, `"dragoman:`)) && ping.At <= p.At && p.At <= by && slices.ContainsFunc(w.all, func(b trace.Event) bool {
+			return b.Kind == trace.Began && b.Who == p.Who && b.Session == p.Session && b.At+age <= p.At
+		})
+	})
 }
 
 // standsAgain returns the first event after the ping i by which a standing stream is opened in its session, or that of the ping goes on; nil if
