@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -138,6 +139,8 @@ func listens(w *world, wrong func(time.Duration, string, ...any)) {
 		open := map[string]trace.Event{}
 		for _, o := range w.all[:i] {
 			switch key := o.Who + " " + o.ID; {
+			case o.Kind == trace.Leaves: // it may use the id again
+				maps.DeleteFunc(open, func(_ string, of trace.Event) bool { return of.Who == o.Who })
 			case o.Method != "subscriptions/listen" || !isClient(o.Who):
 			case o.Kind == trace.Opened && o.Via == step.Word(0):
 				open[key] = o
