@@ -107,7 +107,7 @@ func (w *world) unread() (n int) {
 			delete(wants[e.Who], asked[e.Who+" "+e.ID])
 			forget(e.Who, asked[e.Who+" "+e.ID])
 		case e.Kind == trace.Opened:
-			hears[e.Who] = e.At
+			hears[e.Who] = e.At + w.hesitates(e.At)
 		case e.Kind == trace.Leaves && w.over < e.At+moment: // the end of the world
 		case e.Kind == trace.Leaves || e.Kind == trace.Ends || e.Kind == trace.Begins || e.Kind == trace.Closed || e.Kind == trace.Finishes:
 			delete(wants, e.Who)

@@ -32,7 +32,15 @@ func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 	wants := map[string]map[string]time.Duration{} // by client and URI: since when
 	hears := map[string]time.Duration{}            // since when a stream of the client is open
 	asked := map[string]string{}                   // what is subscribed to, by client and id
+	unaware := map[string]bool{}                   // clients of which nothing has come since the server has lost their session without a sign
 	for i, e := range w.all {
+		if e.Kind == trace.Loses && e.Text != "" {
+			for _, c := range w.script.Clients {
+				unaware[c.Name] = true
+			}
+		} else if unaware[e.Who] && says(e.Kind) {
+			w.aware(unaware, e.Who)
+		}
 		switch e.Kind {
 		case trace.Subscribes:
 			if wants[e.Who] == nil {
@@ -48,7 +56,7 @@ func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 		case trace.Unsubscribe:
 			delete(wants[e.Who], e.Text)
 		case trace.Opened:
-			hears[e.Who] = e.At
+			hears[e.Who] = e.At + w.hesitates(e.At)
 		case trace.Leaves, trace.Ends, trace.Closed, trace.Begins:
 			if !isClient(e.Who) {
 				continue
@@ -69,7 +77,7 @@ func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 				} else if w.client(client).Transport == "http" {
 					continue
 				}
-				if !does || e.At < since+moment || w.troubledWithin(client, max(since, e.At-reopens), e.At+moment) || w.forgotten(client, subscribed, e.At) {
+				if !does || unaware[client] || e.At < since+moment || w.troubledWithin(client, max(since, e.At-reopens), e.At+moment) || w.forgotten(client, subscribed, e.At) {
 					continue
 				}
 				if !w.updated(client, e, i) {
@@ -78,6 +86,36 @@ func subscriptions(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 		}
 	}
+}
+
+// says reports whether a client sends something by an event of this kind, so that dragoman learns of the loss of its session.
+func says(kind trace.Kind) bool {
+	switch kind {
+	case trace.Begins, trace.Calls, trace.Requests, trace.Subscribes, trace.Unsubscribe, trace.Replies, trace.Cancels, trace.Pinged, trace.Polls, trace.Opened:
+		return true
+	}
+	return false
+}
+
+// aware notes that dragoman learns of the loss of the session of a client. Clients of 2026-07-28 of one user may share it.
+func (w *world) aware(unaware map[string]bool, client string) {
+	delete(unaware, client)
+	for _, c := range w.script.Clients {
+		if of := w.client(client); of.Revision >= modern && c.Revision >= modern && c.User == of.User {
+			delete(unaware, c.Name)
+		}
+	}
+}
+
+// hesitates returns how long the server waits before it begins a standing stream that it is asked for at a time.
+func (w *world) hesitates(at time.Duration) (d time.Duration) {
+	for i, step := range w.stepsOf("server", "hesitate") {
+		if w.all[i].At > at {
+			break
+		}
+		d, _ = time.ParseDuration(step.Word(0))
+	}
+	return d
 }
 
 // updated reports whether the client is told of an update in a moment, or leaves. The server tells several streams of it, so that the client may have been
