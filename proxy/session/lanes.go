@@ -40,3 +40,22 @@ func (l *Lanes) Close(ctx context.Context) error {
 
 // OverLanes makes l the connection of s.
 func (s *Session) OverLanes(l *Lanes) { s.Conn, s.Recall, s.Lanes = l, l.Recall, l }
+
+// Process is a connection to a process of the server.
+type Process interface {
+	WhenLost(do func()) // sets what to do when the process ends by itself and is not started again, or does that now
+	Reason() error      // why it has ended; nil while it runs
+}
+
+// Process returns the connection to the server's process, with which a session of a client over HTTP ends; nil if there is none.
+func (s *Session) Process() Process {
+	if s.Lanes != nil {
+		return s.Lanes
+	}
+	if s.Bridge != nil {
+		if p, is := s.Bridge.Beneath().(Process); is {
+			return p
+		}
+	}
+	return nil
+}

@@ -297,12 +297,12 @@ func (c *Conn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 			missed = append(missed, mcp.Notification(of.changed, ""))
 		}
 	}
-	if what == "" && c.reach != ByOwnProcess && !c.hasTasks() && !gjson.GetBytes(offers, "resources.subscribe").Bool() {
+	if what == "" && c.reach == ByHTTP && !c.hasTasks() && !gjson.GetBytes(offers, "resources.subscribe").Bool() {
 		return nil, upstream.ErrNoStream
 	}
 	n := &standingStream{of: &c.news, client: ctx, header: header, signal: make(chan struct{}, 1)}
 	n.ctx, n.end = context.WithCancel(c.life)
-	if c.reach == ByOwnProcess {
+	if c.reach != ByHTTP { // its end is that of the process
 		st, err := c.conn.Listen(n.ctx, upstream.ListenOptions{})
 		if err != nil {
 			n.end()
@@ -325,7 +325,7 @@ func (c *Conn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 	return n, nil
 }
 
-// copy forwards the messages of a server on a pipe that belong to no request.
+// copy forwards the messages of a server on a pipe that belong to no request, until its process ends.
 func (c *Conn) copy(st upstream.Stream, to *standingStream) {
 	defer st.Close()
 	for e, err := range st.Events {

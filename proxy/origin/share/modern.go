@@ -1,10 +1,12 @@
 package share
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bytes/quota"
+	"github.com/dragoman-proxy/dragoman/proxy/bytes/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -14,9 +16,10 @@ import (
 // is independent then, and only the ids of the sessions must be kept apart. Messages of the process that
 // belong to no request are dropped.
 type ModernConn struct {
-	*Remapper
+	*modernProcess
 	of     *Sharing
 	client quota.Holder
+	unlost func() bool // undoes WhenLost
 	once   sync.Once
 }
 
@@ -57,24 +60,61 @@ func (sh *Sharing) JoinModern(ctx context.Context, proxy *Proxy) (*ModernConn, e
 				return nil, err
 			}
 		}
-		sh.modern, sh.modernConns = NewRemapper(proxy.Host, proxy.Streams(b.Conn, b.Standing)), 0
+		streams := proxy.Streams(b.Conn, b.Standing)
+		life, end := context.WithCancel(context.Background())
+		streams.WhenLost(end)
+		sh.modern = &modernProcess{Remapper: NewRemapper(proxy.Host, streams), life: life}
 	}
-	sh.modernConns++
-	return &ModernConn{Remapper: sh.modern, of: sh, client: quota.Holder{Principal: processes.ClientOf(ctx)}}, nil
+	sh.modern.conns++
+	return &ModernConn{modernProcess: sh.modern, of: sh, client: quota.Holder{Principal: processes.ClientOf(ctx)}, unlost: func() bool { return true }}, nil
 }
 
-// Listen returns upstream.ErrNoStream: a shared process has no standing stream for one client.
-func (g *ModernConn) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
-	return nil, upstream.ErrNoStream
+// WhenLost makes do run when the process ends by itself and is not started again, or now if that has happened, unless the session has ended.
+// It must be called once at most, before Close.
+func (g *ModernConn) WhenLost(do func()) { g.unlost = context.AfterFunc(g.life, do) }
+
+// Listen returns a stream that ends with the process, and on which nothing comes: what belongs to no request may not be for this client.
+func (g *ModernConn) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
+	if err := g.Reason(); err != nil {
+		return nil, err
+	}
+	s := &emptyStream{of: g.modernProcess}
+	s.ctx, s.end = context.WithCancel(ctx)
+	return s, nil
+}
+
+// emptyStream is the standing stream of a ModernConn.
+type emptyStream struct {
+	upstream.Plain
+	of  *modernProcess
+	ctx context.Context
+	end context.CancelFunc
+}
+
+// Events waits for the end of the process, or of the stream.
+func (s *emptyStream) Events(yield func(sse.Event, error) bool) {
+	select {
+	case <-s.of.life.Done():
+		yield(sse.Event{}, cmp.Or(s.of.Reason(), upstream.ErrClosed))
+	case <-s.ctx.Done():
+		yield(sse.Event{}, context.Cause(s.ctx))
+	}
+}
+
+// Close ends the stream.
+func (s *emptyStream) Close() error {
+	s.end()
+	return nil
 }
 
 // Close removes this client from the shared process. The process keeps running for the other clients.
 func (g *ModernConn) Close(context.Context) error {
 	g.once.Do(func() {
+		g.unlost()
 		g.of.mu.Lock()
 		defer g.of.mu.Unlock()
-		if g.of.modern == g.Remapper {
-			g.of.modernConns--
+		g.conns--
+		if g.of.modern == g.modernProcess {
 			if g.of.retired || g.of.draining {
 				g.of.endModern()
 			}

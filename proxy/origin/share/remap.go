@@ -20,7 +20,8 @@ type Streams interface {
 	// RecallStream says that the request of a stream is given up. It returns how to cancel it at the process, or nil if there is
 	// nothing to cancel, or not yet.
 	RecallStream(st *pipes.Stream, reason string, header []mcp.Header) (given string, on upstream.Conn)
-	Reason() error // why the process has ended; nil while it runs
+	Reason() error      // why the process has ended; nil while it runs
+	WhenLost(do func()) // sets what to do when it ends by itself, or does that now
 }
 
 // Remapper is a connection to a process that serves several modern clients. Closing the stream of a request cancels the

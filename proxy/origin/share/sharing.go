@@ -19,12 +19,18 @@ type Sharing struct {
 	turn    chan struct{} // has a value while a goroutine looks for the process or starts it
 	waiting waiting       // messages for the modern process
 
-	mu          sync.Mutex
-	process     *process  // nil while there is no process
-	modern      *Remapper // the process if it is a modern server; else nil
-	modernConns int       // the number of connections to modern
-	draining    bool      // joinModern accepts no more sessions
-	retired     bool      // the process ends when its last session ends
+	mu       sync.Mutex
+	process  *process       // nil while there is no process
+	modern   *modernProcess // the process if it is a modern server; else nil
+	draining bool           // joinModern accepts no more sessions
+	retired  bool           // the process ends when its last session ends
+}
+
+// A modernProcess is the process, from its first session on, if it is a modern server.
+type modernProcess struct {
+	*Remapper
+	conns int             // to it; guarded by Sharing.mu
+	life  context.Context // ends when the process has ended by itself, and is not started again
 }
 
 // New returns a Sharing without a process.
@@ -119,7 +125,7 @@ func (sh *Sharing) Close() {
 
 // endModern ends the process if it has no sessions. The caller holds sh.mu.
 func (sh *Sharing) endModern() {
-	if plain := sh.modern; plain != nil && sh.modernConns == 0 {
+	if plain := sh.modern; plain != nil && plain.conns == 0 {
 		sh.modern = nil
 		plain.host.Spawn(func() { pipes.End(plain, plain.host.Log) })
 	}

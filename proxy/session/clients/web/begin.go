@@ -25,10 +25,10 @@ func (f *Face) add(x *exchange.Exchange, s *session.Session) {
 	f.Table.Add(s)
 	x.Span.InSession(session.Fingerprint(s.ID))
 	s.ObserveSession(x.Seen)
-	if l := s.Lanes; l != nil {
-		l.WhenLost(func() {
-			f.Host.Report.ServerFailed("session lost", report.CauseOfLoss(&f.Now().Config, report.FailureOf(l.Reason())), l.Reason(), nil)
-			f.Forget(s, l.Reason())
+	if p := s.Process(); p != nil {
+		p.WhenLost(func() {
+			f.Host.Report.ServerFailed("session lost", report.CauseOfLoss(&f.Now().Config, report.FailureOf(p.Reason())), p.Reason(), nil)
+			f.Forget(s, p.Reason())
 		})
 	}
 }
