@@ -24,7 +24,7 @@ var groups = []struct{ name, rooms string }{
 	{"pipes", "results mcpheader . failures"},
 	{"config", ". setting"},
 	{"auth", "oauthrelay oauth"},
-	{"store", "redisstore ended ."},
+	{"store", "redisstore ended changes ."},
 	{"transport", "downstream upstream upstream/orphans unpack"},
 	{"observe", "inspect recording . redact instances page"},
 	{"protocol", "toolindex crossing mcp dialect idmap memo requests"},

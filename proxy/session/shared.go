@@ -6,6 +6,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/store/changes"
 	"github.com/dragoman-proxy/dragoman/proxy/store/ended"
 )
 
@@ -13,13 +14,13 @@ import (
 const endedPause = 100 * time.Millisecond
 
 // Share makes what sessions have in the process common to all replicas that use the same store, if there is one: which of
-// them were ended, and what package legacyclient keeps of them. It must be called before the first session.
+// them were ended, and what the store has of the others. It must be called before the first session.
 func (table *Table) Share() {
 	s := table.Host.Shared()
 	if s == nil {
 		return
 	}
-	table.Legacy.Share(s, table.doubtHeirs)
+	table.Host.Changes = changes.Open(s, table.doubtHeirs)
 	marks := ended.NewShared(table.over, s, func() time.Duration { return table.Host.Config().Session.MaxAge }, table.Host.Log)
 	changed := make(chan struct{}, 1)
 	marks.OnChange(func() {
@@ -34,7 +35,7 @@ func (table *Table) Share() {
 	table.Host.Spawn(func() { table.endShared(running, changed) })
 	table.unshare = func() {
 		stop()
-		table.Legacy.Close()
+		table.Host.Changes.Close()
 	}
 }
 

@@ -18,11 +18,6 @@
 package legacyclient
 
 import (
-	"bytes"
-	"crypto/rand"
-	"encoding/binary"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,8 +28,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/memo"
-	"github.com/dragoman-proxy/dragoman/proxy/store"
-	"github.com/dragoman-proxy/dragoman/proxy/store/ended"
 )
 
 // Bridge has what all sessions of a proxy share. Make it with [New].
@@ -44,7 +37,6 @@ type Bridge struct {
 	results  *results.Cache
 	lists    *memo.Memo
 	finished *finishedTasks
-	sharing  sharing
 	streams  streams
 
 	// Waits may be changed before the first request.
@@ -101,64 +93,3 @@ const (
 	ByOwnProcess                 // the standing stream of the process belongs to the session
 	BySharedProcess              // the process serves other sessions as well
 )
-
-// stateChannel is where replicas tell each other of changes.
-const stateChannel = "session_state"
-
-// sharer is a session whose state is shared.
-type sharer interface {
-	// outdated says that another replica may have changed the state.
-	outdated()
-}
-
-// sharing are the sessions of a Bridge whose state is shared.
-type sharing struct {
-	store *store.Store
-	self  []byte // tells the messages of this process from others
-	stop  func()
-
-	mu    sync.Mutex
-	conns map[ended.Serial]sharer
-}
-
-// changed receives the number of a session that a replica has changed.
-func (s *sharing) changed(message []byte) {
-	if len(message) < 16 || bytes.Equal(message[16:], s.self) {
-		return
-	}
-	s.mu.Lock()
-	c := s.conns[ended.Serial{Process: binary.BigEndian.Uint64(message), Number: binary.BigEndian.Uint64(message[8:])}]
-	s.mu.Unlock()
-	if c != nil {
-		c.outdated()
-	}
-}
-
-// missed notes that changes may have been missed.
-func (s *sharing) missed() {
-	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.conns))
-	s.mu.Unlock()
-	for _, c := range all {
-		c.outdated()
-	}
-}
-
-// Share makes the sessions keep their state in s as well, and calls missed when what others have written there may have been missed,
-// or lost with the store. missed must not wait. Share must be called before the first use.
-func (b *Bridge) Share(s *store.Store, missed func()) {
-	b.sharing.store = s
-	b.sharing.self = []byte(rand.Text())
-	b.sharing.conns = make(map[ended.Serial]sharer)
-	b.sharing.stop = s.Subscribe(stateChannel, b.sharing.changed, func() {
-		missed()
-		b.sharing.missed()
-	})
-}
-
-// Close ends what Share has begun.
-func (b *Bridge) Close() {
-	if b.sharing.stop != nil {
-		b.sharing.stop()
-	}
-}

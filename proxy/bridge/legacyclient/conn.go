@@ -19,7 +19,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
-	"github.com/dragoman-proxy/dragoman/proxy/store/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -188,11 +187,10 @@ type runningTask struct {
 
 // shared is the part of a Conn whose state other replicas have, too. The zero value shares nothing.
 type shared struct {
-	store  *store.Store
-	key    store.Key
-	serial ended.Serial
-	until  time.Time   // the session's id cannot be used after that
-	stale  atomic.Bool // the state must be read before the next request
+	store *store.Store
+	key   store.Key
+	until time.Time   // the session's id cannot be used after that
+	stale atomic.Bool // the state must be read before the next request
 
 	turn   chan struct{} // holds a value while the state is read or written, which may take as long as the store does
 	known  []byte        // the stored value, as it was last seen; nil for none

@@ -212,7 +212,7 @@ func TestSubscriptionsMoveToTheReplicaOfTheStream(t *testing.T) {
 		if got, want := heard(c), []string{"resources/updated a:x"}; !slices.Equal(got, want) {
 			t.Errorf("the client was told %q, want %q", got, want)
 		}
-		if value, err := b.sharing.store.Get(t.Context(), c.shared.key); err != nil || !strings.Contains(string(value), `"a:x"`) || !strings.Contains(string(value), "error") {
+		if value, err := b.host.Store.Get(t.Context(), c.shared.key); err != nil || !strings.Contains(string(value), `"a:x"`) || !strings.Contains(string(value), "error") {
 			t.Errorf("%v: other replicas read %s", err, value)
 		}
 		s.mu.Lock()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/store/changes"
 	"github.com/dragoman-proxy/dragoman/proxy/store/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
@@ -21,8 +22,8 @@ func replica(t *testing.T, shared *store.Store) *Bridge {
 	t.Helper()
 	b := newBridge(t)
 	b = New(b.host, nil, nil, b.lists)
-	b.Share(shared, func() {})
-	t.Cleanup(b.Close)
+	b.host.Store, b.host.Changes = shared, changes.Open(shared, func() {})
+	t.Cleanup(b.host.Changes.Close)
 	return b
 }
 
@@ -36,23 +37,22 @@ func aSession() sealed.Session {
 // TestUnusedResumptionTakesNoNews: two requests may resume one session at the same time. The Conn of the slower one is not
 // used: what other replicas change must reach the other Conn, and nothing may keep this one.
 func TestUnusedResumptionTakesNoNews(t *testing.T) {
-	shared, _ := storetest.Memory(t, 1)
+	shared, _ := storetest.Memory(t, 2)
 	b, session := replica(t, shared[0]), aSession()
 	used := b.Resume(session, nil)
 	used.Resumed(&session)
-	_ = b.Resume(session, nil)
-	if got := b.sharing.conns[session.Serial]; got != used {
-		t.Error("another Conn than the one in use receives the changes of other replicas")
-	}
+	unused := b.Resume(session, nil)
 	if !used.shared.stale.Load() {
 		t.Error("the state that the other process has stored is not read")
 	}
-	used.End()
-	peertest.Eventually(t, "a session that has ended is let go", func() bool {
-		b.sharing.mu.Lock()
-		defer b.sharing.mu.Unlock()
-		return len(b.sharing.conns) == 0
-	})
+	used.shared.stale.Store(false)
+	if err := replica(t, shared[1]).host.Changes.Tell(t.Context(), used.shared.key.Name); err != nil {
+		t.Fatal(err)
+	}
+	peertest.Eventually(t, "the Conn in use is told of a change", used.shared.stale.Load)
+	if unused.shared.stale.Load() {
+		t.Error("the other Conn is told, too")
+	}
 }
 
 // refusingEngine replaces no value.

@@ -39,25 +39,14 @@ const (
 
 // Named tells the session what its id contains. From now on, other replicas can take it over.
 func (c *Conn) Named(t *sealed.Session) {
-	if c.bridge.sharing.store == nil || t.Local || t.Serial == (ended.Serial{}) {
+	if c.host.Changes == nil || t.Local || t.Serial == (ended.Serial{}) {
 		return
 	}
-	name := appendSerial(nil, t.Serial)
-	c.shared.store, c.shared.serial, c.shared.turn = c.bridge.sharing.store, t.Serial, make(chan struct{}, 1)
-	c.shared.key = store.Key{Kind: stateKind, Name: string(name)}
+	name := string(appendSerial(nil, t.Serial))
+	c.shared.store, c.shared.turn = c.host.Store, make(chan struct{}, 1)
+	c.shared.key = store.Key{Kind: stateKind, Name: name}
 	c.shared.until = t.Made.Add(min(c.host.Config().Session.MaxAge, store.MaxTTL))
-	of := &c.bridge.sharing
-	of.mu.Lock()
-	of.conns[t.Serial] = c
-	of.mu.Unlock()
-	serial := t.Serial
-	context.AfterFunc(c.life, func() {
-		of.mu.Lock()
-		defer of.mu.Unlock()
-		if of.conns[serial] == c {
-			delete(of.conns, serial)
-		}
-	})
+	context.AfterFunc(c.life, c.host.Changes.Watch(name, c.outdated))
 }
 
 // Resumed is Named for a session that began in another process: what that one has stored is read before the next message.
@@ -211,7 +200,7 @@ func (c *Conn) write(ctx context.Context, there []byte) {
 				c.adopt(here, value)
 			}
 			s.known = value
-			if err = s.store.Publish(ctx, stateChannel, append(appendSerial(nil, s.serial), c.bridge.sharing.self...)); err == nil {
+			if err = c.host.Changes.Tell(ctx, s.key.Name); err == nil {
 				return
 			}
 			break

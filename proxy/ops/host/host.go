@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/store/changes"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -35,6 +36,8 @@ type Host struct {
 	Draining context.Context // ends when the proxy begins to shut down
 	Serving  context.Context // ends when the proxy has shut down so far that no more clients are served
 	Store    *store.Store    // what replicas share; the memory of this process if it is not Shared
+	// Changes is how replicas that share a Store tell each other what they have changed there; nil for none.
+	Changes *changes.Channel
 
 	setup  func() report.Setup
 	memory *large.Memory
