@@ -142,8 +142,14 @@ func (c *HTTP) saysLost(ctx context.Context, err error, header []mcp.Header) boo
 
 // Stand opens the standing stream like Listen, but the stream is opened again whenever it breaks off,
 // until ctx ends.
-func (c *HTTP) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+func (c *HTTP) Stand(ctx context.Context, o upstream.ListenOptions) (_ upstream.Stream, err error) {
 	resumed := o.LastEventID != ""
+	done := c.stands()
+	defer func() {
+		if err != nil {
+			done()
+		}
+	}()
 	st, number, err := c.listen(ctx, o)
 	if _, replaced := errors.AsType[*replacedError](err); replaced {
 		o.LastEventID, resumed = "", false
@@ -153,7 +159,7 @@ func (c *HTTP) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.St
 		return nil, err
 	}
 	out := &stream{
-		c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, resumed: resumed, parks: o.Parks, number: number, st: st, changed: make(chan struct{}, 1), replaced: make(chan struct{}, 1),
+		c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, resumed: resumed, parks: o.Parks, number: number, st: st, done: done, changed: make(chan struct{}, 1), replaced: make(chan struct{}, 1),
 	}
 	out.again.Opened()
 	c.mu.Lock()
@@ -396,6 +402,7 @@ func (s *stream) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	s.done()
 	s.interrupt()
 	return nil
 }
@@ -423,7 +430,7 @@ func (c *HTTP) Renew(ctx context.Context, was uint64, header []mcp.Header) error
 				c.renewing = nil
 				close(r.done)
 			}()
-			r.err = c.replace(header)
+			r.err = c.replace(was, header)
 		})
 	}
 	c.mu.Unlock()
@@ -454,10 +461,10 @@ func (c *HTTP) Answer(ctx context.Context, session string, m *upstream.Outgoing)
 }
 
 // replace begins another session, or uses the one that another replica has begun.
-func (c *HTTP) replace(header []mcp.Header) error {
+func (c *HTTP) replace(was uint64, header []mcp.Header) error {
 	ctx, cancel := context.WithTimeout(c.host.Serving, c.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
-	return c.share(ctx, header, func() error { return c.begin(ctx, header) })
+	return c.share(ctx, was, header, func() error { return c.begin(ctx, header) })
 }
 
 // begin begins another session. An error with the cause mcp.SessionUnknown says that the server

@@ -24,6 +24,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/store/changes"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -111,8 +112,14 @@ func (f *forgetful) session(t *testing.T, named string, s *store.Store) *HTTP {
 	}
 	cfg, none := config.Default(), func() float64 { return 0 }
 	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(16<<20), "v0", func() report.Setup { return report.Setup{Config: &cfg} })
-	h.Store = s
-	t.Cleanup(h.Wait)
+	t.Cleanup(func() {
+		h.Close()
+		h.Wait()
+	})
+	if h.Store = s; s != nil {
+		h.Changes = changes.Open(s, func() {})
+		t.Cleanup(h.Changes.Close)
+	}
 	c := OverHTTP(h, sealed.Session{Made: time.Now(), Named: named, ClientRevision: translate.Oldest(), ServerRevision: translate.Latest(), ClientInfo: `{"name":"c","version":"7"}`}, conn,
 		func() func(id, version string) *upstream.Begun { return resume })
 	c.Bind(&owner{open: []string{`"q9"`}}, true)

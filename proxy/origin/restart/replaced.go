@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,7 +18,13 @@ import (
 
 // The id of a client's session contains the server's session id. If the server loses that session, each replica that
 // serves the client would begin another one. If the replicas share a store, one of them does, and the others read there
-// which session has replaced the lost one. They look only when the server has refused a session.
+// which session has replaced the lost one. They look when the server has refused a session, and one that has a standing stream also when it is
+// told: such a stream may stay open although its session is lost.
+
+const (
+	replacedKind = "server_session" // of the keys
+	lockKind     = "server_session_lock"
+)
 
 // lockLife is how long the lock of a replica that has died lasts. While it lives, it renews the lock.
 const lockLife = 10 * time.Second
@@ -29,46 +36,155 @@ type replacement struct {
 	Cookies []byte `json:"cookies,omitempty"` // in base64, as they need not be UTF-8
 }
 
-// share lets one replica at a time begin another session. It calls begin unless another replica has begun one, which it
-// uses then. Without the store, each replica begins one of its own.
-func (c *HTTP) share(ctx context.Context, header []mcp.Header, begin func() error) error {
-	s := c.host.Shared()
+// share lets one replica at a time begin another session in the place of the one with the number was. It calls begin unless another replica
+// has begun one, which it uses then. Without the store, each replica begins one of its own, until they agree.
+func (c *HTTP) share(ctx context.Context, was uint64, header []mcp.Header, begin func() error) error {
+	s := c.shared()
 	if s == nil {
 		return begin()
 	}
-	lock, err := s.Lock(ctx, c.key("server_session_lock"), lockLife)
+	lock, err := s.Lock(ctx, c.key(lockKind), lockLife)
 	if err != nil {
 		c.notShared(err)
+		defer c.agreeLater(header)
 		return begin()
 	}
 	defer lock.Unlock()
-	var there replacement
-	value, err := s.Get(ctx, c.key("server_session"))
-	switch {
-	case errors.Is(err, store.ErrAbsent):
-	case err != nil:
-		c.notShared(err)
-	case json.Unmarshal(value, &there) == nil && there.Session != "" && there.Session != c.SessionID() && c.use(ctx, there, header):
+	if c.Number() != was { // outdated has done it
 		return nil
+	}
+	used, err := c.follow(ctx, header)
+	if used {
+		return nil
+	}
+	if err != nil {
+		c.notShared(err)
 	}
 	if err := begin(); err != nil {
 		return err
 	}
+	if err := c.tell(ctx); err != nil {
+		c.notShared(err)
+		c.agreeLater(header)
+	}
+	return nil
+}
+
+// follow continues in the session that another replica has begun, if the store has one that the server knows, and reports whether it does.
+// The caller holds the lock.
+func (c *HTTP) follow(ctx context.Context, header []mcp.Header) (used bool, err error) {
+	there, err := c.there(ctx)
+	if err != nil || there.Session == "" || there.Session == c.SessionID() {
+		return false, err
+	}
+	return c.use(ctx, there, header), nil
+}
+
+// tell makes the current session that of all replicas. The caller holds the lock.
+func (c *HTTP) tell(ctx context.Context) error {
 	life := c.life()
 	if life < time.Second || c.SessionID() == "" {
 		return nil
 	}
 	c.mu.Lock()
-	there = replacement{Session: c.SessionID(), Partial: c.lacks, Cookies: []byte(c.Cookies(sealed.MaxCookies))}
+	here := replacement{Session: c.SessionID(), Partial: c.lacks, Cookies: []byte(c.Cookies(sealed.MaxCookies))}
 	c.mu.Unlock()
-	value, err = json.Marshal(there)
+	value, err := json.Marshal(here)
 	if err == nil {
-		err = s.Set(ctx, c.key("server_session"), value, life)
+		err = c.host.Store.Set(ctx, c.key(replacedKind), value, life)
 	}
+	if err == nil {
+		err = c.host.Changes.Tell(ctx, c.key(replacedKind).Name)
+	}
+	return err
+}
+
+// agreeLater makes the replicas agree as soon as the store can be used.
+func (c *HTTP) agreeLater(header []mcp.Header) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.agreeing.due = true; c.agreeing.runs {
+		return
+	}
+	c.agreeing.runs = true
+	c.host.Spawn(func() {
+		for {
+			over := pipes.Sleep(c.host.Draining, storePause) != nil || c.session.Over()
+			c.mu.Lock()
+			if over || !c.agreeing.due {
+				c.agreeing.runs = false
+				c.mu.Unlock()
+				return
+			}
+			c.agreeing.due = false
+			c.mu.Unlock()
+			if c.agree(header) != nil {
+				c.mu.Lock()
+				c.agreeing.due = true
+				c.mu.Unlock()
+			}
+		}
+	})
+}
+
+// agree makes the session that this replica has begun that of all, unless another one has told its own, and the server knows that.
+func (c *HTTP) agree(header []mcp.Header) error {
+	ctx, cancel := context.WithTimeout(c.host.Serving, c.host.Config().Upstream.HandshakeTimeout)
+	defer cancel()
+	lock, err := c.host.Store.Lock(ctx, c.key(lockKind), lockLife)
 	if err != nil {
-		c.notShared(err)
+		return err
 	}
-	return nil
+	defer lock.Unlock()
+	used, err := c.follow(ctx, header)
+	if err == nil && !used {
+		err = c.tell(ctx)
+	}
+	return err
+}
+
+// stands says that a standing stream is open, or being opened, until done is called: only then a session learns from other replicas what they
+// have begun in its place. A message that it sends shows that as well.
+func (c *HTTP) stands() (done func()) {
+	if c.host.Changes == nil || c.was.Local {
+		return func() {}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stood++; c.stood == 1 {
+		c.unwatch = c.host.Changes.Watch(c.key(replacedKind).Name, c.outdated)
+	}
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.stood--; c.stood == 0 {
+			c.unwatch()
+		}
+	})
+}
+
+// outdated continues in the session that another replica has begun. If the store has lost the one that this replica is in, it gets that again.
+func (c *HTTP) outdated() {
+	if c.host.Draining.Err() != nil {
+		return
+	}
+	c.host.Spawn(func() {
+		there, err := c.there(c.host.Serving)
+		first := there.Session == "" && c.Number() == 0 // nothing has replaced it
+		if err == nil && !first && there.Session != c.SessionID() && !c.session.Over() && c.agree(c.headerOfStanding()) != nil {
+			c.agreeLater(c.headerOfStanding())
+		}
+	})
+}
+
+// headerOfStanding returns the headers of the client's request for its standing stream.
+func (c *HTTP) headerOfStanding() []mcp.Header {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.standing) > 0 {
+		return c.standing[0].header
+	}
+	return c.Authorization()
 }
 
 func (c *HTTP) notShared(err error) {
@@ -104,11 +220,18 @@ func (c *HTTP) use(ctx context.Context, there replacement, header []mcp.Header) 
 }
 
 // there returns the session that a replica has begun in the place of the one that c had first, by the store; the zero value for none.
-func (c *HTTP) there(ctx context.Context) (there replacement) {
-	if value, err := c.host.Store.Get(ctx, c.key("server_session")); err != nil || json.Unmarshal(value, &there) != nil {
-		return replacement{}
+func (c *HTTP) there(ctx context.Context) (there replacement, err error) {
+	value, err := c.host.Store.Get(ctx, c.key(replacedKind))
+	switch {
+	case errors.Is(err, store.ErrAbsent):
+		return there, nil
+	case err != nil:
+		return there, err
 	}
-	return there
+	if json.Unmarshal(value, &there) != nil {
+		return replacement{}, nil
+	}
+	return there, nil
 }
 
 // Delete ends the current session at the server. If the server does not know it, and another replica has replaced it,
@@ -116,11 +239,11 @@ func (c *HTTP) there(ctx context.Context) (there replacement) {
 func (c *HTTP) Delete(ctx context.Context, header []mcp.Header, told *[]mcp.Header) error {
 	c.forget(ctx)
 	err := c.HTTPSession.Delete(ctx, header, told)
-	if err == nil || !IsLost(err) || c.host.Shared() == nil {
+	if err == nil || !IsLost(err) || c.shared() == nil {
 		return err
 	}
-	there := c.there(ctx)
-	if there.Session == "" || there.Session == c.SessionID() {
+	there, failed := c.there(ctx)
+	if failed != nil || there.Session == "" || there.Session == c.SessionID() {
 		return err
 	}
 	c.SetSession(there.Session, c.was.ServerRevision.HeaderName())

@@ -47,6 +47,9 @@ type HTTP struct {
 	missed   bool         // the client may have missed updates of what it has subscribed to, and is to be told
 	updates  [][]byte     // the rest of what tells it
 	standing []*stream    // the open ones
+	agreeing agreement
+	stood    int    // the number of standing streams that are open, or are being opened
+	unwatch  func() // set while stood is not 0
 	// listening are the requests for standing streams in the current session that the server has not answered.
 	listening []*pendingListen
 }
@@ -55,6 +58,12 @@ type HTTP struct {
 type renewal struct {
 	done chan struct{} // closed when err is set
 	err  error
+}
+
+// agreement is what is left to do of telling the other replicas.
+type agreement struct {
+	due  bool // the store lacks the session that this replica has begun, or others were not told of it
+	runs bool // a goroutine tries that
 }
 
 // maxNews bounds how many messages wait for a standing stream.
@@ -230,6 +239,7 @@ type stream struct {
 	c        *HTTP
 	ctx      context.Context
 	header   []mcp.Header
+	done     func()        // of [HTTP.stands]
 	changed  chan struct{} // receives a value when the server session was replaced, or the stream closed
 	replaced chan struct{} // receives a value when the server session was replaced
 
