@@ -94,7 +94,9 @@ type Session struct {
 
 // Notes remembers the Authorization of a client's message for messages of dragoman's own; header goes to the server.
 func (s *Session) Notes(header []mcp.Header) {
-	if s.Web == nil && s.Transport != "" {
+	if s.Web != nil {
+		s.Web.Notes(header)
+	} else if s.Transport != "" {
 		s.authorization.Note(header)
 	}
 }

@@ -88,6 +88,9 @@ func (x *Exchange) TakeHeaders(r *downstream.Request) {
 	x.From = x.From[:0]
 	if r.Header != nil {
 		x.From = x.Common.AppendPassed(x.From, r.Header)
+		if x.Session != nil {
+			x.Session.Notes(x.From) // a session that began in another process may have pinged before it forwards anything
+		}
 		if x.Common.Observer.Watched() {
 			x.Heard = session.Heard(x.From, r)
 		}

@@ -101,6 +101,9 @@ func (s *HTTPSession) Delete(ctx context.Context, header []mcp.Header, told *[]m
 	return x.settle()
 }
 
+// Notes remembers the Authorization of a message of the session; also of one that the server does not get.
+func (s *HTTPSession) Notes(header []mcp.Header) { s.authorization.Note(header) }
+
 // Authorization returns the header with the last Authorization of a message of the session; nil for none.
 func (s *HTTPSession) Authorization() []mcp.Header { return s.authorization.Header() }
 
