@@ -3,6 +3,8 @@ package modernclient
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"slices"
 	"strconv"
 	"strings"
@@ -527,10 +529,19 @@ func (p *sessionPool) adopt(s Session, c caller, server []byte) *pooledSession {
 	}
 	b := p.addLocked(key, by)
 	b.adopted, b.dead, b.s = named, true, s
+	b.lastID.Store(anywhere())
 	b.said.server = server
 	if server == nil {
 		b.said.server = []byte(unknownServer)
 	}
 	close(b.opening)
 	return b
+}
+
+// anywhere returns where the request ids of a session begin that other replicas use as well: each counts on from a number of its own. All
+// are exact in a JavaScript number.
+func anywhere() int64 {
+	var n [8]byte
+	rand.Read(n[:])
+	return int64(binary.BigEndian.Uint64(n[:]) >> 12)
 }
