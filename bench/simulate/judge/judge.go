@@ -295,8 +295,8 @@ func strange(w *world, wrong func(time.Duration, string, ...any)) {
 		}) {
 			continue // the other replicas may not know it yet
 		}
-		if e.Text == "the end of a question that was not asked" && w.excuse(&call{owner: e.Who}, e.At, "link-") {
-			continue // the question went into a connection that was lost
+		if strings.HasPrefix(e.Text, "the end of a question that was not asked") && w.withdrawsUnsent(&e) {
+			continue
 		}
 		of := &call{owner: e.Who, session: e.Session, begins: e.At}
 		if strings.HasPrefix(e.Text, "the list of tools lacks") && (w.excuse(of, e.At, "") || w.withoutServer(of)) {
@@ -306,6 +306,22 @@ func strange(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(e.At, "%s: %s %s", e.Who, e.Text, e.Failed)
 		}
 	}
+}
+
+// withdrawsUnsent reports whether the server has withdrawn a question that it had no stream to ask on: this comes on the stream of the call,
+// as the server sends it.
+func (w *world) withdrawsUnsent(e *trace.Event) bool {
+	for _, c := range w.calls {
+		if c.owner != e.Who {
+			continue
+		}
+		for _, v := range c.withdrawn {
+			if a := find(c.asks, v.N); a != nil && a.Failed != "" && v.At <= e.At && e.At <= v.At+moment && bytes.Equal(v.Raw, e.Raw) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // passedOn reports whether e is a response to an id that no request had, of a peer that sends such, as the other would get it from that
