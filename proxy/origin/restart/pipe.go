@@ -151,7 +151,7 @@ func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 		m = &own
 	}
 	conn, err := r.current(ctx, m)
-	if err != nil {
+	if conn == nil {
 		return nil, err
 	}
 	release := func() {}
@@ -167,7 +167,7 @@ func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 		r.refuse(conn, err)
 		conn, err = r.current(ctx, m)
 		release() // from here on the server may have it
-		if err != nil || isOfLost(m) {
+		if conn == nil || isOfLost(m) {
 			return nil, err
 		}
 		m.SentAgain()
@@ -261,9 +261,10 @@ func (r *Pipe) isExempt(key string) bool {
 }
 
 // current returns the connection of the running process to send m on, and notes m for a replay. While the
-// process restarts, current waits.
+// process restarts, current waits. It returns nil without an error if m answers a process that has ended, and so is not to be sent.
 func (r *Pipe) current(ctx context.Context, m *upstream.Outgoing) (upstream.Conn, error) {
 	var timeout <-chan time.Time
+	var first upstream.Conn
 	failed := -1
 	for {
 		r.mu.Lock()
@@ -274,6 +275,10 @@ func (r *Pipe) current(ctx context.Context, m *upstream.Outgoing) (upstream.Conn
 		if failed < 0 {
 			failed = r.failed
 		}
+		if first == nil {
+			first = conn
+		}
+		replaced := state == processStarts || conn != first
 		away := r.remote && state == processStarts && r.failed != failed
 		stale := state == processRuns && timeout != nil && m.Stale != nil && m.Stale()
 		if state == processRuns && !stale {
@@ -281,6 +286,8 @@ func (r *Pipe) current(ctx context.Context, m *upstream.Outgoing) (upstream.Conn
 		}
 		r.mu.Unlock()
 		switch {
+		case replaced && isResponse(m):
+			return nil, nil
 		case stale:
 			return nil, &pipes.RestartError{Err: why}
 		case state == processRuns:
@@ -308,6 +315,11 @@ func (r *Pipe) current(ctx context.Context, m *upstream.Outgoing) (upstream.Conn
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+func isResponse(m *upstream.Outgoing) bool {
+	var message wire.Message
+	return !m.Request && message.Scan(bytes.Clone(m.Body), nil) == nil && message.Kind.Response()
 }
 
 // Listen returns upstream.ErrNoStream: the stream of this connection is a pipeStream.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/zap"
 
@@ -77,5 +78,45 @@ func TestRequestThatOutlivesItsSession(t *testing.T) {
 	_, err := r.Send(t.Context(), &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","id":7,"method":"m"}`), Request: true, Repeats: true})
 	if again, ok := errors.AsType[*pipes.RestartError](err); !ok || again.Err != upstream.ErrLost {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestAnswerToAnEndedProcess: an answer that waits until messages may be sent is for the process whose request it answers. If that has
+// ended, or ends meanwhile, the next one does not get it. Other messages wait for that.
+func TestAnswerToAnEndedProcess(t *testing.T) {
+	cfg, none := config.Default(), func() float64 { return 0 }
+	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(16<<20), "v0", func() report.Setup { return report.Setup{Config: &cfg} })
+	t.Cleanup(h.Wait)
+	for _, tt := range []struct {
+		name, body string
+		before     processState
+		ends       bool
+		want       int // how many messages are sent
+	}{
+		{"of the one that has ended", `{"jsonrpc":"2.0","id":7,"result":{}}`, processStarts, true, 0},
+		{"of the one that is told what the last one knew", `{"jsonrpc":"2.0","id":7,"result":{}}`, processRecalls, false, 1},
+		{"of that one, which ends", `{"jsonrpc":"2.0","id":7,"result":{}}`, processRecalls, true, 0},
+		{"no answer", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, processStarts, true, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			sent := 0
+			count := func() error { sent++; return nil }
+			r := &Pipe{host: h, life: t.Context(), state: tt.before, ready: make(chan struct{}), exempted: map[string]int{}, kick: make(chan struct{}, 1), conn: &posting{send: count}}
+			done := make(chan error)
+			go func() {
+				_, err := r.Send(t.Context(), &upstream.Outgoing{Body: []byte(tt.body)})
+				done <- err
+			}()
+			synctest.Wait()
+			r.mu.Lock()
+			if r.state = processRuns; tt.ends {
+				r.conn = &posting{send: count}
+			}
+			close(r.ready)
+			r.mu.Unlock()
+			if err := <-done; err != nil || sent != tt.want {
+				t.Errorf("%s: %v, sent %d times, want %d", tt.name, err, sent, tt.want)
+			}
+		})
 	}
 }
