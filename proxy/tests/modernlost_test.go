@@ -62,6 +62,36 @@ func TestAnswerToALostSession(t *testing.T) {
 	}
 }
 
+// TestTaskOfALostSession: what the server says of the session is nothing to a client that has none, and no sign of a missing endpoint.
+func TestTaskOfALostSession(t *testing.T) {
+	s, _ := newLosing(t)
+	losing := s.Script
+	s.Script = func(u *peertest.Turn) {
+		switch u.Method {
+		case "initialize":
+			u.Open()
+			u.Answer(200, result(u.ID, helloOf("2025-11-25", taskCapabilities)))
+		case "tools/list":
+			u.Answer(200, result(u.ID, `"tools":[{"name":"slow","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]`))
+		case "tools/call":
+			u.Answer(200, result(u.ID, `"task":{"taskId":"t1","status":"working",`+taskTimes+`,"ttl":60000,"pollInterval":20}`))
+		default:
+			losing(u)
+		}
+	}
+	srv := frontOfWeb(t, s.At().URL, bridgingTasks)
+	srv.modernly(callAsTask("4", "slow"))
+	s.Forget()
+	for _, id := range []string{"5", "6"} {
+		sameJSON(t, srv.onTask(ofTaskModern(id, "tasks/get", "t1", "")).body, rpcError(id, `"code":-32602,"message":"Task not found"`))
+	}
+	for _, cause := range []string{"session_lost", "not_found"} {
+		if n := counted(t, srv.Metrics, "dragoman_upstream_failures_total", "cause="+cause); (n == 1) != (cause == "session_lost") {
+			t.Errorf("%v failures with the cause %s", n, cause)
+		}
+	}
+}
+
 // TestModernClientsDoNotNoticeALostSession: a handshake server's 404 means that the session is lost. A
 // modern client still gets its response, from another session; this is tried once.
 func TestModernClientsDoNotNoticeALostSession(t *testing.T) {

@@ -268,21 +268,30 @@ func (t *pooledTasks) answer(c caller) (body []byte, err error) {
 		return nil, fault.Failure()
 	}
 	if err != nil {
-		if f := report.FailureOf(err); f.Cause == mcp.UpstreamLost || f.UnknownSession() {
+		f := report.FailureOf(err)
+		if f.Cause == mcp.UpstreamLost || f.UnknownSession() {
 			k.b.discard()
 		}
 		if stored, absent := t.result(c, key); absent == nil {
 			return stored, nil
+		}
+		if f.UnknownSession() { // the server has lost the task with its session, of which the client does not know
+			at := k.b.at(c.from)
+			at.Method = q.Name
+			t.Host.Report.Failed(err, at)
+			return nil, unknownTask()
 		}
 		return nil, err
 	}
 	return body, nil
 }
 
+func unknownTask() error { return mcp.Saying(mcp.CodeInvalidParams, "Task not found") }
+
 // fromStore answers a request about a task that this replica does not have. It returns the task if the replica continues
 // in its session; otherwise, body is the response.
 func (t *pooledTasks) fromStore(c caller, key taskKey) (k *pooledTask, body []byte, err error) {
-	unknown := mcp.Saying(mcp.CodeInvalidParams, "Task not found")
+	unknown := unknownTask()
 	rec, err := t.stored(c.ctx, key)
 	switch {
 	case err != nil:
