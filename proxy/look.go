@@ -172,8 +172,13 @@ func (srv *Server) ping(ctx context.Context, d *upstream.Dialer) error {
 	if _, refused := pipes.RefusalOf(err, id); err == nil || refused == nil {
 		return nil
 	}
-	if d.Transport() == upstream.Auto && upstream.TakesNoPost(err) && mayBeStream(srv.Now().Config.Upstream.URL, err) {
+	switch d.Transport() {
+	case upstream.HTTPWithSSE: // a session has found that out meanwhile
 		return nil
+	case upstream.Auto:
+		if upstream.TakesNoPost(err) && mayBeStream(srv.Now().Config.Upstream.URL, err) {
+			return nil
+		}
 	}
 	return err
 }
