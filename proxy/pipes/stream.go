@@ -22,6 +22,7 @@ type Stream struct {
 	answered atomic.Bool
 	closed   bool             // it only stands for a closed one
 	away     bool             // its client has left, and may resume it; of guards it
+	process  int              // that of the requests of the server in queue; of guards it
 	halt     atomic.Bool      // Interrupt was called, and Events has not given sse.ErrInterrupted for it
 	logs     bool             // log messages may be about the request
 	limit    config.TimeLimit // of the server's silence; 0 for none

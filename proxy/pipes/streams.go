@@ -54,6 +54,7 @@ type Streams struct {
 	kept     *large.Holding // counts what waits in all queues
 	err      error          // set once the pipe has ended
 	lost     func()         // called when the pipe ends by itself; may be nil
+	process  int            // the number of the process, or of the session over HTTP+SSE
 
 	patience  time.Duration // UnreachedTime
 	unreached []unreached   // requests of the server that are in waiting, or were, oldest first
@@ -172,7 +173,7 @@ func (l *Streams) open(ctx context.Context, out *upstream.Outgoing, m *wire.Mess
 	} else {
 		l.noteHeader(out.Header)
 	}
-	s.asked = l.table.Enter(m, s)
+	s.asked, s.process = l.table.Enter(m, s), l.process
 	if m.Method != wire.SubscriptionsListen && !out.Ours { // messages about a subscription name it
 		l.order = append(l.order, s)
 	}
@@ -224,7 +225,7 @@ func (l *Streams) Listen(ctx context.Context, _ upstream.ListenOptions) (upstrea
 		l.waiting.take(&old.queue)
 		old.mu.Unlock()
 	}
-	l.standing = s
+	l.standing, s.process = s, l.process
 	s.queue.take(&l.waiting)
 	s.wake()
 	return s, nil
@@ -237,6 +238,9 @@ func (l *Streams) Move(ctx context.Context, old *Stream) *Stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old.mu.Lock()
+	if s.process = l.process; old.process != l.process {
+		old.queue.questions()
+	}
 	s.queue.take(&old.queue)
 	s.err, old.err = old.err, upstream.ErrClosed
 	old.mu.Unlock()
@@ -485,6 +489,7 @@ func (l *Streams) lose(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if Restarts(err) {
+		l.process++
 		l.forgetUnreached()
 	}
 	l.table.Each(func(e *idmap.Entry[*Stream]) {
@@ -571,7 +576,7 @@ func (l *Streams) close(s *Stream) {
 	defer l.mu.Unlock()
 	s.finish(upstream.ErrClosed)
 	l.quit(s)
-	asked := s.questions()
+	asked := l.unread(s)
 	s.mu.Lock()
 	if l.standing == s {
 		l.standing = nil

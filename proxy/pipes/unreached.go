@@ -114,7 +114,17 @@ func (l *Streams) Rest(s *Stream) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.away = true
-	l.handOn(s.questions())
+	l.handOn(l.unread(s))
+}
+
+// unread removes and returns the requests of the server that the client has not read on s. Those of a process that has ended it drops.
+// Called with l.mu held.
+func (l *Streams) unread(s *Stream) [][]byte {
+	asked := s.questions()
+	if s.process != l.process {
+		return nil
+	}
+	return asked
 }
 
 // wait refuses a request of the server, which is in l.waiting, unless a stream takes it in time. Called with l.mu held.
@@ -150,8 +160,13 @@ func (l *Streams) refuse() {
 // forgetUnreached drops the requests of the server that wait, since it has ended. Called with l.mu held.
 func (l *Streams) forgetUnreached() {
 	l.waiting.questions()
+	open := l.order
 	if l.standing != nil {
-		l.standing.questions()
+		open = append(slices.Clone(open), l.standing)
+	}
+	for _, s := range open {
+		s.questions()
+		s.process = l.process // from here on it has those of the next one
 	}
 	l.unreached = nil
 	if l.late != nil {

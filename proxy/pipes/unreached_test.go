@@ -323,6 +323,35 @@ func TestQuestionsOfALostProcessAreForgotten(t *testing.T) {
 	}
 }
 
+// TestQuestionsOfALostProcessAreNotHandedOn: the client of a call has left, so that nothing reads what it was asked. The call ends with
+// the process, or was answered before.
+func TestQuestionsOfALostProcessAreNotHandedOn(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		lost := func() (*Streams, *Stream) {
+			a, l := asking(t, time.Minute, 10)
+			s := call(t, a, l)
+			l.Rest(s)
+			a.asks(1, "roots/list")
+			if answered {
+				a.says <- `{"jsonrpc":"2.0","id":` + s.Given() + `,"result":{}}`
+			}
+			a.settle()
+			l.lose(&RestartError{Err: io.EOF})
+			return l, s
+		}
+		l, s := lost()
+		s.Close()
+		if n := l.Waiting(); n != 0 {
+			t.Errorf("answered: %t: %d wait after the client has left", answered, n)
+		}
+		l, s = lost()
+		e, err := upstream.First(l.Move(t.Context(), s))
+		if asked := gjson.GetBytes(e.Data, "method").Exists(); asked || Restarts(err) == answered {
+			t.Errorf("answered: %t: the resumed stream gives %s, %v", answered, e.Data, err)
+		}
+	}
+}
+
 func TestQueueOfQuestions(t *testing.T) {
 	q := Queue{maxItems: 3, maxBytes: 10}
 	var r [5][]byte
