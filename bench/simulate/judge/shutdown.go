@@ -116,8 +116,8 @@ func refused(w *world, wrong func(time.Duration, string, ...any)) {
 	for i, step := range w.stepsOf("operator", "stop") {
 		e := w.all[i]
 		for _, c := range w.calls {
-			if "p"+c.owner[1:] != step.Word(0) || !slices.ContainsFunc(w.all[:i], func(b trace.Event) bool { return b.Kind == trace.Calls && b.Mark == c.mark }) || c.how != "" || c.shared || c.finished > 0 || c.polled(e.At) || len(c.ends) == 0 {
-				continue
+			if "p"+c.owner[1:] != step.Word(0) || !slices.ContainsFunc(w.all[:i], func(b trace.Event) bool { return b.Kind == trace.Calls && b.Mark == c.mark }) || c.how != "" || c.shared || c.finished > 0 || len(c.ends) == 0 || c.polled(c.ends[0].At) {
+				continue // the task is the answer
 			}
 			again := slices.ContainsFunc(c.replies, func(r trace.Event) bool { return isKey(r.ID) || r.At >= e.At }) // a request of its own, which is not read any more
 			if end := c.ends[0]; end.Kind == trace.Refused && end.At >= e.At && !again && !c.waitsForClient(end.At) &&
