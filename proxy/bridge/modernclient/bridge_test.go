@@ -123,6 +123,7 @@ func (s *fakeSession) Pass(*downstream.Request, *stateless.Request, []mcp.Header
 func (s *fakeSession) RunsFor() string { return "" }
 func (s *fakeSession) End(error)       {}
 func (s *fakeSession) Leave()          {}
+func (s *fakeSession) Retire()         {}
 
 func (s *fakeSession) Observe(*stateless.Request, []mcp.Header) *observe.Call { return nil }
 

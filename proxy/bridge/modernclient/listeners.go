@@ -92,6 +92,16 @@ func (s *listeners) streamEnded() {
 	}
 }
 
+// handOver ends all subscriptions, whose clients listen again, on another session. What they miss until then they are told of before.
+func (s *listeners) handOver() {
+	s.missed()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.all {
+		l.finish()
+	}
+}
+
 // missed tells all of what they have asked for: the server could not send it while the standing stream was away.
 func (s *listeners) missed() {
 	s.mu.Lock()

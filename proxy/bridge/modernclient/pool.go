@@ -159,7 +159,11 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.
 	if err == nil && b.gone { // the pool has dropped b in the meantime
 		err = report.ErrShutdown
 	}
+	retired := b.dead
 	p.mu.Unlock()
+	if retired {
+		s.Retire()
+	}
 	switch {
 	case err != nil:
 		s.End(err)
@@ -195,8 +199,7 @@ func (p *sessionPool) serverIsBack(b *pooledSession) {
 	}
 	p.mu.Unlock()
 	for _, other := range without {
-		other.listeners.missed()
-		other.listeners.streamEnded()
+		other.listeners.handOver()
 	}
 }
 
@@ -350,15 +353,34 @@ func (p *sessionPool) isLost(b *pooledSession) bool {
 	return b.lost
 }
 
-// retire makes later calls open new sessions. Those whose process has made tasks stay for requests about these until they are idle.
+// retire makes later calls open new sessions, and subscriptions end, so that their clients listen in the new ones as well: what changes there,
+// the old ones do not hear. Those whose process has made tasks stay for requests about these until they are idle.
 func (p *sessionPool) retire() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	var used []*pooledSession
+	var passed []Session
 	for b := range p.all {
-		if b.dead = true; b.uses == 0 && b.isOver() {
+		b.dead = true
+		switch {
+		case b.uses == 0 && b.isOver():
 			p.forget(b)
+		case b.s == nil: // begin retires it
+		default:
+			used, passed = append(used, b), append(passed, b.s)
 		}
 	}
+	p.mu.Unlock()
+	for n, b := range used {
+		b.listeners.handOver()
+		passed[n].Retire()
+	}
+}
+
+// isRetired reports whether later calls do not get b.
+func (p *sessionPool) isRetired(b *pooledSession) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return b.dead
 }
 
 // Bounds of the ids that are kept of the tasks of one process.

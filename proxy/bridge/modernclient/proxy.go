@@ -100,6 +100,8 @@ type Session interface {
 	Observe(asked *stateless.Request, from []mcp.Header) *observe.Call
 	// Cancel sends the server notifications/cancelled for the request with this id. It does not wait.
 	Cancel(id string, header []mcp.Header, reason string)
+	// Retire ends the subscriptions that Pass has forwarded, and those to come.
+	Retire()
 	// End ends the session. why is the error of its open requests.
 	End(why error)
 	// Leave makes End leave the session at the server as it is, for another replica.

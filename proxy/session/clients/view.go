@@ -61,7 +61,7 @@ func (v *View) Reopen(sealedSession string, q *stateless.Request, principal stri
 	s := v.Proxy.Table.ResumeSession(t, &q.Sender)
 	s.Principal = "modern " + principal
 	s.Ended = nil
-	out := &opened{proxy: v.Proxy, s: s}
+	out := open(v.Proxy, s)
 	out.Leave()
 	return out, true
 }
@@ -88,14 +88,22 @@ func (v *View) Open(ctx context.Context, o modernclient.Opening) (_ modernclient
 	} else if o.Kind == modernclient.WithoutHandshake && s.Piped && s.Transport == "" { // a process
 		s.Tasked = o.Tasked
 	}
-	return &opened{proxy: proxy, s: s}, answer, nil
+	return open(proxy, s), answer, nil
 }
 
 // opened implements [modernclient.Session].
 type opened struct {
-	proxy *Proxy
-	s     *session.Session
-	left  atomic.Bool // another replica has begun it, or may use it
+	proxy   *Proxy
+	s       *session.Session
+	left    atomic.Bool     // another replica has begun it, or may use it
+	listens context.Context // until the subscriptions that are passed on end
+	retire  context.CancelFunc
+}
+
+func open(proxy *Proxy, s *session.Session) *opened {
+	o := &opened{proxy: proxy, s: s}
+	o.listens, o.retire = context.WithCancel(proxy.Host.Draining)
+	return o
 }
 
 func (o *opened) About() *sealed.Session      { return &o.s.Session }
@@ -106,6 +114,7 @@ func (o *opened) Piped() bool                 { return o.s.Piped }
 func (o *opened) Serverless() bool            { return o.s.Serverless }
 func (o *opened) RunsFor() string             { return o.s.RunsFor }
 func (o *opened) Leave()                      { o.left.Store(true) }
+func (o *opened) Retire()                     { o.retire() }
 
 func (o *opened) CheckCall(ctx context.Context, tools modernclient.ToolLister, q *stateless.Request) error {
 	return o.proxy.CheckCall(ctx, o.s, tools, q)
@@ -141,7 +150,7 @@ func (o *opened) Pass(req *downstream.Request, q *stateless.Request, header []mc
 	x.Heard = q.Heard
 	x.Clock.Asked, x.MaxTokens, x.Peer, x.Sender = q.Timed, q.MaxTokens, q.Address, q.Sender
 	if q.Method == wire.SubscriptionsListen { // it would never end by itself
-		x.Free = context.AfterFunc(proxy.Host.Draining, func() { stop(report.ErrShutdown) })
+		x.Free = context.AfterFunc(o.listens, func() { stop(report.ErrShutdown) })
 	}
 	err := x.Post(req.Body, resp)
 	if !x.Streamed {
@@ -151,6 +160,7 @@ func (o *opened) Pass(req *downstream.Request, q *stateless.Request, header []mc
 }
 
 func (o *opened) End(why error) {
+	o.retire()
 	if o.left.Load() {
 		o.s.Release(why)
 		return
