@@ -120,6 +120,7 @@ type world struct {
 	over       time.Duration
 	up         map[string]bool   // the replicas that run
 	hesitation time.Duration     // how long the server waits at most before a standing stream begins
+	agreeing   time.Duration     // how long replicas take at most to agree on a session, and read what it must know, at a store that is slow
 	gone       map[string]bool   // the processes of the server whose input dragoman has closed
 	owner      map[string]string // the process of dragoman that has begun one of the server
 }

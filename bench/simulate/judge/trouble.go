@@ -45,7 +45,7 @@ func (w *world) troubled(i int, e trace.Event) {
 	case e.Kind == trace.Answers && e.Failed == "cut" && w.script.Server.Transport == "sse":
 		add("", "server-cut", 2*moment) // of the stream that is the whole session
 	case e.Kind == trace.Loses:
-		add("", "server-loses", moment)
+		add("", "server-loses", moment+w.agreeing)
 	}
 }
 
@@ -89,11 +89,14 @@ func (w *world) fault(i int, add func(client, what string, for_ time.Duration)) 
 			add("", "operator-"+step.Verb, 15*time.Second)
 		case "store":
 			add("", "store-"+step.Word(0), d(1)+5*time.Second)
+			if step.Word(0) == "slow" {
+				w.agreeing = 10 * d(1)
+			}
 		}
 	case "server":
 		switch step.Verb {
 		case "restart", "lose":
-			add("", "server-"+step.Verb, 2*moment)
+			add("", "server-"+step.Verb, 2*moment+w.agreeing)
 			if step.Word(0) == "refusing" {
 				add("", "server-refuses", d(1)+2*moment)
 			}

@@ -55,13 +55,17 @@ func (c *HTTP) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 	return st, err
 }
 
-// Resume goes on with a stream of the session that had this number. If another session has replaced that one, the error is a
-// replacedError: in another session, the server would begin a standing stream.
+// Resume goes on with the stream of a request in the session that had this number. If another session has replaced that one, the error is a
+// [pipes.RestartError]: in another session, the server would begin a standing stream.
 func (c *HTTP) Resume(ctx context.Context, number uint64, o upstream.ListenOptions) (upstream.Stream, error) {
-	if c.Number() != number {
-		return nil, &replacedError{}
+	st, err := upstream.Stream(nil), error(&replacedError{})
+	if c.Number() == number {
+		st, err = c.Listen(ctx, o)
 	}
-	return c.Listen(ctx, o)
+	if _, replaced := errors.AsType[*replacedError](err); replaced {
+		return nil, &pipes.RestartError{Err: upstream.ErrLost}
+	}
+	return st, err
 }
 
 // mostLost is how many sessions may be lost while one standing stream is opened. A server may be slow to open it, and lose the next
