@@ -19,7 +19,7 @@ func TestPagesThatUsersOpen(t *testing.T) {
 		{"stdio", "2025-11-25 lacks=url", "ask=visit,url needs=yes", "answered FAILED -32042 The user must open pages"},
 		{"stdio", "2025-11-25 lacks=url", "ask=url needs=yes", "asked #1|replies error -32602 #1|answered FAILED -32050 c1.1 failed 1"},
 		{"stdio", "2025-11-25 lacks=url", "ask=visit,url", "answered c1.1 done 1"},
-		{"stdio", "2025-11-25 lacks=form", "ask=elicit,url", "asked #1|replies accept #1|completed #1|answered c1.1 done 1"},
+		{"stdio", "2025-11-25 lacks=form", "ask=elicit,url", "asked #2|replies accept #2|completed #2|answered c1.1 done 1"},
 		{"http", "2026-07-28", "ask=url,visit together=yes", "asked #1|asked #2|replies accept #1|replies accept #2|answered c1.1 done 1"},
 	} {
 		revision, _, _ := strings.Cut(c.client, " ")

@@ -12,6 +12,7 @@ import (
 
 // asking is what the server asks in a call: a word in Plan.Ask.
 type asking struct {
+	n          int // its place in the plan, from 1 on: it is the same in sessions in which other questions are not asked
 	method     string
 	capability string
 	page       bool   // its user is to open a page, and fills in no form
@@ -29,8 +30,9 @@ var askings = map[string]asking{
 
 // asks are the questions of the plan that the client may be asked, or is asked all the same: see Plan.Needs.
 func (c *serverCall) asks() (all []asking) {
-	for _, what := range c.plan.Ask {
+	for i, what := range c.plan.Ask {
 		a := askings[what]
+		a.n = i + 1
 		if (c.may(a) || c.plan.Needs && !c.modern) && since(c.revision, a.since) {
 			all = append(all, a)
 		}
@@ -129,9 +131,9 @@ func (c *serverCall) unopened() (all []int) {
 	if c.modern {
 		return nil // it asks as it asks anything
 	}
-	for i, a := range c.asks() {
-		if p := c.sess.s.pages[pageURL(c.mark, i+1)]; a.first && (p == nil || !p.over) {
-			all = append(all, i+1)
+	for _, a := range c.asks() {
+		if p := c.sess.s.pages[pageURL(c.mark, a.n)]; a.first && (p == nil || !p.over) {
+			all = append(all, a.n)
 		}
 	}
 	return all
@@ -141,8 +143,10 @@ func (c *serverCall) unopened() (all []int) {
 func (c *serverCall) requires(pages []int) {
 	var all []any
 	for _, n := range pages {
+		visit := askings["visit"]
+		visit.n = n
 		c.names(n, true)
-		all = append(all, c.questionParams(n, askings["visit"]))
+		all = append(all, c.questionParams(visit))
 	}
 	const text = "The user must open pages"
 	raw := writeError(c.m.ID, -32042, text, object{"elicitations": all})
@@ -156,8 +160,9 @@ func (c *serverCall) requires(pages []int) {
 
 func visitKey(n int) string { return fmt.Sprint("visit-", n) }
 
-// questionParams returns the parameters of the n-th question.
-func (c *serverCall) questionParams(n int, a asking) object {
+// questionParams returns the parameters of a question.
+func (c *serverCall) questionParams(a asking) object {
+	n := a.n
 	text := numbered(c.mark, "question", n)
 	switch {
 	case a.page:
@@ -180,14 +185,14 @@ func (c *serverCall) questionParams(n int, a asking) object {
 }
 
 // urlOf is the URL of the n-th question; "" if it has none.
-func (c *serverCall) urlOf(n int, a asking) string {
+func (c *serverCall) urlOf(a asking) string {
 	if !a.page {
 		return ""
 	}
-	return pageURL(c.mark, n)
+	return pageURL(c.mark, a.n)
 }
 
-func (c *serverCall) ask(n int, a asking) *serverQuestion {
+func (c *serverCall) ask(a asking) *serverQuestion {
 	sess := c.sess
 	sess.asked++
 	id := json.RawMessage(strconv.Itoa(sess.asked))
@@ -198,13 +203,13 @@ func (c *serverCall) ask(n int, a asking) *serverQuestion {
 	if c.plan.Away {
 		out = sess.away()
 	}
-	q := &serverQuestion{call: c, n: n, method: a.method, id: id, done: make(chan struct{})}
+	q := &serverQuestion{call: c, n: a.n, method: a.method, id: id, done: make(chan struct{})}
 	if a.page {
-		q.page = c.names(n, false)
+		q.page = c.names(a.n, false)
 	}
 	sess.questions[string(id)] = q
-	sess.send(out, trace.Event{Kind: trace.Asks, Mark: c.mark, Method: a.method, ID: string(id), N: n, Text: c.urlOf(n, a)},
-		writeRequest(id, a.method, c.questionParams(n, a)))
+	sess.send(out, trace.Event{Kind: trace.Asks, Mark: c.mark, Method: a.method, ID: string(id), N: a.n, Text: c.urlOf(a)},
+		writeRequest(id, a.method, c.questionParams(a)))
 	return q
 }
 
@@ -229,11 +234,11 @@ func (c *serverCall) await(q *serverQuestion) bool {
 // askAll asks, before 2026-07-28, and waits for the answers; false if the call was stopped, or fails.
 func (c *serverCall) askAll() bool {
 	var open []*serverQuestion
-	for i, a := range c.asks() {
+	for _, a := range c.asks() {
 		if a.first {
 			continue
 		}
-		if !c.locked(func() { open = append(open, c.ask(i+1, a)) }) {
+		if !c.locked(func() { open = append(open, c.ask(a)) }) {
 			return false
 		}
 		if !c.plan.Together && (!c.await(open[len(open)-1]) || !c.sleep(c.plan.Gap)) {
@@ -256,7 +261,8 @@ func (c *serverCall) askAll() bool {
 // was carried out, which questions were asked last, and which is the next one.
 func (c *serverCall) askModern() bool {
 	ask := c.asks()
-	var open []int
+	placeOf := func(n int) int { return slices.IndexFunc(ask, func(a asking) bool { return a.n == n }) }
+	var open []int // places in ask
 	goOn := c.locked(func() {
 		s, count, next := c.sess.s, c.sess.s.carried[c.mark], 1
 		if c.params.RequestState != "" {
@@ -268,38 +274,41 @@ func (c *serverCall) askModern() bool {
 			}
 			for word := range strings.SplitSeq(asked, ",") {
 				n, _ := strconv.Atoi(word)
-				if n < 1 || n > len(ask) {
+				at := placeOf(n)
+				if at < 0 {
 					c.sess.strange("requestState is not that of this call, or its client can less than before: "+c.params.RequestState, c.m.raw)
 					continue
 				}
 				reply, ok := c.params.InputResponses[questionKey(n)]
 				if !ok {
-					open = append(open, n)
+					open = append(open, at)
 					continue
 				}
-				s.tell(trace.Event{Who: c.sess.who, Kind: trace.Told, Mark: c.mark, Method: ask[n-1].method, ID: questionKey(n), N: n,
-					Session: c.sess.id, Conn: c.conn, Text: replyText(ask[n-1].method, reply, nil), Raw: c.m.raw})
+				s.tell(trace.Event{Who: c.sess.who, Kind: trace.Told, Mark: c.mark, Method: ask[at].method, ID: questionKey(n), N: n,
+					Session: c.sess.id, Conn: c.conn, Text: replyText(ask[at].method, reply, nil), Raw: c.m.raw})
 			}
 		}
 		for len(open) == 0 || c.plan.Together {
 			if next > len(ask) {
 				break
 			}
-			open, next = append(open, next), next+1
+			open, next = append(open, next-1), next+1
 		}
 		if len(open) == 0 {
 			return
 		}
 		requests, asked := object{}, make([]string, len(open))
-		for i, n := range open {
-			asked[i] = strconv.Itoa(n)
-			requests[questionKey(n)] = object{"method": ask[n-1].method, "params": c.questionParams(n, ask[n-1])}
+		for i, at := range open {
+			a := ask[at]
+			asked[i] = strconv.Itoa(a.n)
+			requests[questionKey(a.n)] = object{"method": a.method, "params": c.questionParams(a)}
 		}
 		raw := writeResult(c.m.ID, object{"resultType": "input_required", "inputRequests": requests,
 			"requestState": fmt.Sprint(c.mark, " ", count, " ", strings.Join(asked, ","), " ", next)})
-		for _, n := range open {
-			s.tell(trace.Event{Who: c.sess.who, Kind: trace.Asks, Mark: c.mark, Method: ask[n-1].method, ID: questionKey(n), N: n, Session: c.sess.id, Conn: c.conn,
-				Text: c.urlOf(n, ask[n-1]), Raw: raw})
+		for _, at := range open {
+			a := ask[at]
+			s.tell(trace.Event{Who: c.sess.who, Kind: trace.Asks, Mark: c.mark, Method: a.method, ID: questionKey(a.n), N: a.n, Session: c.sess.id, Conn: c.conn,
+				Text: c.urlOf(a), Raw: raw})
 		}
 		c.end()
 		c.out.answer(raw, 200, !c.streams())
