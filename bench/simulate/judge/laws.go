@@ -231,7 +231,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			if seen[a.N]++; seen[a.N] > 1 && seen[a.N] > count(c.asks, a.N) && !w.troubledWithin(c.owner, c.begins, a.At) {
 				wrong(a.At, "question %d of %s came twice", a.N, c.mark)
 			}
-			if v := find(c.withdrawn, a.N); v != nil && v.Failed == "" && a.At > v.At && !w.troubledWithin(c.owner, v.At, a.At) {
+			if v := find(c.withdrawn, a.N); v != nil && v.Failed == "" && a.At > w.saidBy(v.At) && !w.troubledWithin(c.owner, v.At, a.At) {
 				wrong(a.At, "question %d of %s came after it was withdrawn", a.N, c.mark)
 			}
 		}
@@ -241,13 +241,17 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			if made && !w.answersUnasked(c, t) {
 				wrong(t.At, "question %d of %s was answered by who was not asked", t.N, c.mark)
 			}
-			if told[t.N]++; told[t.N] == 2 && !w.answeredElsewhere(c) {
+			if !made {
+				told[t.N]++
+			}
+			if !made && told[t.N] == 2 && !w.answeredElsewhere(c) {
 				wrong(t.At, "the answer to question %d of %s came twice", t.N, c.mark)
 			}
 			r, v := find(c.replies, t.N), find(c.withdrawn, t.N)
 			switch {
 			case made: // its client has not given it yet, or gives it to no avail
-			case r != nil && r.At > t.At && w.unanswered(c, t):
+			case r != nil && (r.At > t.At || w.leftOnTheWay(c, r)) && w.unanswered(c, t):
+			case r != nil && r.At > t.At && w.hungUp(c, t):
 			case strings.HasPrefix(t.Text, "error") && w.troubledWithin(c.owner, c.begins, t.At): // it waits where it is not found
 			case r != nil && r.Text != t.Text && !c.failed(t.At) && !(isKey(t.ID) && strings.HasPrefix(r.Text, "error ") && t.Text == "cancel"):
 				wrong(t.At, "question %d of %s was answered with %q, and the server got %q", t.N, c.mark, r.Text, t.Text)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
 )
 
@@ -26,8 +27,8 @@ func (w *world) hears(client string, at time.Duration) (open bool) {
 }
 
 // answersUnasked reports whether t is an answer that the client of c made up itself, in the session of its own: to a question that waits at the
-// server since no stream carries it, or that was on its way to the client, as the answer was to dragoman. The server would get that without
-// dragoman, too.
+// server since no stream carries it, or for others of its array, or that was on its way to the client, as the answer was to dragoman. The server
+// would get that without dragoman, too.
 func (w *world) answersUnasked(c *call, t trace.Event) bool {
 	a, got := find(c.asks, t.N), find(c.asked, t.N)
 	if a == nil {
@@ -39,6 +40,36 @@ func (w *world) answersUnasked(c *call, t trace.Event) bool {
 			return false
 		}
 		crossed := got == nil || e.At <= got.At
-		return waits && e.At >= t.At-moment || crossed && w.excuse(&call{owner: c.owner, begins: e.At}, t.At, "link-")
+		return waits && e.At >= t.At-moment || crossed && (t.At < w.saidBy(a.At) || w.excuse(&call{owner: c.owner, begins: e.At}, t.At, "link-"))
 	})
+}
+
+// saidBy returns when what the server says at a time is written at the latest: it may wait a little for others of its array.
+func (w *world) saidBy(at time.Duration) time.Duration {
+	if slices.ContainsFunc(w.script.Steps, func(s script.Step) bool { return s.Who == "server" && s.Verb == "batches" }) {
+		return at + 2*time.Millisecond
+	}
+	return at
+}
+
+// leftOnTheWay reports whether the client of c, of 2026-07-28, has left while the request with its answer waited for the slow store, which says
+// where the call is: what was given up is not passed on.
+func (w *world) leftOnTheWay(c *call, r *trace.Event) bool {
+	slow := time.Duration(0)
+	for i, step := range w.stepsOf("operator", "store") {
+		if step.Word(0) == "slow" && w.all[i].At <= r.At {
+			slow, _ = time.ParseDuration(step.Word(1))
+		}
+	}
+	return w.script.Replicas > 1 && c.how != "" && c.given >= r.At && c.given <= r.At+slow
+}
+
+// hungUp reports whether t is the answer that the server gets as the client's own process is told to stop: it reads no answers then.
+func (w *world) hungUp(c *call, t trace.Event) bool {
+	for i, step := range w.stepsOf("operator", "stop") {
+		if stop := w.all[i].At; step.Word(0) == "p"+c.owner[1:] && stop <= t.At && t.At <= stop+moment {
+			return true
+		}
+	}
+	return false
 }
