@@ -244,7 +244,13 @@ func (w *world) messagesOfProgress() (came, sent, again int) {
 				came++
 			}
 			if got == nil || got.At > p.At {
-				again++
+				resumed := 0 // the server sends it each time
+				for _, r := range c.resumes {
+					if r.At >= p.At && (got == nil || r.At <= got.At) {
+						resumed++
+					}
+				}
+				again += max(resumed, 1)
 			}
 		}
 	}

@@ -355,7 +355,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(c.ends[1].At, "%s ends %d times", c.mark, len(c.ends))
 		}
 		if len(c.ends) == 0 {
-			if c.how == "" && !c.shared && !w.excuse(c, w.over, "client-") && !w.resumedInVain(c) {
+			if c.how == "" && !c.shared && !w.excuse(c, w.over, "client-") && !w.resumedInVain(c) && !w.lostOnTheWay(c) {
 				wrong(w.over, "%s, sent at %.3fs, never ends", c.mark, c.begins.Seconds())
 			}
 			continue

@@ -80,7 +80,7 @@ func (w *world) limit(c *call, e trace.Event) bool {
 			}
 		}
 	}
-	signs = append(signs, w.toldBeside(c)...)
+	signs = append(append(signs, w.toldBeside(c)...), w.announcedBeside(c)...)
 	limits, late := w.limits(), func(d time.Duration) time.Duration { return d + d/8 + moment }
 	if piped {
 		late = func(d time.Duration) time.Duration { return 2*d + moment } // a message about another call begins the whole time again
@@ -133,6 +133,20 @@ func (w *world) toldBeside(c *call) (all []time.Duration) {
 	return all
 }
 
+// announcedBeside returns when the server announced something on the standing stream of the session of c, which is of a client of 2026-07-28: that goes
+// on the stream of the newest call, as what any call there may be about, so that its silence counts from there.
+func (w *world) announcedBeside(c *call) (all []time.Duration) {
+	if w.modernServer() || !w.isModern(c.owner) || len(c.received) == 0 {
+		return nil
+	}
+	for _, e := range w.all {
+		if e.Kind == trace.Changes && e.Session == c.received[0].Session && e.Text == "notifications/announced" {
+			all = append(all, e.At)
+		}
+	}
+	return all
+}
+
 // waitedForClient reports whether c, of a client of 2026-07-28 at a server with a session, ends with silence although the server waited for the
 // answer to the question of another call in the same session within that limit.
 func (w *world) waitedForClient(c *call, end time.Duration) bool {
@@ -142,7 +156,7 @@ func (w *world) waitedForClient(c *call, end time.Duration) bool {
 	}
 	for _, other := range w.calls {
 		for _, a := range other.asks {
-			if other == c || other.owner != c.owner || len(c.received) == 0 || a.Session != c.received[0].Session || a.At > end {
+			if other == c || other.owner != c.owner || len(c.received) == 0 || a.Session != c.received[0].Session || a.At >= end {
 				continue
 			}
 			if told := find(other.told, a.N); told != nil && told.At > end-limit+moment || told == nil && len(other.ends) == 0 && other.how == "" {
@@ -151,6 +165,14 @@ func (w *world) waitedForClient(c *call, end time.Duration) bool {
 		}
 	}
 	return false
+}
+
+// lostOnTheWay reports whether the client of c has asked for the rest of its answer's stream, which had ended, and its answer to a question was lost with
+// a connection: the server waits for that, and what the client has opened has no limit, like any standing stream.
+func (w *world) lostOnTheWay(c *call) bool {
+	return len(c.resumes) > 0 && slices.ContainsFunc(c.replies, func(r trace.Event) bool {
+		return !isKey(r.ID) && find(c.told, r.N) == nil && w.excuse(c, r.At, "link-")
+	})
 }
 
 // resumedInVain reports whether the client of c has asked for the rest of its answer's stream, which had ended, and the server of Streamable HTTP

@@ -33,7 +33,7 @@ func requests(w *world, wrong func(time.Duration, string, ...any)) {
 			if is && w.onPipe(e.Who) && w.ungranted(asked.At) {
 				due += streamTime
 			}
-			if begins >= asked.At { // in the place of one that was lost, and as slowly
+			if begins+slowest >= asked.At { // in the place of one that was lost, and as slowly
 				due += slowest
 			}
 			if is && e.Method == "ping" && e.At > due && !w.troubledBy(&call{owner: e.Who, begins: asked.At}, e.At, "server-slow") {
