@@ -256,7 +256,7 @@ func (c crossingExchange) Unsent() {
 }
 
 func (c crossingExchange) CancelAtServer(reason string) {
-	if c.x.Call != nil && c.x.OwnCall == nil && !c.x.Call.Cancelled.Load() {
+	if c.x.Call != nil && c.x.AtServer() && !c.x.Call.Cancelled.Load() {
 		c.x.Common.GiveUpAs(c.x.Session, c.x.Call.ID, c.x.From, reason)
 	}
 }

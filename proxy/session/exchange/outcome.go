@@ -23,7 +23,7 @@ func (all *Common) Failed(x *Exchange, err error) *mcp.Failure {
 	if x.Call != nil {
 		f.About([]byte(x.Call.ID))
 		x.Session.Open.End(x.Call)
-		if f.Cause == mcp.UpstreamTimeout && !upstream.NeverSent(err) && !x.Session.Direct.CloseCancels() {
+		if f.Cause == mcp.UpstreamTimeout && !upstream.NeverSent(err) && x.AtServer() && !x.Session.Direct.CloseCancels() {
 			x.giveUp(session.Overdue)
 		}
 	}
@@ -72,6 +72,9 @@ func (x *Exchange) failed(err error) *mcp.Failure {
 	x.Fault = report.FaultOf(f)
 	return f
 }
+
+// AtServer reports whether the server may have x's request.
+func (x *Exchange) AtServer() bool { return x.OwnCall == nil && !x.Call.Waits() }
 
 // giveUp sends the server notifications/cancelled for x's request. It does not wait.
 func (x *Exchange) giveUp(reason string) {
