@@ -32,7 +32,7 @@ type Request[T More] struct {
 	// Cancelled says that no answer is owed any more.
 	Cancelled atomic.Bool
 
-	way atomic.Uint32 // whether the request was sent, see Sends
+	way atomic.Uint32 // what became of it, see Sends
 
 	older *Request[T]  // an older request with the same id, on transports that allow it
 	text  [idRoom]byte // the memory of ID and Key, unless they are long
@@ -64,16 +64,28 @@ func (c *Request[T]) Keep(note []byte) error {
 const (
 	waits uint32 = iota
 	sent
+	sentAgain
 	recalled
 )
 
 // Sends reports whether the request may be sent, and notes that it is. It returns false after Recall.
 func (c *Request[T]) Sends() bool { return c.way.CompareAndSwap(waits, sent) || c.way.Load() == sent }
 
-// Waits reports whether the request was not sent yet, and may be.
+// Refused notes that the other side has refused the request without beginning it, so that it may be sent again.
+func (c *Request[T]) Refused() { c.way.CompareAndSwap(sent, waits) }
+
+// SendsAgain is Sends for a request that was refused. It returns false if no answer is owed any more.
+func (c *Request[T]) SendsAgain() bool {
+	return !c.Cancelled.Load() && c.way.CompareAndSwap(waits, sentAgain)
+}
+
+// WasSentAgain reports whether SendsAgain has returned true. After Recall that does not change any more.
+func (c *Request[T]) WasSentAgain() bool { return c.way.Load() == sentAgain }
+
+// Waits reports whether the other side does not have the request yet, and may get it.
 func (c *Request[T]) Waits() bool { return c.way.Load() == waits }
 
-// Recall notes that no answer is owed any more. It returns true if the request was not sent, and will not be.
+// Recall notes that no answer is owed any more. It returns true if the other side does not have the request, and will not get it.
 func (c *Request[T]) Recall() bool {
 	c.Cancelled.Store(true)
 	return c.way.CompareAndSwap(waits, recalled)

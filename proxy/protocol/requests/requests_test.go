@@ -239,3 +239,34 @@ func TestTableAgreesWithAList(t *testing.T) {
 		<-table.Idle()
 	})
 }
+
+// TestRequestsThatAreSentAgain checks who gets a request that was refused, and is cancelled meanwhile.
+func TestRequestsThatAreSentAgain(t *testing.T) {
+	for _, test := range []struct {
+		name                        string
+		before, between             bool // the request is cancelled before it is known to be refused, or before it is sent again
+		recalled, sentAgain, waited bool
+	}{
+		{"not cancelled", false, false, false, true, true},
+		{"cancelled before it is refused", true, false, false, false, true},
+		{"cancelled before it is sent again", false, true, true, false, true},
+	} {
+		c := request("1")
+		recalled := false
+		if c.Sends(); test.before {
+			recalled = c.Recall()
+		}
+		c.Refused()
+		waited := c.Waits()
+		if test.between {
+			recalled = c.Recall()
+		}
+		again := c.SendsAgain()
+		if recalled != test.recalled || waited != test.waited || again != test.sentAgain || again != c.WasSentAgain() {
+			t.Errorf("%s: recalled %t, waits %t, sent again %t, which is known: %t", test.name, recalled, waited, again, c.WasSentAgain())
+		}
+		if again && c.Recall() {
+			t.Errorf("%s: it is recalled though the other side has it", test.name)
+		}
+	}
+}

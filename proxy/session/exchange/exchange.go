@@ -230,6 +230,8 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 	} else if c := x.Session.Renewing; c != nil && x.Call != nil {
 		x.began, x.within = c.Remember(marked), c.SessionID()
 		st, err = c.HTTPSession.Send(x.Ctx, &x.Outgoing) // mend renews a session that is lost
+	} else if c != nil && over != nil {
+		err = x.cancelIn(c, over)
 	} else if c != nil && x.within != "" {
 		err = c.Answer(x.seenWithin(), x.within, &x.Outgoing)
 	} else if l := x.Session.Lanes; l != nil && x.Call != nil && !x.bridged() {

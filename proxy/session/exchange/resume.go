@@ -101,11 +101,12 @@ func (x *Exchange) mayWait() bool { return x.asker == nil || x.asker.MayWait() }
 // the request, and so has not processed it.
 func (x *Exchange) sendAgain(c *restart.HTTP) error {
 	x.resent = true
+	x.Call.Refused()
 	x.Seen.Note(observe.Note{By: observe.Restart, What: "sent_again", Detail: "the server did not know the session: the request is sent again in a new one"})
 	if err := c.Renew(x.Ctx, x.began, x.From); err != nil {
 		return x.ended(err)
 	}
-	if x.Call.Cancelled.Load() {
+	if !x.Call.SendsAgain() {
 		return io.EOF
 	}
 	x.began, x.within = c.Number(), c.SessionID()
@@ -116,6 +117,23 @@ func (x *Exchange) sendAgain(c *restart.HTTP) error {
 	x.Stream.Close()
 	x.Stream = st
 	return nil
+}
+
+// cancelIn sends the cancellation of a request in the server's session of c. If the server has lost that, the request is gone with it, and the
+// server gets the cancellation only if it has got the request again, in the session that has begun in its place.
+func (x *Exchange) cancelIn(c *restart.HTTP, over *session.Call) error {
+	was := c.Number()
+	_, err := c.HTTPSession.Send(x.Ctx, &x.Outgoing)
+	switch {
+	case err == nil || !restart.IsLost(err):
+		return err
+	case !over.WasSentAgain():
+		return nil
+	}
+	if err = c.Renew(x.Ctx, was, x.From); err == nil {
+		_, err = c.HTTPSession.Send(x.Ctx, &x.Outgoing)
+	}
+	return err
 }
 
 // resume reopens a stream that the server closed before it sent the response. The client does not
