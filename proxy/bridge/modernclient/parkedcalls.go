@@ -154,10 +154,11 @@ type parkedCalls struct {
 	*Options
 	pool *sessionPool
 
-	mu   sync.Mutex
-	byID map[sealed.ID]*parkedCall
-	none chan struct{} // closed when byID becomes empty; nil if that is not awaited
-	used quota.Fair
+	mu      sync.Mutex
+	byID    map[sealed.ID]*parkedCall
+	repeats int           // requests that make a call again which is not in byID any more: their clients may be asked, and come back, once more
+	none    chan struct{} // closed when there are none of these; nil if that is not awaited
+	used    quota.Fair
 }
 
 func newParkedCalls(o *Options, pool *sessionPool) *parkedCalls {
@@ -213,16 +214,38 @@ func (s *parkedCalls) drop(d *parkedCall) {
 		s.used.Release(d.first.Holder(d.who))
 		delete(s.byID, d.id)
 	}
-	if len(s.byID) == 0 && s.none != nil {
+	s.noteNone()
+}
+
+// repeating counts a request that makes a call again, until repeated is called for it.
+func (s *parkedCalls) repeating() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.repeats++
+}
+
+func (s *parkedCalls) repeated() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.repeats--
+	s.noteNone()
+}
+
+// noteNone tells that there are no parked calls, if that is so. s.mu must be held.
+func (s *parkedCalls) noteNone() {
+	if s.none != nil && s.holdsNone() {
 		close(s.none)
 		s.none = nil
 	}
 }
 
+// holdsNone reports whether there are no parked calls, and none that are made again. s.mu must be held.
+func (s *parkedCalls) holdsNone() bool { return len(s.byID)+s.repeats == 0 }
+
 // awaitNone waits until there are no parked calls, or until ctx ends.
 func (s *parkedCalls) awaitNone(ctx context.Context) {
 	s.mu.Lock()
-	if len(s.byID) == 0 {
+	if s.holdsNone() {
 		s.mu.Unlock()
 		return
 	}

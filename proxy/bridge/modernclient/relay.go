@@ -45,6 +45,8 @@ type relay struct {
 	task  taskPlan // whether a tool call becomes a task
 	sent  bool     // the request was sent a second time, since the server did not know the session
 
+	repeats bool // the request makes a call again that waited: see repeated
+
 	ended bool // End was called
 
 	status int // the HTTP status of the response
@@ -117,6 +119,7 @@ func (r *relay) dispatch() (err error) {
 		r.response, err = r.br.tasks.answer(r.caller)
 	case r.q.State != nil:
 		r.box, begin, err = r.br.parked.resume(r.caller)
+		r.repeats = begin
 	}
 	switch {
 	case err != nil:
@@ -504,6 +507,9 @@ func (r *relay) End() {
 	if r.reads != nil { // the client has left
 		r.reads.readOn()
 		r.reads = nil
+	}
+	if r.repeats {
+		r.br.parked.repeated()
 	}
 	quiet, q := r.drop(), r.q
 	r.client, r.web.Peer, r.here = nil, nil, reader{} // a parked call, which keeps the relay's memory, is of no client

@@ -66,7 +66,7 @@ func ofAnotherToken(st *sealed.State, q *stateless.Request) bool {
 }
 
 // resume makes a request with answers the one that waits for the parked call, whose messages are then in box. If begin is
-// true, the request has to begin the call again instead.
+// true, the request has to begin the call again instead, and the caller then calls repeated when it is over.
 func (s *parkedCalls) resume(c caller) (box *outbox.Outbox, begin bool, err error) {
 	st, instance, ok := s.Proxy.Sealer().OpenState(gjson.ParseBytes(c.q.State).String())
 	if !ok || instance != s.Instance || !mayGoOn(&st, c.q) {
@@ -136,6 +136,12 @@ func (d *parkedCall) attach(c caller, st sealed.State) (box *outbox.Outbox, begi
 	c.q.Counts.Span().Continues(d.before)
 	if d.urls {
 		if all, refused := d.opened(c.q.Inputs); all || refused != "" {
+			d.of.repeating()
+			defer func() {
+				if !begin {
+					d.of.repeated()
+				}
+			}()
 			d.endLocked()
 			d.mu.Unlock()
 			return d.repeat(c, refused)
