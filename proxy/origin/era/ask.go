@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -103,7 +104,7 @@ func (p *Cache) greet(ctx context.Context, b *upstream.Begun, initialize []byte,
 		return r, err
 	}
 	question := &pipes.Opening{Of: p.host, Begun: *b}
-	Discover(question)
+	Discover(question, eraID)
 	if _, err = b.Conn.Send(ctx, &upstream.Outgoing{Body: question.Sent, Request: true}); err != nil {
 		return r, err
 	}
@@ -122,7 +123,7 @@ func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun, initialize []
 	standing := upstream.LookAhead(b.Standing)
 	b.Standing = standing
 	h := &pipes.Opening{Of: p.host, Begun: *b}
-	Discover(h)
+	Discover(h, eraID)
 	o := &upstream.Outgoing{Body: h.Sent, Request: true}
 	span := telemetry.Ask(ctx, o, translate.Modern())
 	defer func() {
@@ -303,7 +304,7 @@ func (p *Cache) discover(ctx context.Context, b *upstream.Begun, header []mcp.He
 	ctx, cancel := context.WithTimeout(ctx, askTime+p.host.Config().Upstream.Auth.Patience())
 	defer cancel()
 	h := &pipes.Opening{Of: p.host, Begun: *b, Header: header}
-	Discover(h)
+	Discover(h, eraID)
 	o := &upstream.Outgoing{Request: true, FirstByte: askTime, Body: h.Sent}
 	o.Header = slices.DeleteFunc(slices.Clone(header), ofMessage)
 	o.Header = append(o.Header, mcp.Header{Name: "Mcp-Method", Value: wire.ServerDiscover.String()})
@@ -325,9 +326,12 @@ func (p *Cache) discover(ctx context.Context, b *upstream.Begun, header []mcp.He
 	return m, 0, err
 }
 
-// Discover sets the first request of h to a server/discover with dragoman's own clientInfo. It sends nothing.
-func Discover(h *pipes.Opening) {
-	h.ID = []byte(`"dragoman:era"`)
+// eraID is the id of the request by which the era is asked for.
+const eraID = "dragoman:era"
+
+// Discover sets the first request of h to a server/discover with dragoman's own clientInfo and an id. It sends nothing.
+func Discover(h *pipes.Opening, id string) {
+	h.ID = strconv.AppendQuote(nil, id)
 	h.Sent = mcp.Request(h.ID, wire.ServerDiscover, fmt.Sprintf(`{"_meta":{%q:%q,%q:%s,%q:{}}}`, mcp.MetaVersion, translate.Modern(), mcp.MetaClient, mcp.Us, mcp.MetaCapabilities))
 }
 

@@ -143,7 +143,7 @@ func (o *Opener) serverIsBeside() bool {
 func (opener *Opener) lanesTo(conn upstream.Conn, standing upstream.Stream) *session.Lanes {
 	if now := opener.Now(); now.Origin.Restarts && now.Config.Upstream.Restart.Max > 0 {
 		o := &pipes.Opening{Of: opener.Host, Begun: upstream.Begun{Conn: conn, Standing: standing}}
-		era.Discover(o)
+		era.Discover(o, "dragoman:restart") // a process that was asked for its era may be the next
 		r := opener.restarting(o, translate.Modern(), "")
 		conn, standing = r, r.Stream()
 	}
