@@ -53,9 +53,7 @@ func (v *view) batch(at Endpoint, req *Request, e *envelope, most int, run func(
 		if out, err = grow(out, one.size()+wire.QuotedLen(name)+64); err != nil {
 			return lostBatch(r.Parts, failure.NoRoom(err))
 		}
-		if i > 0 {
-			out = append(out, ',')
-		}
+		out = wire.Comma(out)
 		out = wire.AppendQuoted(append(strconv.AppendInt(append(out, `{"index":`...), int64(i), 10), `,"operation":`...), name)
 		out = append(one.AppendJSON(append(out, `,"result":`...)), '}')
 		if one.Failure == nil {

@@ -158,10 +158,8 @@ func (rt *Runtime) notAllowed(allow string) HTTPResponse {
 // listing returns the answer to GET on the prefix.
 func (v *view) listing() []byte {
 	dst := []byte(`{"adapters":[`)
-	for i, a := range v.adapters {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	for _, a := range v.adapters {
+		dst = wire.Comma(dst)
 		dst = append(dst, wire.Members(nil).Str("name", a.Name).Str("version", a.Version).Str("description", a.Description).
 			Strs("modes", []string{present.Semantic.String(), present.Single.String()}).Int("operation_count", int64(len(v.scopes[a.Name].shown.Adapters[0].Operations()))).End()...)
 	}

@@ -223,50 +223,42 @@ func (w *rewrite) nothing() bool {
 func (l *layout) append(dst []byte, w *rewrite) []byte {
 	raw := l.raw
 	dst = append(dst, '{')
-	first := true
-	begin := func(name []byte) {
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = append(append(append(dst, '"'), name...), '"', ':')
-	}
 	tree.Each(raw, tree.SkipSpace(raw, 0), func(name []byte, at int) (int, bool) {
 		end := l.endOf(at)
 		here := spanOf(at, end)
 		switch {
 		case wire.IsText(name, l.list) && l.content.is():
 			if here == l.content {
-				begin(name)
+				dst = wire.AppendKey(dst, name)
 				dst = l.appendBlocks(dst, w)
 			}
 		case wire.IsText(name, "structuredContent"):
 			switch {
 			case w.strip || here != l.structured:
 			case w.structured != nil:
-				begin(name)
+				dst = wire.AppendKey(dst, name)
 				dst = append(dst, w.structured...)
 			default:
-				begin(name)
+				dst = wire.AppendKey(dst, name)
 				dst = append(dst, raw[at:end]...)
 			}
 		case wire.IsText(name, "_meta"):
 			if here == l.meta {
-				begin(name)
+				dst = wire.AppendKey(dst, name)
 				dst = appendMeta(dst, raw[at:end], w.meta)
 			}
 		default:
-			begin(name)
+			dst = wire.AppendKey(dst, name)
 			dst = append(dst, raw[at:end]...)
 		}
 		return end, true
 	})
 	if !l.content.is() && w.last != nil {
-		begin([]byte(l.list))
+		dst = wire.AppendKey(dst, l.list)
 		dst = append(append(append(dst, '['), w.last...), ']')
 	}
 	if !l.meta.is() && w.meta != nil {
-		begin([]byte("_meta"))
+		dst = wire.AppendKey(dst, "_meta")
 		dst = appendMeta(dst, []byte("{}"), w.meta)
 	}
 	return append(dst, '}')
@@ -285,15 +277,12 @@ func (l *layout) endOf(i int) int {
 
 func (l *layout) appendBlocks(dst []byte, w *rewrite) []byte {
 	dst = append(dst, '[')
-	start := len(dst)
 	for i := range l.blocks {
 		b := &l.blocks[i]
 		if w.gone != nil && w.gone[i] {
 			continue
 		}
-		if len(dst) > start {
-			dst = append(dst, ',')
-		}
+		dst = wire.Comma(dst)
 		if w.texts == nil || w.texts[i] == nil {
 			dst = append(dst, b.of(l.raw)...)
 			continue
@@ -303,9 +292,7 @@ func (l *layout) appendBlocks(dst []byte, w *rewrite) []byte {
 		dst = append(dst, l.raw[b.text.end:b.end]...)
 	}
 	if w.last != nil {
-		if len(dst) > start {
-			dst = append(dst, ',')
-		}
+		dst = wire.Comma(dst)
 		dst = append(dst, w.last...)
 	}
 	return append(dst, ']')
@@ -323,25 +310,17 @@ func appendMeta(dst, old, ours []byte) []byte {
 		old = []byte("{}")
 	}
 	dst = append(dst, '{')
-	first := true
 	tree.Each(old, 0, func(name []byte, at int) (int, bool) {
 		end := tree.SkipValue(old, at)
 		if ours != nil && wire.IsText(name, ownMeta) {
 			return end, true
 		}
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = append(append(append(dst, '"'), name...), '"', ':')
+		dst = wire.AppendKey(dst, name)
 		dst = append(dst, old[at:end]...)
 		return end, true
 	})
 	if ours != nil {
-		if !first {
-			dst = append(dst, ',')
-		}
-		dst = append(append(append(dst, '"'), ownMeta...), '"', ':')
+		dst = wire.AppendKey(dst, ownMeta)
 		dst = append(dst, ours...)
 	}
 	return append(dst, '}')

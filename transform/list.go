@@ -46,7 +46,6 @@ func (e *Engine) ListTool(dst []byte, server string, tool []byte) (out []byte, e
 		other = derive(nil, schema)
 	}
 	dst = append(dst, '{')
-	first := true
 	tree.Each(tool, tree.SkipSpace(tool, 0), func(name []byte, at int) (int, bool) {
 		end := tree.SkipValue(tool, at)
 		value := tool[at:end]
@@ -55,11 +54,7 @@ func (e *Engine) ListTool(dst []byte, server string, tool []byte) (out []byte, e
 				return end, true
 			}
 		}
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = append(append(append(dst, '"'), name...), '"', ':')
+		dst = wire.AppendKey(dst, name)
 		dst = append(dst, value...)
 		return end, true
 	})
@@ -77,7 +72,6 @@ func relax(dst, schema []byte, depth int) []byte {
 		return append(dst, schema...)
 	}
 	dst = append(dst, '{')
-	first := true
 	tree.Each(schema, i, func(name []byte, at int) (int, bool) {
 		end := tree.SkipValue(schema, at)
 		value := schema[at:end]
@@ -94,11 +88,7 @@ func relax(dst, schema []byte, depth int) []byte {
 				return end, true
 			}
 		}
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = append(append(append(dst, '"'), name...), '"', ':')
+		dst = wire.AppendKey(dst, name)
 		switch label {
 		case "properties", "patternProperties", "$defs", "definitions":
 			dst = relaxEach(dst, value, depth+1)
@@ -120,15 +110,12 @@ func relaxEach(dst, value []byte, depth int) []byte {
 		return append(dst, value...)
 	}
 	dst = append(dst, value[0])
-	first := true
 	tree.Each(value, 0, func(name []byte, at int) (int, bool) {
 		end := tree.SkipValue(value, at)
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
 		if name != nil {
-			dst = append(append(append(dst, '"'), name...), '"', ':')
+			dst = wire.AppendKey(dst, name)
+		} else {
+			dst = wire.Comma(dst)
 		}
 		dst = relax(dst, value[at:end], depth+1)
 		return end, true

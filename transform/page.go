@@ -58,13 +58,9 @@ func (p *pager) object(n uint32, g schema.Guards) {
 	outer := p.pages
 	p.pages = nil
 	p.out = append(p.out, '{')
-	first, own := true, false
+	own := false
 	for m := n + 1; m < p.doc.Nodes[n].Next; m = p.doc.Nodes[m].Next {
-		if !first {
-			p.out = append(p.out, ',')
-		}
-		first = false
-		p.out = append(append(append(p.out, '"'), p.doc.Name(m)...), '"', ':')
+		p.out = wire.AppendKey(p.out, p.doc.Name(m))
 		name := p.doc.Label(m)
 		own = own || name == pagesName
 		p.path = append(p.path, name)
@@ -113,9 +109,7 @@ func (p *pager) array(n uint32, g schema.Guards) {
 	p.out = append(p.out, '[')
 	i := 0
 	for m := n + 1; m < at.Next && i < keep; m = p.doc.Nodes[m].Next {
-		if i > 0 {
-			p.out = append(p.out, ',')
-		}
+		p.out = wire.Comma(p.out)
 		p.lists++
 		p.value(m, g.Element(&p.doc, m, i))
 		p.lists--

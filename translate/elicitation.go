@@ -102,15 +102,11 @@ func (x *pass) flattenProperty(p wire.Node) {
 }
 
 func appendOptions(dst []byte, options wire.Node, appendOne func([]byte, wire.Node) []byte) []byte {
-	comma := false
 	for o := elements(options); o.OK(); o = o.Next() {
 		if !o.Get(wire.Const).OK() {
 			continue
 		}
-		if comma {
-			dst = append(dst, ',')
-		}
-		comma = true
+		dst = wire.Comma(dst)
 		dst = appendOne(dst, o)
 	}
 	return dst
@@ -335,15 +331,11 @@ func (x *pass) gatherField(content wire.Node, name []byte, required bool, option
 		return 0
 	}
 	w := append(append(append(x.m.Writer(), '"'), name...), `":[`...)
-	comma := false
 	for i, o := range options {
 		if !chosen[i] {
 			continue
 		}
-		if comma {
-			w = append(w, ',')
-		}
-		comma = true
+		w = wire.Comma(w)
 		w = append(w, o...)
 	}
 	w = append(w, ']')

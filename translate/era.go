@@ -184,15 +184,11 @@ func (x *pass) stamp(object, outer wire.Node, open string, marks []stampMark) {
 	default:
 		w = append(w, open...)
 	}
-	comma := false
 	for i := range marks {
 		if marks[i].text() == nil {
 			continue
 		}
-		if comma {
-			w = append(w, ',')
-		}
-		comma = true
+		w = wire.Comma(w)
 		w = marks[i].append(w)
 	}
 	if w = append(w, '}'); meta.OK() {

@@ -79,15 +79,11 @@ func splitMessage(x *pass, msg wire.Node) {
 			w = append(w, ',')
 		}
 		w = append(w, '{')
-		comma := false
 		for c := msg.First(); c.OK(); c = c.Next() {
 			if c.Removed() || c.Name() == wire.Content && c != content {
 				continue
 			}
-			if comma {
-				w = append(w, ',')
-			}
-			comma = true
+			w = wire.Comma(w)
 			w = append(append(append(w, '"'), c.Key()...), `":`...)
 			if c == content {
 				w = block.AppendNode(w)

@@ -43,11 +43,8 @@ func (m *masker) value(dst, raw []byte, isSecret bool, depth int) []byte {
 	}
 	beside := besideOf(raw)
 	dst = append(dst, raw[0])
-	n := 0
 	wire.Each(raw, func(name, v []byte) bool {
-		if n++; n > 1 {
-			dst = append(dst, ',')
-		}
+		dst = wire.Comma(dst)
 		inner := isSecret
 		if raw[0] == '{' {
 			dst = append(wire.AppendQuoted(dst, name), ':')

@@ -162,7 +162,6 @@ type GateValue struct {
 // https://graphql.github.io/graphql-over-http/draft/
 type GraphQL struct {
 	Head   []byte // {"query":"…","variables":{
-	Fixed  bool   // Head ends with a variable, so that the next one needs a comma
 	Result []string
 }
 

@@ -105,19 +105,14 @@ func (n *node) appendShown(dst []byte) []byte {
 		open = '['
 	}
 	dst = append(dst, open)
-	for i, v := range n.list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	for _, v := range n.list {
+		dst = wire.Comma(dst)
 		if dst = v.appendShown(dst); len(dst) > maxMasked {
 			return dst
 		}
 	}
-	for i, f := range n.fields {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(wire.AppendQuoted(dst, clean.FirstRunes(f.key, maxReceived)), ':')
+	for _, f := range n.fields {
+		dst = wire.AppendName(dst, clean.FirstRunes(f.key, maxReceived))
 		if isSecretKey(f.key) {
 			dst = wire.AppendQuoted(dst, secret.Struck)
 		} else {

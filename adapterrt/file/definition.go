@@ -133,10 +133,8 @@ func (d *Definition) Element() *Definition {
 // Allowed returns the values of the enum as a JSON array.
 func (d *Definition) Allowed() []byte {
 	list := []byte{'['}
-	for i, e := range d.Enum {
-		if i > 0 {
-			list = append(list, ',')
-		}
+	for _, e := range d.Enum {
+		list = wire.Comma(list)
 		list = append(list, e.Raw...)
 	}
 	return append(list, ']')

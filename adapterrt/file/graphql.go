@@ -44,13 +44,9 @@ func (c *checker) graphql(n *node, path string, op *Operation) {
 	}
 	r.Head = append(wire.AppendQuoted([]byte(`{"query":`), document), `,"variables":{`...)
 	if vars := c.get(n, path, "variables", wire.Object); vars != nil {
-		for i, f := range vars.fields {
-			if i > 0 {
-				r.Head = append(r.Head, ',')
-			}
-			r.Head = append(wire.AppendQuoted(r.Head, f.key), ':')
+		for _, f := range vars.fields {
+			r.Head = wire.AppendName(r.Head, f.key)
 			r.Head = f.val.JSON(r.Head)
-			r.Fixed = true
 			for _, p := range op.Params {
 				if p.Wire == f.key && p.Place == InVariables {
 					c.wrong(SchemaDuplicateName, join(path+".variables", f.key), "variable is a parameter already", "another name", f.val, 0)

@@ -104,18 +104,13 @@ func (op *Operation) own(name string) (string, *Definition) {
 func (r *renaming) object(dst, raw []byte, own func(string) (string, *Definition)) []byte {
 	said := map[string]string{} // by own names that a member has in place of others
 	dst = append(dst, '{')
-	first := true
 	wire.Each(raw, func(member, v []byte) bool {
 		name, d := own(string(member))
 		if before, ok := said[name]; ok && before != string(member) {
 			r.twice = name
 		}
 		said[name] = string(member)
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = append(wire.AppendQuoted(dst, name), ':')
+		dst = wire.AppendName(dst, name)
 		if d == nil && name == "input" && r.op != nil && r.op.Category == Update && wire.KindOf(v) == wire.Object {
 			dst = (&renaming{}).object(dst, v, own) // parameters may be in there, too
 			return true
@@ -138,11 +133,8 @@ func (r *renaming) value(dst, raw []byte, d *Definition) []byte {
 		return dst
 	case kind == wire.Array && d.Items != nil:
 		dst = append(dst, '[')
-		n := 0
 		wire.Each(raw, func(_, v []byte) bool {
-			if n++; n > 1 {
-				dst = append(dst, ',')
-			}
+			dst = wire.Comma(dst)
 			dst = r.value(dst, v, d.Items)
 			return true
 		})

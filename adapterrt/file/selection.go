@@ -58,24 +58,17 @@ func (s *Selection) project(dst, raw []byte) []byte {
 	switch wire.KindOf(raw) {
 	case wire.Array:
 		dst = append(dst, '[')
-		n := 0
 		wire.Each(raw, func(_, v []byte) bool {
-			if n++; n > 1 {
-				dst = append(dst, ',')
-			}
+			dst = wire.Comma(dst)
 			dst = s.project(dst, v)
 			return true
 		})
 		return append(dst, ']')
 	case wire.Object:
 		dst = append(dst, '{')
-		n := 0
 		wire.Each(raw, func(name, v []byte) bool {
 			if child := s.Children[string(name)]; child != nil {
-				if n++; n > 1 {
-					dst = append(dst, ',')
-				}
-				dst = append(wire.AppendQuoted(dst, name), ':')
+				dst = wire.AppendName(dst, name)
 				dst = child.project(dst, v)
 			}
 			return true
@@ -94,12 +87,8 @@ func (s *Selection) ProjectAt(dst, raw []byte, path []string) []byte {
 		return append(dst, raw...)
 	}
 	dst = append(dst, '{')
-	n := 0
 	wire.Each(raw, func(name, v []byte) bool {
-		if n++; n > 1 {
-			dst = append(dst, ',')
-		}
-		dst = append(wire.AppendQuoted(dst, name), ':')
+		dst = wire.AppendName(dst, name)
 		if string(name) == path[0] {
 			dst = s.ProjectAt(dst, v, path[1:])
 		} else {

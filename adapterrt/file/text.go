@@ -28,9 +28,7 @@ func (d *Definition) ReadText(raw []byte, lim wire.Limits, at string, read func(
 	out := []byte{raw[0]}
 	changed, i := false, 0
 	wire.Each(raw, func(name, v []byte) bool {
-		if i > 0 {
-			out = append(out, ',')
-		}
+		out = wire.Comma(out)
 		value := v
 		if kind == wire.Array {
 			value = d.Items.ReadText(v, lim, index(at, i), read)

@@ -334,20 +334,15 @@ func (n *node) JSON(dst []byte) []byte {
 		return wire.AppendQuoted(dst, n.text)
 	case wire.Array:
 		dst = append(dst, '[')
-		for i, v := range n.list {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
+		for _, v := range n.list {
+			dst = wire.Comma(dst)
 			dst = v.JSON(dst)
 		}
 		return append(dst, ']')
 	}
 	dst = append(dst, '{')
-	for i, f := range n.fields {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(wire.AppendQuoted(dst, f.key), ':')
+	for _, f := range n.fields {
+		dst = wire.AppendName(dst, f.key)
 		dst = f.val.JSON(dst)
 	}
 	return append(dst, '}')

@@ -42,9 +42,7 @@ func (l *limiter) status(all []State, now time.Time) (state string, limits []byt
 				o = o.Int(m.key, int64(m.limit))
 			}
 		}
-		if i > 0 {
-			list = append(list, ',')
-		}
+		list = wire.Comma(list)
 		list = append(list, o.End()...)
 	}
 	return words[worst], append(list, ']')
@@ -55,7 +53,6 @@ func (l *limiter) status(all []State, now time.Time) (state string, limits []byt
 // included.
 func QuotaStatus(ctx context.Context, adapters []*Adapter, callers map[*Adapter]string, now time.Time) []byte {
 	out := []byte(`{"quota_status":[`)
-	n := 0
 	for _, g := range adapters {
 		l := g.counters(callers[g]).whole
 		if l == nil && g.breaker == nil {
@@ -69,9 +66,7 @@ func QuotaStatus(ctx context.Context, adapters []*Adapter, callers map[*Adapter]
 		if g.breaker != nil {
 			o = o.Raw("breaker", g.breaker.status(now))
 		}
-		if n++; n > 1 {
-			out = append(out, ',')
-		}
+		out = wire.Comma(out)
 		out = append(out, o.End()...)
 	}
 	return append(out, "]}"...)

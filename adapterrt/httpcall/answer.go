@@ -248,11 +248,8 @@ func (c *Call) decode(dst, raw []byte, path []string) (out []byte, changed bool)
 	kind := wire.KindOf(raw)
 	if kind == wire.Array { // decode the path in each element
 		dst = append(dst, '[')
-		n := 0
 		wire.Each(raw, func(_, v []byte) bool {
-			if n++; n > 1 {
-				dst = append(dst, ',')
-			}
+			dst = wire.Comma(dst)
 			var one bool
 			dst, one = c.decode(dst, v, path)
 			changed = changed || one
@@ -275,12 +272,8 @@ func (c *Call) decode(dst, raw []byte, path []string) (out []byte, changed bool)
 		}
 	}
 	dst = append(dst, '{')
-	n := 0
 	wire.Each(raw, func(name, v []byte) bool {
-		if n++; n > 1 {
-			dst = append(dst, ',')
-		}
-		dst = append(wire.AppendQuoted(dst, name), ':')
+		dst = wire.AppendName(dst, name)
 		switch {
 		case string(name) == path[0] && !last:
 			var one bool

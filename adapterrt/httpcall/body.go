@@ -137,9 +137,7 @@ func (c *Call) part(dst []byte, p *file.BodyPart) ([]byte, bool) {
 	any := false
 	for i := range p.Parts {
 		mark := len(dst)
-		if any {
-			dst = append(dst, ',')
-		}
+		dst = wire.Comma(dst)
 		var there bool
 		if dst, there = c.part(dst, &p.Parts[i]); there {
 			any = true

@@ -107,15 +107,12 @@ func (w *bodyWriter) value(dst, raw []byte, depth int) (out []byte, whole bool) 
 	end := raw[0] + 2 // in ASCII, ] is [ + 2 and } is { + 2
 	dst = append(dst, raw[0])
 	whole = true
-	n := 0
 	wire.Each(raw, func(name, v []byte) bool {
 		if kind == wire.Object && len(v) < maxSaid && wire.KindOf(v) == wire.String && string(wire.Unquoted(v)) == w.said {
 			return true
 		}
 		before := len(dst)
-		if n++; n > 1 {
-			dst = append(dst, ',')
-		}
+		dst = wire.Comma(dst)
 		if kind == wire.Object {
 			key := clean.MaskSecrets(w.z.Mask(clean.Beginning(name, maxSaid), w.secrets))
 			dst = append(wire.AppendQuoted(dst, clean.Text(key, 100)), ':')
@@ -127,9 +124,7 @@ func (w *bodyWriter) value(dst, raw []byte, depth int) (out []byte, whole bool) 
 			return whole || w.cut
 		}
 		dst, whole = dst[:before], false
-		if n > 1 {
-			dst = append(dst, ',')
-		}
+		dst = wire.Comma(dst)
 		if kind == wire.Object {
 			dst = append(dst, `"…":`...)
 		}

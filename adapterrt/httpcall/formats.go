@@ -76,9 +76,7 @@ func (c *Call) table(text string) (data []byte, problem string) {
 			whole = false
 			break
 		}
-		if n > 0 {
-			data = append(data, ',')
-		}
+		data = wire.Comma(data)
 		var o wire.Members
 		for i, cell := range row {
 			if i == len(names) { // the row is longer than the first line
@@ -279,9 +277,8 @@ func (p *parts) add(item []byte) bool {
 		p.c.cut("items", maxItems)
 		return false
 	}
-	if p.n++; p.n > 1 {
-		p.data = append(p.data, ',')
-	}
+	p.n++
+	p.data = wire.Comma(p.data)
 	p.data = append(p.data, item...)
 	return true
 }

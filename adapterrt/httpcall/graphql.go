@@ -11,16 +11,12 @@ import (
 func (c *Call) variables() {
 	op, o := c.Op, &c.Out
 	body := append(o.Body.Text, op.GraphQL.Head...)
-	more := op.GraphQL.Fixed
 	for _, i := range op.Placed[file.InVariables] {
 		v := c.Values[i]
 		if v.Kind == wire.Absent {
 			continue
 		}
-		if more {
-			body = append(body, ',')
-		}
-		more = true
+		body = wire.Comma(body)
 		body = append(append(body, op.Params[i].BodyKey...), v.Raw...)
 	}
 	o.Body.Text = append(body, "}}"...)

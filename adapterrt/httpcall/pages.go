@@ -128,9 +128,7 @@ func (c *Call) Pages(p *Page, seals Cursors, most int, fetch func() (data []byte
 		}
 		inner := wire.Trim(list[1 : len(list)-1])
 		if len(inner) > 0 {
-			if len(items) > 1 {
-				items = append(items, ',')
-			}
+			items = wire.Comma(items)
 			items = append(items, inner...)
 		}
 		if next, more = c.following(p, answer, data, list, total); !more || len(items) > most {

@@ -357,9 +357,7 @@ func (d *definition) inventArray(dst []byte, try, depth int) []byte {
 		if d.items == nil || depth >= 8 {
 			break
 		}
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+		dst = wire.Comma(dst)
 		at := len(dst)
 		dst = d.items.example(dst, try+i, depth+1)
 		if d.unique && i > 0 && wire.KindOf(dst[at:]) == wire.String && len(d.items.enum) == 0 && d.items.pattern == "" {

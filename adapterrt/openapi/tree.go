@@ -132,20 +132,15 @@ func (n *node) json(dst []byte, depth int) []byte {
 		return wire.AppendQuoted(dst, n.text)
 	case wire.Array:
 		dst = append(dst, '[')
-		for i, v := range n.kids {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
+		for _, v := range n.kids {
+			dst = wire.Comma(dst)
 			dst = v.json(dst, depth+1)
 		}
 		return append(dst, ']')
 	case wire.Object:
 		dst = append(dst, '{')
 		for i, v := range n.kids {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(wire.AppendQuoted(dst, n.keys[i]), ':')
+			dst = wire.AppendName(dst, n.keys[i])
 			dst = v.json(dst, depth+1)
 		}
 		return append(dst, '}')

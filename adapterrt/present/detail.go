@@ -88,9 +88,7 @@ func describe(op *file.Operation, more shown, how *Presenter, among string) (d D
 		if p.Hidden {
 			continue
 		}
-		if len(params) > 1 {
-			params = append(params, ',')
-		}
+		params = wire.Comma(params)
 		params = how.appendDescription(params, op, i)
 	}
 	params = append(params, ']')

@@ -27,10 +27,8 @@ func formsOf(d *file.Definition, members map[string][]byte) (forms []byte, inFor
 	}
 	write := func(complete bool) []byte {
 		all := []byte{'['}
-		for i, form := range d.Forms {
-			if i > 0 {
-				all = append(all, ',')
-			}
+		for _, form := range d.Forms {
+			all = wire.Comma(all)
 			props := wire.Members(nil)
 			var required []string
 			for _, m := range form {
@@ -93,10 +91,8 @@ func shownName(d *file.Definition, name string) string {
 // appendForms appends the forms of d as introspection shows them: as a file has them.
 func appendForms(dst []byte, d *file.Definition) []byte {
 	dst = append(dst, '[')
-	for i, form := range d.Forms {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	for _, form := range d.Forms {
+		dst = wire.Comma(dst)
 		o := wire.Members(nil)
 		for _, m := range form {
 			if m.Value != nil {

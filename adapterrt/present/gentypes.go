@@ -56,15 +56,11 @@ func (t *generatedType) appendDetail(dst []byte) []byte {
 // appendFields appends the operation's parameters as the fields of a type.
 func appendFields(dst []byte, op *file.Operation) []byte {
 	dst = append(dst, '[')
-	first := true
 	for _, p := range op.Params {
 		if p.Hidden {
 			continue
 		}
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
+		dst = wire.Comma(dst)
 		o := wire.Members(nil).Str("name", p.Name).Str("type", p.Type.String()).Bool("required", p.Required)
 		if p.Description != "" {
 			o = o.Str("description", p.Description)

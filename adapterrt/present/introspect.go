@@ -27,10 +27,8 @@ func (k *Catalogue) work() {
 	k.types = bytes.Clone(append(types, '}'))
 
 	info := []byte(`{"adapters":[`)
-	for i, s := range k.Adapters {
-		if i > 0 {
-			info = append(info, ',')
-		}
+	for _, s := range k.Adapters {
+		info = wire.Comma(info)
 		info = appendInfo(info, s)
 	}
 	k.info = append(info, "]}"...)

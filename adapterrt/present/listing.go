@@ -61,10 +61,8 @@ func (k *Catalogue) list(q *Question) ([]byte, *failure.Failure) {
 	shown := items[:min(first, len(items))]
 	list := append([]byte(`{"_protocol":`), k.How.protocol...)
 	list = append(list, `,"operations":[`...)
-	for n, i := range shown {
-		if n > 0 {
-			list = append(list, ',')
-		}
+	for _, i := range shown {
+		list = wire.Comma(list)
 		prefix := ""
 		if i.s != nil && len(k.Adapters) > 1 {
 			prefix = "[" + i.s.adapter.Name + "] "

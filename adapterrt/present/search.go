@@ -303,10 +303,8 @@ func (k *Catalogue) Describe(names []string) ([]byte, *failure.Failure) {
 		return nil, failure.InvalidValue("operations", "must hold 1–"+strconv.Itoa(maxDescribed)+" names")
 	}
 	out := []byte(`{"operations":[`)
-	for n, name := range names {
-		if n > 0 {
-			out = append(out, ',')
-		}
+	for _, name := range names {
+		out = wire.Comma(out)
 		s, op, f := k.lookup(name)
 		switch {
 		case f != nil:

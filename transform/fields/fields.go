@@ -133,16 +133,6 @@ func (w *walk) element(index, from, to int) {
 	}
 }
 
-// begin writes a comma unless this is the first, and a member's name.
-func (w *walk) begin(first bool, name []byte) {
-	if !first {
-		w.out = append(w.out, ',')
-	}
-	if name != nil {
-		w.out = append(append(append(w.out, '"'), name...), '"', ':')
-	}
-}
-
 // paging reports whether a member of that name says where a list continues.
 // Such members stay next to a wrapper of which something is kept.
 func paging(name string) bool {
@@ -190,7 +180,7 @@ func (w *walk) includeMembers(i, from int) (end int, kept bool) {
 		defer func() { w.nodes = w.nodes[:to] }()
 		wraps := w.through[name] && (w.in[i] == '{' || w.in[i] == '[')
 		ok := false
-		w.begin(mark == inside, written)
+		w.out = wire.AppendKey(w.out, written)
 		if len(w.nodes) > to {
 			end, ok = w.include(i, to)
 			kept, wrapper = kept || ok, wrapper || ok && wraps
@@ -199,7 +189,7 @@ func (w *walk) includeMembers(i, from int) (end int, kept bool) {
 		}
 		if !ok && (paging(name) || name == ownPages) {
 			w.out = w.out[:mark]
-			w.begin(mark == inside, written)
+			w.out = wire.AppendKey(w.out, written)
 			end, ok = w.copy(i)
 			pages = append(pages, page{mark, len(w.out), name == ownPages})
 		}
@@ -225,7 +215,6 @@ func (w *walk) includeMembers(i, from int) (end int, kept bool) {
 func (w *walk) includeElements(i, from int) (end int, kept bool) {
 	to, count := len(w.nodes), 0
 	w.out = append(w.out, '[')
-	inside := len(w.out)
 	end = tree.Each(w.in, i, func(_ []byte, i int) (int, bool) {
 		mark := len(w.out)
 		w.element(count, from, to)
@@ -234,7 +223,7 @@ func (w *walk) includeElements(i, from int) (end int, kept bool) {
 		if len(w.nodes) == to {
 			return tree.SkipValue(w.in, i), true
 		}
-		w.begin(mark == inside, nil)
+		w.out = wire.Comma(w.out)
 		element := len(w.out)
 		end, ok := w.include(i, to)
 		kept = kept || ok
@@ -267,15 +256,16 @@ func (w *walk) exclude(i, from int) (end int, kept bool) {
 	to, count, left := len(w.nodes), 0, 0
 	w.out = append(w.out, opening)
 	end = tree.Each(w.in, i, func(name []byte, i int) (int, bool) {
+		mark := len(w.out)
 		if name != nil {
 			w.member(unescaped(name), i, from, to)
+			w.out = wire.AppendKey(w.out, name)
 		} else {
 			w.element(count, from, to)
+			w.out = wire.Comma(w.out)
 		}
 		count++
 		defer func() { w.nodes = w.nodes[:to] }()
-		mark := len(w.out)
-		w.begin(left == 0, name)
 		value := len(w.out)
 		gone := w.ended(to)
 		end, ok := w.exclude(i, to)

@@ -111,14 +111,6 @@ func (w *writer) string(n uint32) {
 	w.quoted(text)
 }
 
-// comma writes a comma unless k is 0, and returns the output.
-func (w *writer) comma(k int) []byte {
-	if k > 0 {
-		w.out = append(w.out, ',')
-	}
-	return w.out
-}
-
 // children writes the children of a node that are kept, and says what is missing.
 func (w *writer) children(n uint32) {
 	w.expand(n)
@@ -151,7 +143,7 @@ func (w *writer) children(n uint32) {
 		if m == end {
 			break
 		}
-		w.between(at.kind, begin, k)
+		w.between(at.kind, begin)
 		if at.kind == object {
 			w.out = append(append(append(w.out, '"'), w.name(m)...), '"', ':')
 		}
@@ -168,10 +160,10 @@ func (w *writer) children(n uint32) {
 }
 
 // between writes the separator before a child.
-func (w *writer) between(k kind, begin, count int) {
+func (w *writer) between(k kind, begin int) {
 	switch {
 	case k == object, k == list:
-		w.comma(count)
+		w.out = wire.Comma(w.out)
 	case k == text && len(w.out) > begin && w.out[len(w.out)-1] != '\n':
 		w.out = append(w.out, '\n')
 	}
@@ -233,7 +225,7 @@ func (w *writer) gap(n uint32, begin int, a, b uint32, k int) int {
 	if (at.kind == text || at.kind == line) && len(missing) <= len(mark) {
 		mark = missing
 	}
-	w.between(at.kind, begin, k)
+	w.between(at.kind, begin)
 	w.out = append(w.out, mark...)
 	return 1
 }
@@ -303,8 +295,8 @@ func (w *writer) asTable(n uint32) bool {
 	w.out = append(w.out, `{"columns":`...)
 	w.row(head, cells, func(c uint32) { w.out = append(append(append(w.out, '"'), w.name(c)...), '"') })
 	w.out = append(w.out, `,"rows":[`...)
-	for k, m := range rows {
-		w.comma(k)
+	for _, m := range rows {
+		w.out = wire.Comma(w.out)
 		w.row(m, cells, func(c uint32) {
 			switch {
 			case w.is(m, unit):
@@ -323,12 +315,10 @@ func (w *writer) asTable(n uint32) bool {
 // row writes the members of an object that stand in columns with kept cells.
 func (w *writer) row(n uint32, cells []int, cell func(c uint32)) {
 	w.out = append(w.out, '[')
-	k := 0
 	for i, kept := range cells {
 		if kept > 0 {
-			w.comma(k)
+			w.out = wire.Comma(w.out)
 			cell(w.at(n).first + uint32(i))
-			k++
 		}
 	}
 	w.out = append(w.out, ']')

@@ -146,9 +146,8 @@ func (w *writer) value(v tree.Value, what role, name string) {
 		return
 	case v.Is(wire.Array):
 		w.out = append(w.out, '[')
-		first := len(w.out)
 		for e := range v.Elements() {
-			w.comma(first)
+			w.out = wire.Comma(w.out)
 			w.value(e, what, "")
 		}
 		w.out = append(w.out, ']')
@@ -158,15 +157,13 @@ func (w *writer) value(v tree.Value, what role, name string) {
 		name = v.Get("name").Text()
 	}
 	w.out = append(w.out, '{')
-	first := len(w.out)
 	for m := range v.All() {
 		if w.shrink.leaves(what, name, m) {
 			w.changed = true
 			continue
 		}
-		w.comma(first)
 		key := m.Key()
-		w.out = append(wire.AppendQuoted(w.out, key), ':')
+		w.out = wire.AppendName(w.out, key)
 		if w.edit != nil && isDescription(what, m) {
 			text := m.Text()
 			if edited := w.edit(text, what == aTool); edited != text {
@@ -182,10 +179,4 @@ func (w *writer) value(v tree.Value, what role, name string) {
 		w.value(m, inside(what, key), called)
 	}
 	w.out = append(w.out, '}')
-}
-
-func (w *writer) comma(first int) {
-	if len(w.out) > first {
-		w.out = append(w.out, ',')
-	}
 }

@@ -65,9 +65,7 @@ func Measure(tools [][]byte, instructions string, count func(text []byte) int) (
 		if err != nil {
 			return Report{}, fmt.Errorf("tool %d: %w", i, err)
 		}
-		if i > 0 {
-			all = append(all, ',')
-		}
+		all = wire.Comma(all)
 		from := len(all)
 		all = wire.AppendCompact(all, raw)
 		t := Tool{

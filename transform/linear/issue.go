@@ -27,11 +27,8 @@ type summarizer struct {
 
 func (s *summarizer) list(v tree.Value) {
 	s.out = append(s.out, '[')
-	first := len(s.out)
 	for e := range entries(v) {
-		if len(s.out) > first {
-			s.out = append(s.out, ',')
-		}
+		s.out = wire.Comma(s.out)
 		if n := node(e); isIssue(n) {
 			s.issue(n, nil)
 		} else {
@@ -187,16 +184,13 @@ func (s *summarizer) labels(v tree.Value) {
 	}
 	s.name("labels")
 	s.out = append(s.out, '[')
-	first := len(s.out)
 	for e := range entries(v) {
 		n := node(e)
 		label := firstOf(n.Get("name"), text(n))
 		if !label.Present() {
 			continue
 		}
-		if len(s.out) > first {
-			s.out = append(s.out, ',')
-		}
+		s.out = wire.Comma(s.out)
 		s.scalar(label)
 	}
 	s.out = append(s.out, ']')
@@ -217,10 +211,8 @@ func (s *summarizer) comments(issue tree.Value) {
 	})
 	s.name("comments")
 	s.out = append(s.out, '[')
-	for i, c := range all {
-		if i > 0 {
-			s.out = append(s.out, ',')
-		}
+	for _, c := range all {
+		s.out = wire.Comma(s.out)
 		s.out = append(s.out, `{"author":`...)
 		s.scalar(firstOf(c.Get("user", "name"), c.Get("botActor", "name"), c.Get("externalUser", "name"),
 			text(c.Get("user")), c.Get("author", "name"), text(c.Get("author"))))

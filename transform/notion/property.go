@@ -192,14 +192,7 @@ func (p *property) appendJSON(dst []byte) []byte {
 	case p.text != nil:
 		return wire.AppendQuoted(dst, *p.text)
 	case p.many:
-		dst = append(dst, '[')
-		for i, t := range p.texts {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = wire.AppendQuoted(dst, t)
-		}
-		return append(dst, ']')
+		return wire.AppendStrings(dst, p.texts)
 	case len(p.raw) == 0:
 		return append(dst, "null"...)
 	}

@@ -38,14 +38,11 @@ func (s *simplifier) document(d document) {
 
 func (s *simplifier) list(v tree.Value) {
 	s.out = append(s.out, '[')
-	first := len(s.out)
 	for e := range v.Elements() {
 		if !e.Is(wire.Object) || hidden(e) {
 			continue
 		}
-		if len(s.out) > first {
-			s.out = append(s.out, ',')
-		}
+		s.out = wire.Comma(s.out)
 		if isPage(e) || isDatabase(e) {
 			s.page(e, tree.Value{})
 		} else {
@@ -80,16 +77,12 @@ func (s *simplifier) page(v, blocks tree.Value) {
 	s.text("title", titleOf(v))
 	s.name("properties")
 	s.out = append(s.out, '{')
-	first := len(s.out)
 	for p := range v.Get("properties").All() {
 		value := propertyOf(p, s.options)
 		if value.title || value.dropped {
 			continue
 		}
-		if len(s.out) > first {
-			s.out = append(s.out, ',')
-		}
-		s.out = append(wire.AppendQuoted(s.out, p.Key()), ':')
+		s.out = wire.AppendName(s.out, p.Key())
 		s.out = value.appendJSON(s.out)
 	}
 	s.out = append(s.out, '}')
@@ -127,11 +120,8 @@ func (s *simplifier) block(b tree.Value) {
 	case "table_row":
 		s.name("cells")
 		s.out = append(s.out, '[')
-		first := len(s.out)
 		for cell := range p.Get("cells").Elements() {
-			if len(s.out) > first {
-				s.out = append(s.out, ',')
-			}
+			s.out = wire.Comma(s.out)
 			s.out = wire.AppendQuoted(s.out, plain(cell, tree.Value{}))
 		}
 		s.out = append(s.out, ']')

@@ -182,14 +182,30 @@ func QuotedLen[T string | []byte](s T) int {
 	return n
 }
 
+// Comma appends the comma in front of a further member or element. There is none in front of the first one: dst ends with the bracket
+// that it stands behind.
+func Comma(dst []byte) []byte {
+	if last := dst[len(dst)-1]; last == '{' || last == '[' {
+		return dst
+	}
+	return append(dst, ',')
+}
+
+// AppendName appends the name of a member, with its comma and colon.
+func AppendName[T string | []byte](dst []byte, name T) []byte {
+	return append(AppendQuoted(Comma(dst), name), ':')
+}
+
+// AppendKey is [AppendName] for a name as it stands in JSON, between its quotes.
+func AppendKey[T string | []byte](dst []byte, name T) []byte {
+	return append(append(append(Comma(dst), '"'), name...), '"', ':')
+}
+
 // AppendStrings appends a list of strings.
 func AppendStrings(dst []byte, list []string) []byte {
 	dst = append(dst, '[')
-	for i, s := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendQuoted(dst, s)
+	for _, s := range list {
+		dst = AppendQuoted(Comma(dst), s)
 	}
 	return append(dst, ']')
 }
@@ -201,10 +217,8 @@ type Members []byte
 func (o Members) name(k string) Members {
 	if len(o) == 0 {
 		o = append(o, '{')
-	} else {
-		o = append(o, ',')
 	}
-	return append(AppendQuoted(o, k), ':')
+	return AppendName(o, k)
 }
 
 // Str adds a string.

@@ -50,9 +50,8 @@ func (w *walk) value(v tree.Value, s state) {
 		w.object(v, s)
 	case wire.Array:
 		w.out = append(w.out, '[')
-		between := false
 		for e := range v.All() {
-			w.comma(&between)
+			w.out = wire.Comma(w.out)
 			w.value(e, s)
 		}
 		w.out = append(w.out, ']')
@@ -63,19 +62,10 @@ func (w *walk) value(v tree.Value, s state) {
 	}
 }
 
-func (w *walk) comma(between *bool) {
-	if *between {
-		w.out = append(w.out, ',')
-	}
-	*between = true
-}
-
 func (w *walk) object(v tree.Value, s state) {
 	w.out = append(w.out, '{')
 	beside := besideOf(v)
-	between := false
 	for m := range v.All() {
-		w.comma(&between)
 		key := m.Key()
 		w.key(key)
 		w.names = append(w.names, strings.ToLower(key))
@@ -87,11 +77,11 @@ func (w *walk) object(v tree.Value, s state) {
 	w.out = append(w.out, '}')
 }
 
-// key writes the name of a member. It may hold a secret, too.
+// key writes the name of a member, which may hold a secret, too.
 func (w *walk) key(key string) {
 	safe := w.r.Text(key)
 	w.changed = w.changed || safe != key
-	w.out = append(wire.AppendQuoted(w.out, safe), ':')
+	w.out = wire.AppendName(w.out, safe)
 }
 
 // inner returns the state of a member.
@@ -276,13 +266,8 @@ func (w *sizes) object(v tree.Value, own func(tree.Value) bool) {
 		return
 	}
 	w.out = append(w.out, '{')
-	between := false
 	for m := range v.All() {
-		if between {
-			w.out = append(w.out, ',')
-		}
-		between = true
-		w.out = append(wire.AppendQuoted(w.out, w.r.Text(m.Key())), ':')
+		w.out = wire.AppendName(w.out, w.r.Text(m.Key()))
 		if own == nil || !own(m) {
 			w.value(m)
 		}
@@ -301,9 +286,7 @@ func (w *sizes) value(v tree.Value) {
 			if n++; n > maxListed {
 				continue
 			}
-			if n > 1 {
-				w.out = append(w.out, ',')
-			}
+			w.out = wire.Comma(w.out)
 			w.value(e)
 		}
 		if n > maxListed {

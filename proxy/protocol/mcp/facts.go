@@ -63,15 +63,9 @@ func CapabilitiesOf(f wire.Facts) []byte {
 		if !f.Has(is) {
 			return
 		}
-		if len(dst) > 1 {
-			dst = append(dst, ',')
-		}
-		dst = append(append(append(dst, '"'), name...), `":{`...)
-		for i, m := range members {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(append(append(dst, '"'), m...), `":{}`...)
+		dst = append(wire.AppendKey(dst, name), '{')
+		for _, m := range members {
+			dst = append(wire.AppendKey(dst, m), "{}"...)
 		}
 		dst = append(dst, '}')
 	}

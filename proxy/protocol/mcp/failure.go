@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Failure is an error that a client gets. Its slices belong to it.
@@ -198,13 +199,6 @@ func Uninitialized(c Cause) *Failure {
 
 // UnsupportedData returns the data of the error for a client that has requested this revision.
 func UnsupportedData(requested string) []byte {
-	data := []byte(`{"supported":[`)
-	for i, name := range HandshakeNames() {
-		if i > 0 {
-			data = append(data, ',')
-		}
-		data = AppendString(data, name)
-	}
-	data = append(data, `],"requested":`...)
+	data := append(wire.AppendStrings([]byte(`{"supported":`), HandshakeNames()), `,"requested":`...)
 	return append(AppendString(data, requested), '}')
 }

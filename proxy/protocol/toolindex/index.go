@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 const (
@@ -203,9 +204,7 @@ func (x *Index) Learn(answer []byte, log *zap.Logger) (less []byte, changed bool
 		if wrong[i] {
 			continue
 		}
-		if len(kept) > 1 {
-			kept = append(kept, ',')
-		}
+		kept = wire.Comma(kept)
 		kept = append(kept, entry.Raw...)
 	}
 	less, err := sjson.SetRawBytes(answer, "result.tools", append(kept, ']'))
