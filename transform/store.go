@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -75,12 +76,9 @@ func handleOf(key []byte, session, caller, sum string) string {
 
 // made reports whether one of the store's keys made a handle.
 func (s *Store) made(session, caller, sum, handle string) bool {
-	for _, key := range s.keys {
-		if hmac.Equal([]byte(handleOf(key, session, caller, sum)), []byte(handle)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.keys, func(key []byte) bool {
+		return hmac.Equal([]byte(handleOf(key, session, caller, sum)), []byte(handle))
+	})
 }
 
 // keep keeps a copy of an original that the store takes.

@@ -132,12 +132,7 @@ func (q *question) act(words []string) {
 // own reports whether the words begin with several things: "my repositories" are those of the user, but
 // "my repository" is the one that other words name.
 func own(words []string) bool {
-	for _, w := range words[:min(len(words), 2)] {
-		if isPlural(w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words[:min(len(words), 2)], isPlural)
 }
 
 // isPlural reports whether a word looks like the plural of a noun.

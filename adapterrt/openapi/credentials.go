@@ -96,14 +96,9 @@ func (p *rawParam) likeness() likeness {
 // concernsTokens reports whether an operation is about tokens itself, as those of OAuth and logins are: then a token in its query is what
 // it works on.
 func (op *rawOperation) concernsTokens() bool {
-	for _, s := range strings.Split(strings.ToLower(op.path), "/") {
-		for _, word := range [...]string{"oauth", "token", "introspect", "revoke", "login", "logout", "authorize", "signin", "session"} {
-			if strings.Contains(s, word) {
-				return true
-			}
-		}
-	}
-	return false
+	path := strings.ToLower(op.path)
+	words := []string{"oauth", "token", "introspect", "revoke", "login", "logout", "authorize", "signin", "session"}
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(path, word) })
 }
 
 // found is a credential among the parameters of operations.

@@ -231,12 +231,7 @@ func (op *rawOperation) anonymous() bool {
 	if !op.security.is(wire.Array) {
 		return false
 	}
-	for _, a := range op.security.kids {
-		if !a.is(wire.Object) || len(a.keys) > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(op.security.kids, func(a *node) bool { return !a.is(wire.Object) || len(a.keys) > 0 })
 }
 
 func isOAuth(a auth) int {

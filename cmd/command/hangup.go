@@ -1,6 +1,7 @@
 package command
 
 import (
+	"slices"
 	"syscall"
 
 	"golang.org/x/term"
@@ -20,12 +21,7 @@ func openTerminals() (all terminals) {
 
 // gone reports whether one of them has been closed.
 func (t terminals) gone() bool {
-	for _, fd := range t {
-		if !term.IsTerminal(fd) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t, func(fd int) bool { return !term.IsTerminal(fd) })
 }
 
 // endsServe reports whether SIGHUP ends "serve" as SIGTERM does: its terminal is gone, or it has one and no file to read again.

@@ -5,6 +5,7 @@ package schema
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -298,22 +299,12 @@ func (s *Schema) resolve(ref []byte) (n uint32, ok bool) {
 }
 
 func (g Guards) Frozen() bool {
-	for _, one := range g {
-		if one.frozen {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g, func(one *guard) bool { return one.frozen })
 }
 
 // Fixed reports whether a string has to stay as it is.
 func (g Guards) Fixed() bool {
-	for _, one := range g {
-		if one.fixed || one.frozen {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g, func(one *guard) bool { return one.fixed || one.frozen })
 }
 
 func (g Guards) MinLength() (n int) {
@@ -343,12 +334,7 @@ func (g Guards) MayDrop(name []byte) bool {
 
 // MayAdd reports whether an object may have one more member.
 func (g Guards) MayAdd() bool {
-	for _, one := range g {
-		if one.closed || one.frozen {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(g, func(one *guard) bool { return one.closed || one.frozen })
 }
 
 // Member returns what is asked of the member at node m of t.
@@ -372,12 +358,7 @@ func (g Guards) Member(t *tree.Document, m uint32) (inner Guards) {
 // Ordered reports whether the place of an element determines what is asked of
 // it.
 func (g Guards) Ordered() bool {
-	for _, one := range g {
-		if len(one.prefix) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g, func(one *guard) bool { return len(one.prefix) > 0 })
 }
 
 // Element returns what is asked of the i-th element of an array, at node m of

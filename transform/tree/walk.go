@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -195,12 +196,7 @@ func CodePoint(raw []byte) int {
 }
 
 func surrogate(c byte, any ...byte) bool {
-	for _, a := range any {
-		if c|0x20 == a || c == a {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(any, c|0x20) || slices.Contains(any, c)
 }
 
 // Scalar reports whether a value is neither object nor array.

@@ -173,7 +173,7 @@ type exam struct {
 	answer   []byte        // to initialize
 	took     time.Duration // until this answer
 	session  *session      // nil before the server has accepted one
-	found    []list        // the server's lists
+	found    []probe.List  // the server's lists
 	unread   bool          // the lists cannot be read, which is more than that the server refuses one
 	relayed  *session      // the session through dragoman; nil if there is none
 	finishes []func()      // what ends what the checks have started, last one first

@@ -25,12 +25,12 @@ func lists(ctx context.Context, e *exam) {
 	}
 	for _, l := range e.found {
 		switch {
-		case l.refused == nil:
+		case l.Refused == "":
 			e.measure(l)
-		case l.name == "tools":
-			e.fail(e.quote(l.method+": "+l.refused.Error()), e.place(), "this is a mistake of the server: its own log says more")
+		case l.Name == "tools":
+			e.fail(e.quote(l.Method.String()+": "+l.Refused), e.place(), "this is a mistake of the server: its own log says more")
 		default:
-			e.warn(e.quote(l.method+": "+l.refused.Error()), e.place(), "clients get the same answer: the server should not declare the capability, or its own log says more")
+			e.warn(e.quote(l.Method.String()+": "+l.Refused), e.place(), "clients get the same answer: the server should not declare the capability, or its own log says more")
 		}
 	}
 	if e.Probe == nil {
@@ -56,17 +56,17 @@ func lists(ctx context.Context, e *exam) {
 const manyTokens = 20_000
 
 // measure says what a list costs.
-func (e *exam) measure(l list) {
+func (e *exam) measure(l probe.List) {
 	bytes := 0
-	for _, item := range l.items {
+	for _, item := range l.Items {
 		bytes += len(item)
 	}
-	text := fmt.Sprintf("%s: %s, %s", l.name, grouped(len(l.items)), size(bytes))
-	if l.name != "tools" {
+	text := fmt.Sprintf("%s: %s, %s", l.Name, grouped(len(l.Items)), size(bytes))
+	if l.Name != "tools" {
 		e.ok(text, "")
 		return
 	}
-	count, ok := tokensOf(l.items)
+	count, ok := tokensOf(l.Items)
 	if ok {
 		text += fmt.Sprintf(", %s tokens", grouped(count))
 	}
@@ -91,9 +91,9 @@ func tokensOf(items []string) (n int, ok bool) {
 }
 
 // dialects says which JSON Schema dialects the tools name.
-func (e *exam) dialects(l list) {
+func (e *exam) dialects(l probe.List) {
 	count := map[string]int{}
-	for _, item := range l.items {
+	for _, item := range l.Items {
 		for _, schema := range []string{"inputSchema.$schema", "outputSchema.$schema"} {
 			if name := gjson.Get(item, strings.ReplaceAll(schema, "$", `\$`)); name.Type == gjson.String {
 				count[strings.TrimSuffix(name.Str, "#")]++
@@ -111,10 +111,10 @@ func (e *exam) dialects(l list) {
 }
 
 // malformed names the tools that clients refuse.
-func (e *exam) malformed(l list) {
+func (e *exam) malformed(l probe.List) {
 	var without, twice []string
 	seen := map[string]bool{}
-	for _, item := range l.items {
+	for _, item := range l.Items {
 		name := e.quote(gjson.Get(item, "name").String())
 		if gjson.Get(item, "inputSchema.type").Str != "object" {
 			without = append(without, name)

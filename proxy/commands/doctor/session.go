@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 const (
@@ -196,75 +198,28 @@ func (s *session) request(ctx context.Context, id, method, params string) (gjson
 	return gjson.Parse(string(answer)), nil
 }
 
-// list is one of the server's lists.
-type list struct {
-	name, method string // "tools", "tools/list"
-	key          string // the member that identifies an entry
-	items        []string
-
-	refused error // the error with which the server answers; nil if it does not
-}
-
-// outcome says how the server has answered.
-func (l list) outcome() string {
-	if l.refused != nil {
-		return l.refused.Error()
-	}
-	return fmt.Sprintf("%d entries", len(l.items))
-}
-
 // lists reads all pages of the lists that the server has.
-func (s *session) lists(ctx context.Context) ([]list, error) {
-	var all []list
-	for _, l := range []list{
-		{name: "tools", method: "tools/list", key: "name"},
-		{name: "prompts", method: "prompts/list", key: "name"},
-		{name: "resources", method: "resources/list", key: "uri"},
-		{name: "resourceTemplates", method: "resources/templates/list", key: "uriTemplate"},
-	} {
-		capability := l.name
-		if l.name == "resourceTemplates" {
-			capability = "resources"
-		}
-		if !s.result.Get("capabilities." + capability).Exists() {
-			continue
-		}
-		err := s.pages(ctx, &l)
-		if errors.Is(err, errRefused) && l.name == "resourceTemplates" {
-			continue // it is optional
-		}
-		if errors.Is(err, errRefused) {
-			l.refused, err = err, nil
-		}
-		if err != nil {
-			return all, fmt.Errorf("%s: %w", l.method, err)
-		}
-		all = append(all, l)
-	}
-	return all, nil
-}
-
-// errRefused is matched by an error that the server has answered.
-var errRefused = errors.New("refused")
-
-func (s *session) pages(ctx context.Context, l *list) error {
-	return mcp.ReadPages(s.revision, func(params string) ([]byte, error) {
-		m, err := s.ask(ctx, l.method, "{"+params+"}")
+func (s *session) lists(ctx context.Context) ([]probe.List, error) {
+	all, err := probe.Read(s.result.Get("capabilities"), s.revision, probe.Lists(), func(l *probe.List, params string) ([]byte, error) {
+		m, err := s.ask(ctx, l.Method.String(), params)
 		if err != nil {
 			return nil, err
 		}
 		if refusal := m.Get("error"); refusal.Exists() {
-			return nil, fmt.Errorf("%w: %s", errRefused, refusal.Raw)
+			return nil, probe.Refusal("refused: " + refusal.Raw)
 		}
-		return []byte(m.Get("result").Raw), nil
-	}, func(result gjson.Result) error {
-		items := result.Get(l.name)
-		if !items.IsArray() {
-			return fmt.Errorf("the result has no list %q: %.100s", l.name, result.Raw)
+		result := m.Get("result")
+		if !result.Get(l.Name).IsArray() {
+			return nil, fmt.Errorf("the result has no list %q: %.100s", l.Name, result.Raw)
 		}
-		for _, item := range items.Array() {
-			l.items = append(l.items, item.Raw)
-		}
-		return nil
+		return []byte(result.Raw), nil
 	})
+	for _, l := range all {
+		if l.Endless != "" {
+			return all, fmt.Errorf("%s: %s", l.Method, l.Endless)
+		}
+	}
+	return slices.DeleteFunc(all, func(l probe.List) bool {
+		return l.Method == wire.ResourcesTemplatesList && l.Refused != "" // it is optional
+	}), err
 }

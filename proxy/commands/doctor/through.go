@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/commands/probe"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -157,28 +158,31 @@ func withBody(err error) error {
 }
 
 // differ returns the first difference between the server's lists and those through dragoman, or "".
-func (e *exam) differ(through []list) string {
+func (e *exam) differ(through []probe.List) string {
 	for _, l := range e.found {
-		i := slices.IndexFunc(through, func(other list) bool { return other.name == l.name })
+		i := slices.IndexFunc(through, func(other probe.List) bool { return other.Name == l.Name })
 		if i < 0 {
-			return l.name + ": the list is missing"
+			return l.Name + ": the list is missing"
 		}
 		other := through[i]
-		if (other.refused == nil) != (l.refused == nil) {
-			return fmt.Sprintf("%s: %s at the server, %s through dragoman", l.name, l.outcome(), other.outcome())
+		if (other.Refused == "") != (l.Refused == "") {
+			return fmt.Sprintf("%s: %s at the server, %s through dragoman", l.Name, answerOf(l), answerOf(other))
 		}
-		if len(other.items) != len(l.items) {
-			return fmt.Sprintf("%s: the server has %d, dragoman passes %d on", l.name, len(l.items), len(other.items))
+		if len(other.Items) != len(l.Items) {
+			return fmt.Sprintf("%s: the server has %d, dragoman passes %d on", l.Name, len(l.Items), len(other.Items))
 		}
-		for n, item := range l.items {
-			if path, a, b := difference(gjson.Parse(item), gjson.Parse(other.items[n]), ""); path != "" {
-				name := e.quote(gjson.Get(item, l.key).String())
-				return fmt.Sprintf("%s, %s, %s: %s at the server, %s through dragoman", l.name, name, strings.TrimPrefix(path, "."), e.first([]byte(a)), e.first([]byte(b)))
+		for n, item := range l.Items {
+			if path, a, b := difference(gjson.Parse(item), gjson.Parse(other.Items[n]), ""); path != "" {
+				name := e.quote(gjson.Get(item, l.Key).String())
+				return fmt.Sprintf("%s, %s, %s: %s at the server, %s through dragoman", l.Name, name, strings.TrimPrefix(path, "."), e.first([]byte(a)), e.first([]byte(b)))
 			}
 		}
 	}
 	return ""
 }
+
+// answerOf says how the server has answered.
+func answerOf(l probe.List) string { return cmp.Or(l.Refused, fmt.Sprintf("%d entries", len(l.Items))) }
 
 // difference returns the path of the first difference between two JSON values, and what is there; "" if there is none.
 func difference(a, b gjson.Result, path string) (at, left, right string) {

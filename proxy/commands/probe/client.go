@@ -33,15 +33,15 @@ func Tools(ctx context.Context, srv Server, can Capabilities) (*ToolList, error)
 	if err := p.begin(ctx, translate.Latest(), true); err != nil {
 		return nil, err
 	}
-	if err := p.ask(ctx, allLists()[:1]); err != nil {
+	if err := p.ask(ctx, Lists()[:1]); err != nil {
 		return nil, err
 	}
 	l := &ToolList{Instructions: gjson.Get(wire.View(p.said), "result.instructions").String()}
 	for _, tools := range p.lists {
-		if tools.refused != "" {
-			return nil, fmt.Errorf("%s: %s", tools.method, tools.refused)
+		if tools.Refused != "" {
+			return nil, fmt.Errorf("%s: %s", tools.Method, tools.Refused)
 		}
-		for _, item := range tools.items {
+		for _, item := range tools.Items {
 			l.Tools = append(l.Tools, []byte(item))
 		}
 	}
@@ -56,19 +56,7 @@ type client struct {
 	facts wire.Facts // what the handshake has shown of the server
 	vu    *translate.Revision
 	said  []byte // the response to initialize, or an equivalent made from the DiscoverResult
-	lists []list
-}
-
-// list is one of the server's lists, with its entries as the server sent them.
-type list struct {
-	name   string // the name of the result's member with the entries
-	method wire.Method
-	key    string // the member that identifies an entry
-	items  []string
-
-	refused string // the message of the error with which the server answers; "" if it does not
-	endless string // why the list was not read to its end; "" if it was
-	emptied int    // how many items come before a cursor that is empty; -1 if none is
+	lists []List
 }
 
 // newClient returns a client without a session. The caller calls end.
@@ -95,33 +83,27 @@ func (p *client) begin(ctx context.Context, vc *translate.Revision, bridges bool
 	return nil
 }
 
-// allLists returns the lists that a server may have.
-func allLists() []list {
-	return []list{
-		{name: "tools", method: wire.ToolsList, key: "name", emptied: -1},
-		{name: "prompts", method: wire.PromptsList, key: "name", emptied: -1},
-		{name: "resources", method: wire.ResourcesList, key: "uri", emptied: -1},
-		{name: "resourceTemplates", method: wire.ResourcesTemplatesList, key: "uriTemplate", emptied: -1},
-	}
-}
-
-// ask reads those of the lists that the server has. One that the server refuses does not end that.
-func (p *client) ask(ctx context.Context, lists []list) error {
+// ask reads those of the lists that the server has. One that the server refuses does not end that; resources/templates/list may be
+// refused, since it is optional.
+func (p *client) ask(ctx context.Context, lists []List) (err error) {
 	asked := 0
-	for _, l := range lists {
-		capability := l.name
-		if l.method == wire.ResourcesTemplatesList {
-			capability = "resources"
+	p.lists, err = Read(gjson.Get(wire.View(p.said), "result.capabilities"), p.vu, lists, func(l *List, params string) ([]byte, error) {
+		asked++
+		p.o.ID = fmt.Appendf(nil, "%d", asked)
+		m, err := inquire(ctx, &p.o, mcp.Request(p.o.ID, l.Method, params), p.vu)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, mcp.Fail(mcp.UpstreamSilent, "")
+		case err != nil:
+			return nil, plainly(err)
+		case m.Kind == wire.Error && l.Method == wire.ResourcesTemplatesList:
+			return nil, Refusal("")
+		case m.Kind == wire.Error:
+			return nil, Refusal(cmp.Or(gjson.Get(wire.View(m.Error()), "message").String(), "an error without a message"))
 		}
-		if !gjson.Get(wire.View(p.said), "result.capabilities."+capability).Exists() {
-			continue
-		}
-		if err := l.read(ctx, &p.o, p.vu, &asked); err != nil {
-			return fmt.Errorf("%s: %w", l.method, err)
-		}
-		p.lists = append(p.lists, l)
-	}
-	return nil
+		return m.Result(), nil
+	})
+	return err
 }
 
 // plainly returns the error to print: the cause of err, if it has one.
@@ -142,49 +124,6 @@ func inquire(ctx context.Context, o *pipes.Opening, body []byte, vu *translate.R
 		err = m.Scan(e.Data, nil)
 	}
 	return m, err
-}
-
-// errRefused ends the reading of a list that the server refuses.
-var errRefused = errors.New("the server refuses the list")
-
-// read reads every page of a list of a server of revision vu. asked is the number of the last request.
-// resources/templates/list may fail, since it is optional.
-func (l *list) read(ctx context.Context, o *pipes.Opening, vu *translate.Revision, asked *int) error {
-	err := mcp.ReadPages(vu, func(params string) ([]byte, error) {
-		*asked++
-		o.ID = fmt.Appendf(nil, "%d", *asked)
-		body := mcp.Request(o.ID, l.method, "{"+params+"}")
-		m, err := inquire(ctx, o, body, vu)
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil, mcp.Fail(mcp.UpstreamSilent, "")
-		case err != nil:
-			return nil, plainly(err)
-		case m.Kind == wire.Error && l.method == wire.ResourcesTemplatesList:
-			return nil, errRefused
-		case m.Kind == wire.Error:
-			said := gjson.Get(wire.View(m.Error()), "message").String()
-			l.refused = cmp.Or(said, "an error without a message")
-			return nil, errRefused
-		}
-		return m.Result(), nil
-	}, func(result gjson.Result) error {
-		for _, item := range result.Get(l.name).Array() {
-			l.items = append(l.items, item.Raw)
-		}
-		if l.emptied < 0 && result.Get("nextCursor").Raw == `""` {
-			l.emptied = len(l.items)
-		}
-		return nil
-	})
-	if e, endless := errors.AsType[*mcp.EndlessListError](err); endless {
-		l.endless = e.Error()
-		return nil
-	}
-	if err == errRefused {
-		return nil
-	}
-	return err
 }
 
 // Server opens connections to the server that is probed.

@@ -20,12 +20,12 @@ func (p *client) dialects(c *ClientReport, vc *translate.Revision) {
 		ch.What, ch.Level = "schemas in JSON Schema draft-07, left as they are: some clients refuse such tools", "warn"
 	}
 	for _, l := range p.lists {
-		if l.method != wire.ToolsList {
+		if l.Method != wire.ToolsList {
 			continue
 		}
-		for _, item := range l.items {
+		for _, item := range l.Items {
 			if _, n := dialect.Update(mcp.AppendResult(nil, []byte("0"), `{"tools":[`+item+`]}`)); n > 0 {
-				ch.Names = append(ch.Names, gjson.Get(item, l.key).String())
+				ch.Names = append(ch.Names, gjson.Get(item, l.Key).String())
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func Probe(ctx context.Context, srv Server, can Capabilities) (*Report, error) {
 		if err := p.modern.discover(ctx); err != nil {
 			return nil, srv.WantsLogin(ctx, err)
 		}
-		if err := p.modern.ask(ctx, allLists()); err != nil {
+		if err := p.modern.ask(ctx, Lists()); err != nil {
 			return nil, err
 		}
 	}
@@ -51,7 +51,7 @@ func Probe(ctx context.Context, srv Server, can Capabilities) (*Report, error) {
 		}
 	}
 	if p.legacy != nil {
-		if err := p.legacy.ask(ctx, allLists()); err != nil {
+		if err := p.legacy.ask(ctx, Lists()); err != nil {
 			return nil, err
 		}
 		p.mute = p.legacy.isMute(ctx)
@@ -95,7 +95,7 @@ func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
 			continue
 		}
 		p.older[vc] = q
-		if err := q.ask(ctx, allLists()); err != nil {
+		if err := q.ask(ctx, Lists()); err != nil {
 			return end, err
 		}
 	}
@@ -191,7 +191,7 @@ func (p *probing) report() (*Report, error) {
 		return true
 	})
 	for _, l := range first.lists {
-		r.Lists = append(r.Lists, ListReport{l.name, len(l.items), l.refused, l.endless})
+		r.Lists = append(r.Lists, ListReport{l.Name, len(l.Items), l.Refused, l.Endless})
 	}
 	for _, vc := range translate.All() {
 		c, err := p.side(vc).client(vc)
@@ -232,41 +232,41 @@ func (p *client) client(vc *translate.Revision) (ClientReport, error) {
 		if err != nil {
 			return c, err
 		}
-		for i, item := range l.items {
-			name := gjson.Get(item, l.key).String()
-			if _, err := toolindex.Arguments(gjson.Get(item, "inputSchema")); headers && l.method == wire.ToolsList && err != nil {
-				c.miss(l.name, name, err.Error())
+		for i, item := range l.Items {
+			name := gjson.Get(item, l.Key).String()
+			if _, err := toolindex.Arguments(gjson.Get(item, "inputSchema")); headers && l.Method == wire.ToolsList && err != nil {
+				c.miss(l.Name, name, err.Error())
 				continue
 			}
 			if i >= cut {
-				c.miss(l.name, name, "it is behind an empty cursor, with which the list ends for the client")
+				c.miss(l.Name, name, "it is behind an empty cursor, with which the list ends for the client")
 				continue
 			}
-			out, losses, err := carry(t, facts, l.method, mcp.AppendResult(nil, []byte("0"), `{"`+l.name+`":[`+item+`]}`))
+			out, losses, err := carry(t, facts, l.Method, mcp.AppendResult(nil, []byte("0"), `{"`+l.Name+`":[`+item+`]}`))
 			switch {
 			case err != nil:
-				c.miss(l.name, name, err.Error())
+				c.miss(l.Name, name, err.Error())
 				continue
-			case gjson.Get(wire.View(out), "result."+l.name+".#").Int() == 0:
-				c.miss(l.name, name, "")
+			case gjson.Get(wire.View(out), "result."+l.Name+".#").Int() == 0:
+				c.miss(l.Name, name, "")
 			}
-			c.note(l.name, name, losses)
+			c.note(l.Name, name, losses)
 		}
 	}
 	return c, nil
 }
 
 // cut returns how many entries of the list come before a cursor with which it ends for the client, though not for the server.
-func (l *list) cut(t *translate.Translator, c *ClientReport) (n int, err error) {
+func (l *List) cut(t *translate.Translator, c *ClientReport) (n int, err error) {
 	if l.emptied < 0 {
-		return len(l.items), nil
+		return len(l.Items), nil
 	}
-	_, losses, err := carry(t, 0, l.method, mcp.AppendResult(nil, []byte("0"), `{"`+l.name+`":[],"nextCursor":""}`))
-	c.note(l.name, "", losses)
+	_, losses, err := carry(t, 0, l.Method, mcp.AppendResult(nil, []byte("0"), `{"`+l.Name+`":[],"nextCursor":""}`))
+	c.note(l.Name, "", losses)
 	if slices.ContainsFunc(losses, func(loss wire.Loss) bool { return loss.Level == wire.Warn }) {
 		return l.emptied, err
 	}
-	return len(l.items), err
+	return len(l.Items), err
 }
 
 // miss notes an entry that clients do not get, and why.

@@ -83,12 +83,7 @@ func (r *Report) RefusedTools() string {
 
 // Works reports whether clients of every revision get all entries.
 func (r *Report) Works() bool {
-	for _, c := range r.Clients {
-		if !c.Works {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Clients, func(c ClientReport) bool { return !c.Works })
 }
 
 // carry translates one response of the server. facts are what the handshake has shown of the

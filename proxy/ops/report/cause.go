@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tidwall/gjson"
 
@@ -160,10 +161,6 @@ func FaultOf(f *mcp.Failure) metrics.Fault {
 
 // isLeaving reports whether err says that the client has left or dragoman is stopping.
 func isLeaving(err error) bool {
-	for _, why := range []error{downstream.ErrClientLeft, downstream.ErrOver, downstream.ErrStopped, ErrTakenUp, ErrShutdown, upstream.ErrClosed, context.Canceled} {
-		if errors.Is(err, why) {
-			return true
-		}
-	}
-	return false
+	over := []error{downstream.ErrClientLeft, downstream.ErrOver, downstream.ErrStopped, ErrTakenUp, ErrShutdown, upstream.ErrClosed, context.Canceled}
+	return slices.ContainsFunc(over, func(why error) bool { return errors.Is(err, why) })
 }

@@ -65,15 +65,7 @@ func decode(dst []byte, digits string) bool {
 
 // isState reports whether a tracestate can be sent on.
 func isState(s string) bool {
-	if len(s) > maxState || strings.Count(s, ",") >= maxMembers {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return len(s) <= maxState && strings.Count(s, ",") < maxMembers && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // appendTo appends the traceparent that names c.

@@ -2,6 +2,7 @@ package downstream
 
 import (
 	"net"
+	"slices"
 
 	"github.com/valyala/fasthttp"
 )
@@ -49,10 +50,6 @@ func GuardFromPages(h fasthttp.RequestHandler, allowsHost func(host string, loca
 //
 // See https://fetch.spec.whatwg.org/#http-network-or-cache-fetch.
 func isBrowser(header *fasthttp.RequestHeader) bool {
-	for _, name := range []string{fasthttp.HeaderAcceptLanguage, fasthttp.HeaderOrigin, "Sec-Fetch-Site", "Sec-Fetch-Mode"} {
-		if len(header.PeekAll(name)) > 0 {
-			return true
-		}
-	}
-	return false
+	names := []string{fasthttp.HeaderAcceptLanguage, fasthttp.HeaderOrigin, "Sec-Fetch-Site", "Sec-Fetch-Mode"}
+	return slices.ContainsFunc(names, func(name string) bool { return len(header.PeekAll(name)) > 0 })
 }
