@@ -73,9 +73,7 @@ func footprintCommand() *cobra.Command {
 		}
 		r := &footprintReport{count.Name(), *maxBytes, declared, measured}
 		if *asJSON {
-			enc := json.NewEncoder(cmd.OutOrStdout())
-			enc.SetIndent("", "  ")
-			err = enc.Encode(r)
+			err = printJSON(cmd.OutOrStdout(), r)
 		} else {
 			err = printFootprint(cmd.OutOrStdout(), r)
 		}

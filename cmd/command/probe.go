@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,9 +62,7 @@ func probeCommand() *cobra.Command {
 			return serverFailed(ctx, cfg, err)
 		}
 		if *asJSON {
-			enc := json.NewEncoder(cmd.OutOrStdout())
-			enc.SetIndent("", "  ")
-			err = enc.Encode(r)
+			err = printJSON(cmd.OutOrStdout(), r)
 		} else {
 			err = printReport(cmd.OutOrStdout(), r)
 		}
@@ -111,9 +108,7 @@ func printReport(out io.Writer, r *probe.Report) error {
 // printLogin writes how clients log in to a server that answers nothing without a login.
 func printLogin(out io.Writer, l *oauthrelay.LoginError, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(struct {
+		return printJSON(out, struct {
 			Challenge []string          `json:"challenge"`
 			Login     *oauthrelay.Login `json:"login"`
 		}{l.Challenge, l.Login})

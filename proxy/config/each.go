@@ -4,14 +4,9 @@ import (
 	"reflect"
 	"slices"
 	"sync"
-)
 
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
+)
 
 // EachSetting calls do with the path of every setting of c ("session.max") and the
 // place it is kept in.
@@ -44,7 +39,7 @@ var settings = sync.OnceValue(func() []place { return settingsIn(reflect.TypeFor
 func settingsIn(t reflect.Type, path string, index []int) (all []place) {
 	for field := range t.Fields() {
 		key := field.Tag.Get("yaml")
-		at := place{join(path, key), field, slices.Concat(index, field.Index)}
+		at := place{setting.Join(path, key), field, slices.Concat(index, field.Index)}
 		switch {
 		case key == "-":
 		case field.Type.Kind() == reflect.Struct:

@@ -57,7 +57,7 @@ var quotedMask = pattern.Later(`'(\[set, [^']*\])'`)
 func (e *effective) section(path string, v reflect.Value, around string) {
 	for field, f := range v.Fields() {
 		key, rest, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-		at := join(path, key)
+		at := setting.Join(path, key)
 		from := cmp.Or(e.layers.Origin(at), around)
 		switch {
 		case rest == "inline":
@@ -78,7 +78,7 @@ func (e *effective) section(path string, v reflect.Value, around string) {
 // entries adds the entries of a map.
 func (e *effective) entries(path string, v reflect.Value, around string) {
 	for _, key := range sortedKeys(v) {
-		at := join(path, key.String())
+		at := setting.Join(path, key.String())
 		e.add(at, shown(at, v.MapIndex(key)), cmp.Or(e.layers.Origin(at), around))
 	}
 }
@@ -122,13 +122,13 @@ func shown(path string, v reflect.Value) *yaml.Node {
 			case how == "inline":
 				n.Content = append(n.Content, shown(path, f).Content...)
 			case key != "" && key != "-" && !f.IsZero():
-				n.Content = append(n.Content, plain(key), shown(join(path, key), f))
+				n.Content = append(n.Content, plain(key), shown(setting.Join(path, key), f))
 			}
 		}
 	case reflect.Map:
 		n.Kind = yaml.MappingNode
 		for _, key := range sortedKeys(v) {
-			at := join(path, key.String())
+			at := setting.Join(path, key.String())
 			n.Content = append(n.Content, text("", key.String()), shown(at, v.MapIndex(key)))
 		}
 	case reflect.Slice:

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 )
 
 // filesOfSettings are the settings that name a file, and when the file is read again: if it changes, the configuration is
@@ -53,7 +55,7 @@ func TestEverySettingThatIsAFileSaysWhenItIsRead(t *testing.T) {
 			for _, ident := range f.Names {
 				field, _ := of.FieldByName(ident.Name)
 				key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-				at := join(path, key)
+				at := setting.Join(path, key)
 				inner := field.Type
 				for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
 					inner = inner.Elem()

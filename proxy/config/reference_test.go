@@ -18,6 +18,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
@@ -210,14 +211,14 @@ func (r *referenceWriter) section(path string, v reflect.Value) {
 			row(strings.ToUpper(strings.TrimSuffix(field.Name, "s")), "", r.words(said, keys))
 			continue
 		case t.Kind() == reflect.Struct:
-			nested = append(nested, section{join(path, key), value})
+			nested = append(nested, section{setting.Join(path, key), value})
 			continue
 		case t == reflect.TypeFor[*transform.Config]():
-			nested = append(nested, section{join(path, key), reflect.ValueOf(transform.DefaultConfig())})
+			nested = append(nested, section{setting.Join(path, key), reflect.ValueOf(transform.DefaultConfig())})
 		case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
-			nested = append(nested, section{join(path, key) + "[]", reflect.Zero(t.Elem())})
+			nested = append(nested, section{setting.Join(path, key) + "[]", reflect.Zero(t.Elem())})
 		case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Struct:
-			nested = append(nested, section{join(path, key) + ".NAME", reflect.Zero(t.Elem())})
+			nested = append(nested, section{setting.Join(path, key) + ".NAME", reflect.Zero(t.Elem())})
 		}
 		row(key, written(value), r.words(said, keys))
 	}
@@ -232,12 +233,12 @@ func (r *referenceWriter) section(path string, v reflect.Value) {
 
 // sources writes the sections of the sources of results.
 func (r *referenceWriter) sources(path string) {
-	r.section(join(path, "NAME"), reflect.ValueOf(transform.SourceConfig{Enabled: true}))
+	r.section(setting.Join(path, "NAME"), reflect.ValueOf(transform.SourceConfig{Enabled: true}))
 	for _, s := range transform.Builtin() {
 		if len(s.Options()) == 0 {
 			continue
 		}
-		path := join(path, s.Name())
+		path := setting.Join(path, s.Name())
 		fmt.Fprintf(&r.out, "\n## %s\n\nOptions of the source %s, here or in `options` of a rule.\n\n| setting | default | |\n|---|---|---|\n", path, s.Name())
 		for _, o := range s.Options() {
 			if o.About == "" {
@@ -253,9 +254,9 @@ func (r *referenceWriter) sources(path string) {
 	}
 }
 
-func (r *referenceWriter) row(section, setting, written, about string) {
-	r.settings[section] = append(r.settings[section], setting)
-	fmt.Fprintf(&r.out, "| `%s` | %s | %s |\n", join(section, setting), written, about)
+func (r *referenceWriter) row(section, name, written, about string) {
+	r.settings[section] = append(r.settings[section], name)
+	fmt.Fprintf(&r.out, "| `%s` | %s | %s |\n", setting.Join(section, name), written, about)
 }
 
 func (r *referenceWriter) example(section string) {

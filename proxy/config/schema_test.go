@@ -11,6 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -170,7 +171,7 @@ func (w *schemaWriter) section(path string, v reflect.Value) schema {
 		case key == "-" || key == "":
 			continue
 		}
-		member := w.value(join(path, key), field.Type, v.FieldByName(field.Name))
+		member := w.value(setting.Join(path, key), field.Type, v.FieldByName(field.Name))
 		if section := field.Type.Kind() == reflect.Struct; !section || f.Doc != nil {
 			member["description"] = strings.ReplaceAll(w.r.words(said, keys), `\|`, "|")
 		}

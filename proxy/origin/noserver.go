@@ -41,7 +41,7 @@ func (NoServer) AnswerTo(method wire.Method, id []byte) []byte {
 	switch method {
 	case wire.Initialize:
 		return mcp.AppendResult(nil, id, `{"protocolVersion":"`+translate.Latest().Name+
-			`","capabilities":{},"serverInfo":{"name":"dragoman","version":`+string(mcp.AppendString(nil, mcp.Version()))+`}}`)
+			`","capabilities":{},"serverInfo":{"name":"dragoman","version":`+string(wire.AppendQuoted(nil, mcp.Version()))+`}}`)
 	case wire.Ping:
 		return mcp.AppendResult(nil, id, `{}`)
 	}

@@ -144,10 +144,7 @@ func (g *Batch) Array() []byte {
 		if a == nil {
 			continue
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(out, a...)
+		out = append(wire.Comma(out), a...)
 	}
 	if len(out) == 1 {
 		return nil

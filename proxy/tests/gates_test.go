@@ -7,7 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 var goodGate = config.Gate{
@@ -18,7 +18,7 @@ var goodGate = config.Gate{
 }
 
 func asText(json string) string {
-	return `{"content":[{"type":"text","text":` + string(mcp.AppendString(nil, json)) + `}]}`
+	return `{"content":[{"type":"text","text":` + string(wire.AppendQuoted(nil, json)) + `}]}`
 }
 
 func getRecords(arguments string) string { return callOurs(5, "get_records", arguments) }

@@ -17,8 +17,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // newsroom is a modern server with any number of resources, which the test changes.
@@ -90,7 +90,7 @@ func (s *newsroom) listen(u *peertest.Turn) {
 		if i > 0 {
 			granted = append(granted, ',')
 		}
-		granted = mcp.AppendString(granted, uri)
+		granted = wire.AppendQuoted(granted, uri)
 	}
 	s.mu.Lock()
 	u.Say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + u.ID + `},"notifications":{"resourceSubscriptions":` + string(granted) + `]}}}`)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // TestAnyReplicaServesSessionsOfServersWithoutOne: a session id contains the client's capabilities,
@@ -24,7 +24,7 @@ func TestAnyReplicaServesSessionsOfServersWithoutOne(t *testing.T) {
 			u.Answer(200, result(u.ID, `"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"prompts":{},"logging":{}}`))
 		default:
 			says := gjson.Get(u.Text, `params._meta.io\.modelcontextprotocol/clientCapabilities`).Raw + gjson.Get(u.Text, `params._meta.io\.modelcontextprotocol/logLevel`).String()
-			u.Answer(200, result(u.ID, `"resultType":"complete","description":`+string(mcp.AppendString(nil, says))+`,"messages":[]`))
+			u.Answer(200, result(u.ID, `"resultType":"complete","description":`+string(wire.AppendQuoted(nil, says))+`,"messages":[]`))
 		}
 		return true
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // fakeTools are own tools whose calls answer as do says.
@@ -48,7 +49,7 @@ func (f *fakeTools) Tools(string) (all []owntools.Tool) {
 }
 
 func (f *fakeTools) Call(ctx context.Context, c *owntools.Call) ([]byte, error) {
-	return c.Answer(ctx, []byte(`{"content":[{"type":"text","text":`+string(mcp.AppendString(nil, f.do(ctx, c)))+`}]}`))
+	return c.Answer(ctx, []byte(`{"content":[{"type":"text","text":`+string(wire.AppendQuoted(nil, f.do(ctx, c)))+`}]}`))
 }
 
 func (f *fakeTools) Instructions(string) string { return f.words }

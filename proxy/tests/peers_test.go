@@ -11,8 +11,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // These are servers over HTTP that several tests use.
@@ -38,7 +38,7 @@ func newSessionServer(t *testing.T, version, question string) *peertest.Server {
 			u.Answer(200, result(u.ID, `"content":[{"type":"text","text":"done"}]`))
 		case u.Method == "tools/call":
 			if answer := u.Asks(question); answer != "" {
-				u.Say(result(u.ID, `"content":[{"type":"text","text":`+string(mcp.AppendString(nil, answer))+`}]`))
+				u.Say(result(u.ID, `"content":[{"type":"text","text":`+string(wire.AppendQuoted(nil, answer))+`}]`))
 			}
 		default:
 			u.Answer(200, result(u.ID, `"session":"`+u.Session.ID+`"`))
@@ -73,13 +73,13 @@ func newSessionless(t *testing.T, special func(*peertest.Turn) bool) *sessionles
 			answer(`"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{},"logging":{},"resources":{"subscribe":true}}`)
 		case u.Method == "prompts/get":
 			says := meta("clientInfo").Raw + "|" + meta("clientCapabilities").Raw + "|" + meta("logLevel").String()
-			answer(`"description":` + string(mcp.AppendString(nil, says)) + `,"messages":[]`)
+			answer(`"description":` + string(wire.AppendQuoted(nil, says)) + `,"messages":[]`)
 		case u.Method == "tools/list":
 			answer(`"tools":[]`)
 		case u.Method == "tools/call" && !gjson.Get(u.Text, "params.inputResponses").Exists():
 			u.Answer(200, result(u.ID, `"resultType":"input_required","requestState":"st","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}}`))
 		case u.Method == "tools/call":
-			answer(`"content":[{"type":"text","text":` + string(mcp.AppendString(nil, gjson.Get(u.Text, "params.inputResponses.a.content.n").String())) + `}]`)
+			answer(`"content":[{"type":"text","text":` + string(wire.AppendQuoted(nil, gjson.Get(u.Text, "params.inputResponses.a.content.n").String())) + `}]`)
 		case u.Method == "subscriptions/listen":
 			uri := gjson.Get(u.Text, "params.notifications.resourceSubscriptions.0").Raw
 			say := func(method, params string) {

@@ -20,7 +20,7 @@ func (c *Conn) phrase(a *ask, q gjson.Result) (body []byte, able bool) {
 	case a.method == wire.SamplingCreateMessage && c.facts.Has(wire.ClientSampling):
 	case a.method == wire.RootsList && c.facts.Has(wire.ClientRoots):
 	case a.method == wire.ElicitationCreate && mode == "url" && c.facts.Has(wire.ClientElicitationURL):
-		a.opens = mcp.AppendString(nil, mcp.NewUUID())
+		a.opens = wire.AppendQuoted(nil, mcp.NewUUID())
 	case a.method == wire.ElicitationCreate && mode != "url" && c.facts.Has(wire.ClientElicitationForm):
 	default:
 		return nil, false

@@ -152,7 +152,7 @@ func (b *call) fail(text string) {
 		b.conclude(mcp.Saying(mcp.CodeInternal, text).About(b.id).Body())
 		return
 	}
-	result := append([]byte(`{"content":[{"type":"text","text":`), mcp.AppendString(nil, text)...)
+	result := append([]byte(`{"content":[{"type":"text","text":`), wire.AppendQuoted(nil, text)...)
 	b.conclude(mcp.AppendResult(nil, b.id, string(append(result, `}],"isError":true}`...))))
 }
 

@@ -165,7 +165,7 @@ func (c *Conn) logLevel() []byte {
 		return c.level
 	}
 	if level := c.host.Config().Bridge.DefaultLogLevel; level != "off" && c.facts.Has(wire.ServerLogging) {
-		return mcp.AppendString(nil, level)
+		return wire.AppendQuoted(nil, level)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func AppendInitializeResult(body, id []byte, revision string, result []byte) []b
 	if said[0].IsObject() {
 		can = said[0].Raw
 	}
-	is := mcp.AppendString([]byte(`{"protocolVersion":`), revision)
+	is := wire.AppendQuoted([]byte(`{"protocolVersion":`), revision)
 	is = append(append(is, `,"capabilities":`...), can...)
 	is = append(append(is, `,"serverInfo":`...), server...)
 	if said[1].Type == gjson.String {

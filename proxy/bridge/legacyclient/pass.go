@@ -155,7 +155,7 @@ func (c *Conn) setLevel(ctx context.Context, level gjson.Result, header []mcp.He
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.level = mcp.AppendString(nil, level.String())
+	c.level = wire.AppendQuoted(nil, level.String())
 	return nil
 }
 

@@ -87,11 +87,8 @@ func (b *call) send(answers []*ask) error {
 	}
 	if len(answers) > 0 {
 		inputs := []byte{'{'}
-		for i, a := range answers {
-			if i > 0 {
-				inputs = append(inputs, ',')
-			}
-			inputs = append(append(append(inputs, a.name...), ':'), a.answer...)
+		for _, a := range answers {
+			inputs = append(append(append(wire.Comma(inputs), a.name...), ':'), a.answer...)
 		}
 		if o.Body, err = sjson.SetRawBytes(o.Body, "params.inputResponses", append(inputs, '}')); err != nil {
 			return err

@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/replicas/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/ended"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // A modern server has no sessions, so that the log level and the subscriptions of a client's session are in the Conn. If
@@ -136,7 +137,7 @@ func (c *Conn) adopt(before state, value []byte) {
 	c.mu.Lock()
 	if level := gjson.ParseBytes(c.level).String(); level == before.Level {
 		if c.level = nil; mcp.LogLevelOf(now.Level) != mcp.NoLogLevel {
-			c.level = mcp.AppendString(nil, now.Level)
+			c.level = wire.AppendQuoted(nil, now.Level)
 		}
 	}
 	var gone []string

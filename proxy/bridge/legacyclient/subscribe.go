@@ -315,15 +315,9 @@ func isRefusal(err error) bool {
 func (c *Conn) newWatch(names []string) *watch {
 	life, stop := context.WithCancel(c.life)
 	free := context.AfterFunc(c.host.Draining, stop)
-	what := []byte(`"notifications":{"resourceSubscriptions":[`)
-	for i, name := range names {
-		if i > 0 {
-			what = append(what, ',')
-		}
-		what = mcp.AppendString(what, name)
-	}
+	what := wire.AppendStrings([]byte(`"notifications":{"resourceSubscriptions":`), names)
 	return &watch{
-		listenRequest: listenRequest{c: c, ctx: life, what: string(append(what, `]}`...)), can: c.can, header: c.subs.header},
+		listenRequest: listenRequest{c: c, ctx: life, what: string(append(what, '}')), can: c.can, header: c.subs.header},
 		stop:          func() { stop(); free() },
 	}
 }

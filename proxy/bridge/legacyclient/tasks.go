@@ -62,7 +62,7 @@ func (c *Conn) canTasks() []byte {
 func (c *Conn) aboutTask(ctx context.Context, method wire.Method, task, more string, header []mcp.Header) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
-	params := string(mcp.AppendString([]byte(`"taskId":`), task)) + more
+	params := string(wire.AppendQuoted([]byte(`"taskId":`), task)) + more
 	return c.inquireAs(ctx, ownRequest{method: method, params: params, target: task, can: c.canTasks()}, header)
 }
 
@@ -131,7 +131,7 @@ func (t finishedTask) answer(id []byte, method wire.Method) ([]byte, error) {
 
 // ofTask adds to the _meta of a member of a message the task to which it belongs.
 func ofTask(message []byte, member, task string) ([]byte, error) {
-	return sjson.SetRawBytes(message, member+"._meta."+strings.ReplaceAll(mcp.MetaRelatedTask, ".", `\.`), append(mcp.AppendString([]byte(`{"taskId":`), task), '}'))
+	return sjson.SetRawBytes(message, member+"._meta."+strings.ReplaceAll(mcp.MetaRelatedTask, ".", `\.`), append(wire.AppendQuoted([]byte(`{"taskId":`), task), '}'))
 }
 
 // watchTask subscribes to the state of a task for the client's standing stream, or notes the task until that is open: a client
@@ -152,7 +152,7 @@ func (c *Conn) watchTask(t runningTask) {
 	c.tasks.watched++
 	c.mu.Unlock()
 	ctx, cancel := context.WithDeadline(c.life, t.until)
-	what := append(mcp.AppendString([]byte(`"notifications":{"taskIds":[`), t.id), `]}`...)
+	what := append(wire.AppendQuoted([]byte(`"notifications":{"taskIds":[`), t.id), `]}`...)
 	l := &listenRequest{c: c, ctx: ctx, what: string(what), can: c.canTasks(), header: t.header}
 	c.host.Spawn(func() {
 		defer func() {

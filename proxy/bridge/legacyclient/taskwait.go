@@ -148,7 +148,7 @@ func (w *taskWait) ask(inputs gjson.Result) error {
 		if trouble != nil || !c.claimAsk(w.task, name) {
 			return
 		}
-		a := &ask{heard: w.heard, name: string(mcp.AppendString(nil, name)), method: wire.MethodOf([]byte(q.Get("method").String()))}
+		a := &ask{heard: w.heard, name: string(wire.AppendQuoted(nil, name)), method: wire.MethodOf([]byte(q.Get("method").String()))}
 		if w.asking = append(w.asking, a); len(w.asking) > maxTaskInputs {
 			trouble = mcp.Saying(mcp.CodeInternal, "the server asks too many questions at once")
 			return
@@ -196,11 +196,8 @@ func (w *taskWait) sendAnswers() error {
 		return nil
 	}
 	more := []byte(`,"inputResponses":{`)
-	for i, a := range w.asking {
-		if i > 0 {
-			more = append(more, ',')
-		}
-		more = append(append(append(more, a.name...), ':'), a.answer...)
+	for _, a := range w.asking {
+		more = append(append(append(wire.Comma(more), a.name...), ':'), a.answer...)
 	}
 	header := w.header
 	by, err := answeredBy(w.asking)
@@ -223,7 +220,7 @@ func (w *taskWait) giveUp(text string) error {
 	if _, err := w.c.aboutTask(w.ctx, wire.TasksCancel, w.task, "", w.header); err != nil {
 		w.c.host.Log.Debug("task not cancelled", zap.Error(err))
 	}
-	result := append([]byte(`{"content":[{"type":"text","text":`), mcp.AppendString(nil, text)...)
+	result := append([]byte(`{"content":[{"type":"text","text":`), wire.AppendQuoted(nil, text)...)
 	out, err := ofTask(mcp.AppendResult(nil, w.id, string(append(result, `}],"isError":true}`...))), "result", w.task)
 	if err == nil {
 		w.conclude(out)

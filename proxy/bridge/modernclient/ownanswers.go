@@ -33,14 +33,8 @@ func (br *Bridge) discover(c caller) ([]byte, error) {
 	}
 	defer br.pool.release(b)
 	seen := b.observe(c.q, c.from)
-	out := []byte(`{"resultType":"complete","supportedVersions":[`)
-	for n, r := range translate.All() {
-		if n > 0 {
-			out = append(out, ',')
-		}
-		out = mcp.AppendString(out, r.Name)
-	}
-	out = append(append(out, `],"capabilities":`...), b.said.capabilities...)
+	out := wire.AppendStrings([]byte(`{"resultType":"complete","supportedVersions":`), translate.Names())
+	out = append(append(out, `,"capabilities":`...), b.said.capabilities...)
 	if len(b.said.instructions) > 0 {
 		out = append(append(out, `,"instructions":`...), b.said.instructions...)
 	}
@@ -218,7 +212,7 @@ func (l *subscription) acknowledgement() []byte {
 		members = append(members, `"resourceSubscriptions":[`+strings.Join(l.uris, ",")+`]`)
 	}
 	for _, k := range l.tasks {
-		ids = append(ids, string(mcp.AppendString(nil, k.key.id)))
+		ids = append(ids, string(wire.AppendQuoted(nil, k.key.id)))
 	}
 	if len(ids) > 0 {
 		members = append(members, `"taskIds":[`+strings.Join(ids, ",")+`]`)

@@ -231,7 +231,7 @@ func (d *parkedCall) askClient() {
 	expires := time.Now().Add(d.of.Host.Config().Bridge.ParkTimeout)
 	state := sealed.State{ID: d.id, Round: d.round, User: sha256.Sum256([]byte(d.first.User)), Digest: d.digest, Expires: expires}
 	result = append(result, `},"requestState":`...)
-	result = mcp.AppendString(result, d.of.Proxy.Sealer().SealState(d.of.Instance, state))
+	result = wire.AppendQuoted(result, d.of.Proxy.Sealer().SealState(d.of.Instance, state))
 	result = append(result, `,"_meta":{"`+mcp.MetaPrefix+`serverInfo":`...)
 	result = append(append(result, d.b.said.server...), `}}`...)
 	d.before = d.reply.Counts.Span()
@@ -268,16 +268,11 @@ func (d *parkedCall) askURLs(answer []byte) {
 	d.setAsked(nil) // nothing waits for the answers to earlier questions
 	list.ForEach(func(_, e gjson.Result) bool {
 		body := []byte(`{"method":"` + wire.ElicitationCreate.String() + `","params":{`)
-		comma := false
 		mcp.Members(e.Raw, func(name string, v gjson.Result) {
 			if name == "elicitationId" {
 				return
 			}
-			if comma {
-				body = append(body, ',')
-			}
-			comma = true
-			body = append(append(mcp.AppendString(body, name), ':'), v.Raw...)
+			body = append(wire.AppendName(body, name), v.Raw...)
 		})
 		d.add(crossing.Question{Method: wire.ElicitationCreate, Body: append(body, `}}`...)})
 		return d.asked.room() > 0 // the server names the others when the call is repeated

@@ -36,11 +36,8 @@ func (p *pendingQuestions) room() int { return max(crossing.MaxQuestions-len(p.o
 
 // appendTo appends the questions to dst as the members of an inputRequests object.
 func (p *pendingQuestions) appendTo(dst []byte) []byte {
-	for n, q := range p.open {
-		if n > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(append(mcp.AppendString(dst, q.key), ':'), q.Body...)
+	for _, q := range p.open {
+		dst = append(wire.AppendName(dst, q.key), q.Body...)
 	}
 	return dst
 }

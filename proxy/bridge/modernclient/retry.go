@@ -261,7 +261,7 @@ func (d *parkedCall) repeat(c caller, refused string) (box *outbox.Outbox, begin
 	text := "User did not complete: " + refused
 	body := mcp.AppendError(nil, c.q.ID, -32603, text, nil)
 	if c.q.Method == wire.ToolsCall {
-		body = mcp.AppendResult(nil, c.q.ID, `{"resultType":"complete","content":[{"type":"text","text":`+string(mcp.AppendString(nil, text))+`}],"isError":true}`)
+		body = mcp.AppendResult(nil, c.q.ID, `{"resultType":"complete","content":[{"type":"text","text":`+string(wire.AppendQuoted(nil, text))+`}],"isError":true}`)
 	}
 	box = outbox.New()
 	box.Put(outbox.Message{Body: body, Last: true, Status: 200})

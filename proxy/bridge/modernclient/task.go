@@ -47,7 +47,7 @@ type taskKey struct{ principal, id string }
 
 // params returns the params of a request that only names the task.
 func (k *pooledTask) params() []byte {
-	return append(mcp.AppendString([]byte(`{"taskId":`), k.key.id), '}')
+	return append(wire.AppendQuoted([]byte(`{"taskId":`), k.key.id), '}')
 }
 
 // ask sends the server a request about the task. The caller owns the result; the error may be the

@@ -243,7 +243,7 @@ func (t *taskRun) askResult() error {
 	id := t.b.nextID()
 	out := t.send
 	out.Header = t.from
-	out.Body = mcp.Request(id, wire.TasksResult, append(mcp.AppendString([]byte(`{"taskId":`), t.task), '}'))
+	out.Body = mcp.Request(id, wire.TasksResult, append(wire.AppendQuoted([]byte(`{"taskId":`), t.task), '}'))
 	st, err := t.b.s.Send(t.ctx, &out)
 	if err != nil {
 		return err
@@ -275,7 +275,7 @@ func (t *taskRun) Close() error {
 func (t *taskRun) cancel() {
 	ctx, stop := context.WithTimeout(context.Background(), pipes.NoticeTimeout)
 	defer stop()
-	params := append(mcp.AppendString([]byte(`{"taskId":`), t.task), '}')
+	params := append(wire.AppendQuoted([]byte(`{"taskId":`), t.task), '}')
 	if err := t.b.ask(ctx, wire.TasksCancel, params, t.from); err != nil {
 		t.b.Host.Log.Debug("cannot cancel a task", zap.Error(err))
 	}

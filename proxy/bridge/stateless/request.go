@@ -265,15 +265,8 @@ func textOf(v []byte) string {
 // supported ones.
 func unsupported(requested string) *mcp.Failure {
 	f := mcp.Fail(mcp.RevisionUnsupported, "")
-	data := []byte(`{"supported":[`)
-	for i, r := range translate.All() {
-		if i > 0 {
-			data = append(data, ',')
-		}
-		data = mcp.AppendString(data, r.Name)
-	}
-	data = append(data, `],"requested":`...)
-	f.Data = append(mcp.AppendString(data, fmt.Sprintf("%.64s", requested)), '}')
+	data := append(wire.AppendStrings([]byte(`{"supported":`), translate.Names()), `,"requested":`...)
+	f.Data = append(wire.AppendQuoted(data, fmt.Sprintf("%.64s", requested)), '}')
 	return f
 }
 

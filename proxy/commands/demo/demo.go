@@ -186,7 +186,7 @@ func (d *server) slow(m *message) {
 }
 
 func textBlock(s string) string {
-	return `{"type":"text","text":` + string(mcp.AppendString(nil, s)) + `}`
+	return `{"type":"text","text":` + string(wire.AppendQuoted(nil, s)) + `}`
 }
 
 func (d *server) text(id []byte, s string) { d.result(id, `{"content":[`+textBlock(s)+`]}`) }

@@ -27,7 +27,7 @@ func (f Filter) Run() error {
 	out := bufio.NewWriter(f.Out)
 	run := &filterRun{
 		Filter: f, table: table, notes: json.NewEncoder(f.Notes), out: out,
-		asked: map[Sender]open{}, facts: ^wire.Facts(0), recorded: map[string]*recordedSession{}, declared: map[uint64]wire.Facts{},
+		asked: requests{}, facts: ^wire.Facts(0), recorded: map[string]*recordedSession{}, declared: map[uint64]wire.Facts{},
 	}
 	if f.Edge == "" {
 		run.tr = table.Between(f.From, f.To)

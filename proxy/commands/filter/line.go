@@ -35,11 +35,11 @@ func (r *filterRun) takePlain(line []byte, by Sender) error {
 func (r *filterRun) answered(m *wire.Message, by Sender) *request {
 	switch by {
 	case FromClient:
-		return r.open(FromServer).take(m.ID())
+		return r.asked.of(FromServer).take(m.ID())
 	case FromServer:
-		return r.open(FromClient).take(m.ID())
+		return r.asked.of(FromClient).take(m.ID())
 	}
-	return r.open(AnySender).take(m.ID())
+	return r.asked.of(AnySender).take(m.ID())
 }
 
 func (r *filterRun) translate(line []byte, by Sender) error {
@@ -56,7 +56,7 @@ func (r *filterRun) translate(line []byte, by Sender) error {
 			m.Facts = r.facts
 		}
 		q = &request{method: m.Method}
-		if err := r.open(by).add(m.ID(), q); err != nil {
+		if err := r.asked.of(by).add(m.ID(), q); err != nil {
 			return r.fail(m.Kind.String(), m.Method.String(), err)
 		}
 	case m.Kind.Response():

@@ -28,7 +28,7 @@ func (r *filterRun) takeRecorded(line []byte) error {
 		if len(r.recorded) == maxRecordedSessions {
 			return r.fail("", "", errors.New("too many sessions"))
 		}
-		s = &recordedSession{revisions: map[string]*translate.Revision{}, facts: ^wire.Facts(0), asked: map[Sender]open{}, notes: map[noteKey][][]byte{}}
+		s = &recordedSession{revisions: map[string]*translate.Revision{}, facts: ^wire.Facts(0), asked: requests{}, notes: map[noteKey][][]byte{}}
 		r.recorded[l.Session] = s
 	}
 	switch l.Kind {
@@ -134,11 +134,11 @@ func (r *filterRun) context(s *recordedSession, l *recording.Line, back *transla
 					delete(s.notes, key)
 				}
 			}
-			if err := s.open(by).add(m.ID(), q); err != nil {
+			if err := s.asked.of(by).add(m.ID(), q); err != nil {
 				return r.fail(m.Kind.String(), m.Method.String(), err)
 			}
 		case m.Kind.Response():
-			s.open(other(by)).take(m.ID())
+			s.asked.of(other(by)).take(m.ID())
 		}
 	}
 	return nil

@@ -91,7 +91,7 @@ type filterRun struct {
 	tr       *translate.Translator
 	out      *bufio.Writer
 	notes    *json.Encoder
-	asked    map[Sender]open // by the sender of the requests
+	asked    requests
 	facts    wire.Facts
 	recorded map[string]*recordedSession // by their fingerprints
 	declared map[uint64]wire.Facts       // what clients declared, by the calls of initialize
@@ -114,12 +114,15 @@ type request struct {
 // open holds the requests of one side that have no answer yet, the newest of each id, by the keys of their ids.
 type open map[string]*request
 
-// open returns the requests of one side that have no answer yet.
-func (r *filterRun) open(by Sender) open {
-	if r.asked[by] == nil {
-		r.asked[by] = open{}
+// requests holds the open requests of both sides, by their sender.
+type requests map[Sender]open
+
+// of returns those of one side.
+func (r requests) of(by Sender) open {
+	if r[by] == nil {
+		r[by] = open{}
 	}
-	return r.asked[by]
+	return r[by]
 }
 
 func (o open) add(id []byte, q *request) error {
@@ -230,7 +233,7 @@ func (r *filterRun) subject(kind, method string) string {
 type recordedSession struct {
 	revisions map[string]*translate.Revision // by edge
 	facts     wire.Facts
-	asked     map[Sender]open
+	asked     requests
 	notes     map[noteKey][][]byte // what the translation of an answer needs of a request that is yet to come to the edge
 }
 
@@ -238,13 +241,6 @@ func (s *recordedSession) learn(edge, revision string) {
 	if rev := translate.Lookup(revision); rev != nil {
 		s.revisions[edge] = rev
 	}
-}
-
-func (s *recordedSession) open(by Sender) open {
-	if s.asked[by] == nil {
-		s.asked[by] = open{}
-	}
-	return s.asked[by]
 }
 
 type noteKey struct {

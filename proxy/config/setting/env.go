@@ -66,7 +66,7 @@ func (l *Layers) variables(prefix string, values map[string]string, v reflect.Va
 		if key == "" || key == "-" {
 			continue
 		}
-		at := join(path, key)
+		at := Join(path, key)
 		name := variable(prefix, at)
 		section := f.Kind() == reflect.Struct && !isLeaf(f)
 		if value, ok := values[name]; ok && !section {

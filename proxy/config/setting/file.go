@@ -96,7 +96,7 @@ func (l *Layers) lay(where func(*yaml.Node) string, path string, n *yaml.Node, v
 		all := reflect.MakeMap(t)
 		l.each(where, path, n, func(key, value *yaml.Node) {
 			e := reflect.New(t.Elem()).Elem()
-			l.lay(where, join(path, key.Value), value, e, depth-1)
+			l.lay(where, Join(path, key.Value), value, e, depth-1)
 			all.SetMapIndex(reflect.ValueOf(key.Value), e)
 		})
 		if v.IsNil() {
@@ -131,7 +131,7 @@ func mayHave(path string, fields map[string]reflect.Value) string {
 func (l *Layers) members(where func(*yaml.Node) string, path string, n *yaml.Node, v reflect.Value, depth int) {
 	fields, rest := fieldsOf(v)
 	l.each(where, path, n, func(key, value *yaml.Node) {
-		at := join(path, key.Value)
+		at := Join(path, key.Value)
 		switch f, ok := fields[key.Value]; {
 		case ok:
 			l.lay(where, at, value, f, depth-1)
@@ -148,7 +148,7 @@ func (l *Layers) members(where func(*yaml.Node) string, path string, n *yaml.Nod
 				return
 			}
 			if near := Nearest(key.Value, slices.Collect(maps.Keys(fields))); near != "" {
-				l.add(where(key), at, "unknown setting%s", suggest(join(path, near)))
+				l.add(where(key), at, "unknown setting%s", suggest(Join(path, near)))
 				return
 			}
 			if path == "" {
@@ -185,9 +185,9 @@ func ending(t reflect.Type, path, name string) (all []string) {
 			continue
 		}
 		if path != "" && key == name {
-			all = append(all, join(path, key))
+			all = append(all, Join(path, key))
 		}
-		all = append(all, ending(f.Type, join(path, key), name)...)
+		all = append(all, ending(f.Type, Join(path, key), name)...)
 	}
 	return all
 }
@@ -199,7 +199,7 @@ func (l *Layers) each(where func(*yaml.Node) string, path string, n *yaml.Node, 
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if line, twice := first[key.Value]; twice {
-			l.add(where(key), join(path, key.Value), "set twice; the first time in line %d", line)
+			l.add(where(key), Join(path, key.Value), "set twice; the first time in line %d", line)
 			continue
 		}
 		first[key.Value] = key.Line
@@ -352,7 +352,8 @@ func form(t reflect.Type) string {
 	return "a text"
 }
 
-func join(path, key string) string {
+// Join returns the path of a setting below another one, or at the top.
+func Join(path, key string) string {
 	if path == "" {
 		return key
 	}

@@ -20,7 +20,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/gate"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -133,9 +132,9 @@ func (g *Gate) Check(ctx context.Context, arguments []byte, ask Ask) (v Verdict,
 
 // result returns the result of a refused call.
 func (g *Gate) result(r *gate.Refusal) []byte {
-	text := append([]byte(`{"code":`), mcp.AppendString(nil, g.ErrorCode)...)
-	text = append(mcp.AppendString(append(text, `,"message":`...), r.String()), '}')
-	result := mcp.AppendString([]byte(`{"content":[{"type":"text","text":`), string(text))
+	text := append([]byte(`{"code":`), wire.AppendQuoted(nil, g.ErrorCode)...)
+	text = append(wire.AppendQuoted(append(text, `,"message":`...), r.String()), '}')
+	result := wire.AppendQuoted([]byte(`{"content":[{"type":"text","text":`), string(text))
 	return append(result, `}],"isError":true}`...)
 }
 
@@ -161,7 +160,7 @@ func (g *Gate) row(ctx context.Context, arguments []byte, ask Ask) ([]byte, erro
 		if param := placeholder(v); param != "" {
 			values[i] = wire.Member(arguments, param)
 		} else {
-			values[i] = mcp.AppendString(nil, v)
+			values[i] = wire.AppendQuoted(nil, v)
 		}
 	}
 	row := g.rule.Row(answer, values)
@@ -185,7 +184,7 @@ func (g *Gate) call(arguments []byte) (string, error) {
 		given[name] = v
 	}
 	raw, err := json.Marshal(given)
-	return `"name":` + string(mcp.AppendString(nil, g.Source)) + `,"arguments":` + string(raw), err
+	return `"name":` + string(wire.AppendQuoted(nil, g.Source)) + `,"arguments":` + string(raw), err
 }
 
 // placeholder returns the name in {name}, or "" for a literal.

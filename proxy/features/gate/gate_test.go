@@ -11,7 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // records is a gate on the parameters of a tool, as in the example configuration.
@@ -32,7 +32,7 @@ func records(change func(*config.Gate)) *Gate {
 func saying(text string, asked *[]string) Ask {
 	return func(_ context.Context, params string) ([]byte, error) {
 		*asked = append(*asked, params)
-		return []byte(`{"content":[{"type":"text","text":` + string(mcp.AppendString(nil, text)) + `}]}`), nil
+		return []byte(`{"content":[{"type":"text","text":` + string(wire.AppendQuoted(nil, text)) + `}]}`), nil
 	}
 }
 

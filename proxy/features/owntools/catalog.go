@@ -225,7 +225,7 @@ func appendToolsList(dst, id, entries []byte, cursor string) []byte {
 	result := append([]byte(`{"tools":[`), entries...)
 	result = append(result, ']')
 	if cursor != "" {
-		result = mcp.AppendString(append(result, `,"nextCursor":`...), cursor)
+		result = wire.AppendQuoted(append(result, `,"nextCursor":`...), cursor)
 	}
 	return mcp.AppendResult(dst, id, string(append(result, '}')))
 }
@@ -343,7 +343,7 @@ func setNext(result wire.Node, cursor string) {
 	if cursor == "" {
 		return
 	}
-	text, there := mcp.AppendString(nil, cursor), false
+	text, there := wire.AppendQuoted(nil, cursor), false
 	for n := result.First(); n.OK(); n = n.Next() {
 		if n.Name() == wire.NextCursor {
 			n.Put(text)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // named are tools with these names.
@@ -67,7 +67,7 @@ func FuzzExtend(f *testing.F) {
 		}
 		in := `{"jsonrpc":"2.0","id":1,"result":{"tools":` + tools
 		if next != "" {
-			in += `,"nextCursor":` + string(mcp.AppendString(nil, next))
+			in += `,"nextCursor":` + string(wire.AppendQuoted(nil, next))
 		}
 		in += `}}`
 		hidden := 0

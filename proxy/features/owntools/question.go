@@ -37,14 +37,14 @@ type question struct {
 
 // ask asks the user to agree to something. The error is ErrNoAnswer, or the cause of ctx's end.
 func (q *question) ask(ctx context.Context, message string) (agreed bool, err error) {
-	return q.elicit(ctx, append(mcp.AppendString([]byte(`{"message":`), message), `,"requestedSchema":{"type":"object","properties":{}}}`...))
+	return q.elicit(ctx, append(wire.AppendQuoted([]byte(`{"message":`), message), `,"requestedSchema":{"type":"object","properties":{}}}`...))
 }
 
 // send asks the user to open a page. The errors are those of ask.
 func (q *question) send(ctx context.Context, message, page string) (agreed bool, err error) {
-	params := mcp.AppendString([]byte(`{"mode":"url","message":`), message)
-	params = mcp.AppendString(append(params, `,"url":`...), page)
-	params = mcp.AppendString(append(params, `,"elicitationId":`...), rand.Text())
+	params := wire.AppendQuoted([]byte(`{"mode":"url","message":`), message)
+	params = wire.AppendQuoted(append(params, `,"url":`...), page)
+	params = wire.AppendQuoted(append(params, `,"elicitationId":`...), rand.Text())
 	return q.elicit(ctx, append(params, '}'))
 }
 
@@ -96,7 +96,7 @@ func (q *question) progress(token []byte) func(parts int, newest string) {
 		params := append(append([]byte(`{"progressToken":`), token...), `,"progress":`...)
 		params = strconv.AppendInt(params, int64(parts), 10)
 		if newest != "" {
-			params = mcp.AppendString(append(params, `,"message":`...), newest)
+			params = wire.AppendQuoted(append(params, `,"message":`...), newest)
 		}
 		q.yield(mcp.Notification(wire.Progress, append(params, '}')))
 	}

@@ -56,7 +56,7 @@ func withContext(message []byte, parent, state string) (out []byte, err error) {
 func appendMembers(dst []byte, parent, state, end string) []byte {
 	dst = append(append(append(dst, `"traceparent":"`...), parent...), '"')
 	if state != "" {
-		dst = mcp.AppendString(append(dst, `,"tracestate":`...), state)
+		dst = wire.AppendQuoted(append(dst, `,"tracestate":`...), state)
 	}
 	return append(dst, end...)
 }

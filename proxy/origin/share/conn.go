@@ -207,7 +207,7 @@ func (m *Conn) Close(ctx context.Context) error {
 	}
 	for _, uri := range left {
 		var msg wire.Message
-		params := append(mcp.AppendString([]byte(`{"uri":`), uri), '}')
+		params := append(wire.AppendQuoted([]byte(`{"uri":`), uri), '}')
 		if msg.Scan(mcp.Request("0", wire.ResourcesUnsubscribe, params), idmap.Shape) != nil {
 			continue
 		}

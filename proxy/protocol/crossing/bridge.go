@@ -15,10 +15,9 @@ package crossing
 import (
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
-
-	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 )
 
 const (
@@ -37,5 +36,5 @@ func Rephrase(question, id []byte) ([]byte, error) {
 		return nil, err
 	}
 	text := "Please answer again: the number of choices was not the one asked for.\n\n" + gjson.GetBytes(out, "params.message").String()
-	return sjson.SetRawBytes(out, "params.message", mcp.AppendString(nil, text))
+	return sjson.SetRawBytes(out, "params.message", wire.AppendQuoted(nil, text))
 }

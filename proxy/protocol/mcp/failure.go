@@ -90,9 +90,9 @@ func (f *Failure) Late(id []byte) *Failure {
 	for _, h := range f.Header {
 		switch {
 		case strings.EqualFold(h.Name, "Retry-After"):
-			said = AppendString(append(said, `,"retryAfter":`...), h.Value)
+			said = wire.AppendQuoted(append(said, `,"retryAfter":`...), h.Value)
 		case strings.EqualFold(h.Name, "WWW-Authenticate"):
-			said = AppendString(append(said, `,"challenge":`...), h.Value)
+			said = wire.AppendQuoted(append(said, `,"challenge":`...), h.Value)
 		}
 	}
 	switch data := bytes.TrimSpace(f.Data); {
@@ -200,5 +200,5 @@ func Uninitialized(c Cause) *Failure {
 // UnsupportedData returns the data of the error for a client that has requested this revision.
 func UnsupportedData(requested string) []byte {
 	data := append(wire.AppendStrings([]byte(`{"supported":`), HandshakeNames()), `,"requested":`...)
-	return append(AppendString(data, requested), '}')
+	return append(wire.AppendQuoted(data, requested), '}')
 }

@@ -1,9 +1,7 @@
 package mcp
 
 import (
-	"bytes"
 	"crypto/rand"
-	"encoding/json"
 	"strconv"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -35,7 +33,7 @@ func appendCall[Params []byte | string](dst []byte, method wire.Method, params P
 // Initialize returns the request that begins a session. capabilities and client, the clientInfo, are raw
 // JSON.
 func Initialize[ID, JSON []byte | string](id ID, revision string, capabilities, client JSON) []byte {
-	params := AppendString([]byte(`{"protocolVersion":`), revision)
+	params := wire.AppendQuoted([]byte(`{"protocolVersion":`), revision)
 	params = append(append(params, `,"capabilities":`...), capabilities...)
 	params = append(append(params, `,"clientInfo":`...), client...)
 	return Request(id, wire.Initialize, append(params, '}'))
@@ -46,14 +44,14 @@ func Initialize[ID, JSON []byte | string](id ID, revision string, capabilities, 
 func Cancelled[ID []byte | string](request ID, reason string) []byte {
 	params := append([]byte(`{"requestId":`), request...)
 	if reason != "" {
-		params = AppendString(append(params, `,"reason":`...), reason)
+		params = wire.AppendQuoted(append(params, `,"reason":`...), reason)
 	}
 	return Notification(wire.Cancelled, append(params, '}'))
 }
 
 // Updated returns the notification that a resource has changed.
 func Updated(uri string) []byte {
-	return Notification(wire.ResourcesUpdated, append(AppendString([]byte(`{"uri":`), uri), '}'))
+	return Notification(wire.ResourcesUpdated, append(wire.AppendQuoted([]byte(`{"uri":`), uri), '}'))
 }
 
 // Unnamed is the clientInfo of a client that names none.
@@ -69,7 +67,7 @@ func AppendError(dst, id []byte, code int, text string, data []byte) []byte {
 	dst = append(dst, `,"error":{"code":`...)
 	dst = strconv.AppendInt(dst, int64(code), 10)
 	dst = append(dst, `,"message":`...)
-	dst = AppendString(dst, text)
+	dst = wire.AppendQuoted(dst, text)
 	if data != nil {
 		dst = append(dst, `,"data":`...)
 		dst = append(dst, data...)
@@ -99,15 +97,4 @@ func appendID(dst, id []byte) []byte {
 		return append(dst, "null"...)
 	}
 	return append(dst, id...)
-}
-
-// AppendString appends s as a JSON string.
-func AppendString(dst []byte, s string) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // "->" should read as it is
-	if err := enc.Encode(s); err != nil {
-		return append(dst, `""`...)
-	}
-	return append(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
 }

@@ -171,7 +171,7 @@ func (f *Face) pooledFor(key poolKey, x *exchange.Exchange) *pooledSession {
 // openPooled begins the session of p.
 func (f *Face) openPooled(x *exchange.Exchange, key poolKey, p *pooledSession) error {
 	tried := time.Now()
-	us := append(mcp.AppendString([]byte(`{"name":"dragoman","version":`), mcp.Version()), '}')
+	us := append(wire.AppendQuoted([]byte(`{"name":"dragoman","version":`), mcp.Version()), '}')
 	raw := mcp.Initialize([]byte(`"dragoman:0"`), key.revision.Name, []byte("{}"), us)
 	if err := x.Msg.Scan(raw, nil); err != nil {
 		return err
