@@ -480,10 +480,12 @@ func calm(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 }
 
-// full reports whether a client is told, from a time on, that there are as many sessions as session.max or bridge.max_sessions allows.
+// full reports whether a client is told, from a time on, that there are as many sessions as session.max or bridge.max_sessions allows, or as
+// many processes as session.max_processes does.
 func (w *world) full(client string, from time.Duration) bool {
 	return slices.ContainsFunc(w.all, func(e trace.Event) bool {
-		return e.Who == client && e.At >= from && strings.Contains(e.Failed, "too many sessions") &&
-			(e.Method == "initialize" && w.script.Has("session.max:") || e.Method == "server/discover" && w.crowded(&call{owner: client}, e.At-1))
+		return e.Who == client && e.At >= from && strings.Contains(e.Failed, "too many processes") && w.keptByTasks(e.At) ||
+			e.Who == client && e.At >= from && strings.Contains(e.Failed, "too many sessions") &&
+				(e.Method == "initialize" && w.script.Has("session.max:") || e.Method == "server/discover" && w.crowded(&call{owner: client}, e.At-1))
 	})
 }

@@ -39,6 +39,24 @@ func (w *world) crowded(c *call, at time.Duration) bool {
 	return false
 }
 
+// keptByTasks reports whether as many processes of the server run at a time as session.max_processes allows, and one of them for a task alone.
+func (w *world) keptByTasks(at time.Duration) bool {
+	running, tasks := map[string]bool{}, map[string]bool{}
+	for _, e := range w.all {
+		switch {
+		case e.At > at:
+		case e.Kind == trace.Started && strings.HasPrefix(e.Who, "server."):
+			running[e.Who] = true
+		case e.Kind == trace.Died:
+			delete(running, e.Who)
+			delete(tasks, e.Session)
+		case e.Kind == trace.Becomes:
+			tasks[e.Session] = true
+		}
+	}
+	return w.script.Has("session.max_processes: "+strconv.Itoa(len(running))) && len(tasks) > 0
+}
+
 // limits are the time limits of calls that a peer does not answer: upstream.silence_timeout, bridge.park_timeout and those of limits.time.
 func (w *world) limits() []time.Duration {
 	all := []time.Duration{5 * time.Minute, 10 * time.Minute}
