@@ -76,6 +76,10 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 			if again := r.Failed(f, At{}); again.Text != f.Text {
 				t.Errorf("%s: explained twice: %q", name, again.Text)
 			}
+			f.Reported = false // as of the end of a session that a request has shown
+			if again := r.Failed(f, At{}); again.Text != f.Text {
+				t.Errorf("%s: explained twice, as it is reported again: %q", name, again.Text)
+			}
 		}
 	}
 }

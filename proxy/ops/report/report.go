@@ -111,6 +111,7 @@ func (r *Reporter) FailedAs(message string, err error, at At) *mcp.Failure {
 	}
 	setup := r.now()
 	why := CauseOf(setup.Config, f, at)
+	explained := f.Why != "" // it is what another request has failed with
 	f.Reported, f.Why = true, string(why)
 	strike(f, setup.Secrets.Sets())
 	switch why {
@@ -139,7 +140,9 @@ func (r *Reporter) FailedAs(message string, err error, at At) *mcp.Failure {
 		l.restarts = r.restarts.Load()
 	}
 	r.add(kind{message, why, setup.Server}, l)
-	explain(f, why, at, r.near.Load(), setup.Config, r.found.Load(), setup.Secrets.Sets())
+	if !explained {
+		explain(f, why, at, r.near.Load(), setup.Config, r.found.Load(), setup.Secrets.Sets())
+	}
 	return f
 }
 
