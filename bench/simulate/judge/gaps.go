@@ -3,6 +3,7 @@ package judge
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -162,8 +163,10 @@ func known(w *world, wrong func(time.Duration, string, ...any)) {
 				wants[e.Who] = map[string]time.Duration{}
 			}
 			wants[e.Who][asks[e.Who+" "+e.ID].Text] = e.At
+			delete(asks, e.Who+" "+e.ID)
 		case e.Kind == trace.Unsubscribe:
 			delete(wants[e.Who], e.Text)
+			maps.DeleteFunc(asks, func(_ string, a trace.Event) bool { return a.Who == e.Who && a.Text == e.Text }) // its answer may come late
 		case isClient(e.Who) && (e.Kind == trace.Ends || e.Kind == trace.Begins):
 			delete(wants, e.Who)
 		case e.Kind == trace.Step && strings.HasPrefix(e.Text, "server update "):
