@@ -112,7 +112,7 @@ func (br *Bridge) subscribe(c caller) (*subscription, error) {
 		}
 		l.watch(uris)
 	}
-	if heard && !b.listeners.heard.Load() || br.pool.isRetired(b) { // the standing stream has ended since, or the session is not the client's any more
+	if heard && !b.listeners.heard.Load() { // the standing stream has ended since
 		l.finish()
 	}
 	return l, nil

@@ -159,11 +159,7 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.
 	if err == nil && b.gone { // the pool has dropped b in the meantime
 		err = report.ErrShutdown
 	}
-	retired := b.dead
 	p.mu.Unlock()
-	if retired {
-		s.Retire()
-	}
 	switch {
 	case err != nil:
 		s.End(err)
@@ -241,7 +237,7 @@ func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, m
 		}
 		if b.uses == 0 {
 			if !p.shares.Acquire(by, most) {
-				return nil, false, p.roomSignal()
+				return nil, false, p.makeRoom()
 			}
 			b.holder = by
 		}
@@ -249,11 +245,11 @@ func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, m
 		return b, false, nil
 	}
 	if !p.shares.Acquire(by, most) {
-		return nil, false, p.roomSignal()
+		return nil, false, p.makeRoom()
 	}
 	if p.size >= most && !p.evict() {
 		p.shares.Release(by)
-		return nil, false, p.roomSignal()
+		return nil, false, p.makeRoom()
 	}
 	return p.addLocked(key, by), true, nil
 }
@@ -353,34 +349,31 @@ func (p *sessionPool) isLost(b *pooledSession) bool {
 	return b.lost
 }
 
-// retire makes later calls open new sessions, and subscriptions end, so that their clients listen in the new ones as well: what changes there,
-// the old ones do not hear. Those whose process has made tasks stay for requests about these until they are idle.
+// retire makes later calls open new sessions. Those whose process has made tasks stay for requests about these until they are idle.
 func (p *sessionPool) retire() {
 	p.mu.Lock()
-	var used []*pooledSession
-	var passed []Session
+	defer p.mu.Unlock()
 	for b := range p.all {
-		b.dead = true
-		switch {
-		case b.uses == 0 && b.isOver():
+		if b.dead = true; b.uses == 0 && b.isOver() {
 			p.forget(b)
-		case b.s == nil: // begin retires it
-		default:
-			used, passed = append(used, b), append(passed, b.s)
 		}
-	}
-	p.mu.Unlock()
-	for n, b := range used {
-		b.listeners.handOver()
-		passed[n].Retire()
 	}
 }
 
-// isRetired reports whether later calls do not get b.
-func (p *sessionPool) isRetired(b *pooledSession) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return b.dead
+// makeRoom returns a channel that is closed when there may be room for a session again. Subscriptions do not keep one from calls in sessions
+// that these do not get: there they end, and their clients listen in those that calls get. The caller holds p.mu.
+func (p *sessionPool) makeRoom() <-chan struct{} {
+	for b := range p.all {
+		if s := b.s; b.dead && s != nil {
+			b.yields.Do(func() {
+				p.Host.Spawn(func() {
+					b.listeners.handOver()
+					s.Retire()
+				})
+			})
+		}
+	}
+	return p.roomSignal()
 }
 
 // Bounds of the ids that are kept of the tasks of one process.

@@ -42,6 +42,7 @@ type pooledSession struct {
 	opening chan struct{} // closed when s is set, or when err says why there is no session
 	err     error
 	hearing sync.Once       // opens the standing stream
+	yields  sync.Once       // ends the subscriptions, since a call needs room for another session
 	settled chan struct{}   // closed when there is a standing stream, or no more time to wait for it
 	life    callctx.Context // ends with the session's standing stream
 
