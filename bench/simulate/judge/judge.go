@@ -367,7 +367,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			continue
 		}
-		if !c.foreseen(e) && !w.cannotVisit(c, e) && !w.lostTask(c, e) && !w.onlyAsTask(c, e) && !w.gatedTwice(c, e) && !w.lostQuietly(c, e) && !w.refusedByGate(c, e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) && !(e.Kind == trace.Refused && w.resumedInVain(c)) {
+		if !c.foreseen(e) && !w.cannotVisit(c, e) && !w.lostTask(c, e) && !w.onlyAsTask(c, e) && !w.gatedTwice(c, e) && !w.lostQuietly(c, e) && !w.refusedByGate(c, e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) && !(e.Kind == trace.Refused && (w.resumedInVain(c) || w.closedIdle(c, e))) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}
@@ -387,6 +387,23 @@ func (w *world) batchDone(c *call) (at time.Duration) {
 		break
 	}
 	return at
+}
+
+// closedIdle reports whether the connection of c was closed just when the call was sent, as it had been idle for two minutes, or an eighth longer:
+// the call has crossed that, as HTTP allows.
+func (w *world) closedIdle(c *call, end trace.Event) bool {
+	const idle = 2 * time.Minute
+	last := time.Duration(-1)
+	for _, e := range w.all {
+		if e.Who == c.owner && e.Conn == end.Conn && e.At < c.begins {
+			last = e.At
+		}
+	}
+	if last < 0 || end.At > c.begins || len(c.received) > 0 || c.begins < last+idle || c.begins > last+idle+idle/8 {
+		return false
+	}
+	c.excuse = "idle"
+	return true
 }
 
 // lostQuietly reports whether the server had lost the session of c without a sign, as another request has shown just now.
