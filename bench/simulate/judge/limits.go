@@ -68,10 +68,15 @@ func (w *world) limits() []time.Duration {
 		if path != "upstream.silence_timeout" && path != "bridge.park_timeout" && path != "limits.time" {
 			continue
 		}
-		for _, word := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(" {},:", r) }) {
-			if d, err := time.ParseDuration(word); err == nil {
-				all = append(all, d)
-			}
+		all = append(all, durations(value)...)
+	}
+	return all
+}
+
+func durations(value string) (all []time.Duration) {
+	for _, word := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(" {},:", r) }) {
+		if d, err := time.ParseDuration(word); err == nil {
+			all = append(all, d)
 		}
 	}
 	return all
@@ -169,6 +174,13 @@ func (w *world) announcedBeside(c *call) (all []time.Duration) {
 // answer to the question of another call in the same session within that limit.
 func (w *world) waitedForClient(c *call, end time.Duration) bool {
 	limit := w.setting("upstream.silence_timeout")
+	for _, line := range w.script.Settings {
+		if value, own := strings.CutPrefix(line, "limits.time:"); own {
+			for _, d := range durations(value) {
+				limit = min(limit, d)
+			}
+		}
+	}
 	if w.modernServer() || limit == 0 || !w.isModern(c.owner) || end-c.begins >= 10*time.Minute || w.script.Replicas > 1 || w.setting("bridge.park_timeout") > 0 {
 		return false
 	}
