@@ -30,7 +30,7 @@ func counted(w *world, wrong func(time.Duration, string, ...any)) {
 		case e.Kind == trace.Replies:
 			again++
 		case e.Kind == trace.Answered && w.byMark[e.Mark] != nil && w.byMark[e.Mark].cancelled > 0: // it counts as cancelled
-		case e.Kind == trace.Answered && w.byMark[e.Mark] != nil && w.cannotVisit(w.byMark[e.Mark], e): // an error of the server, which the client gets as a text
+		case e.Kind == trace.Answered && w.byMark[e.Mark] != nil && w.isToVisit(w.byMark[e.Mark]): // an error of the server, which the client gets as a text
 		case e.Kind == trace.Answered && (e.Failed == "" || strings.HasPrefix(e.Failed, "tool ")):
 			got[e.Method]++
 		}

@@ -44,11 +44,12 @@ func (w *world) opensPages(name string) bool {
 
 // cannotVisit reports whether c ends since its client cannot open the pages that the server has just required.
 func (w *world) cannotVisit(c *call, end trace.Event) bool {
-	if w.opensPages(c.owner) || len(c.answers) == 0 {
-		return false
-	}
-	last := c.answers[len(c.answers)-1]
-	return strings.HasPrefix(last.Failed, pageRequired) && end.At <= last.At+moment
+	return w.isToVisit(c) && end.At <= c.answers[len(c.answers)-1].At+moment
+}
+
+// isToVisit reports whether the server's last answer to c requires pages that its client cannot open.
+func (w *world) isToVisit(c *call) bool {
+	return !w.opensPages(c.owner) && len(c.answers) > 0 && strings.HasPrefix(c.answers[len(c.answers)-1].Failed, pageRequired)
 }
 
 // pages: that a page was opened reaches the client of its call, once, and no other client; a call is sent again when its pages were opened, and
@@ -59,7 +60,7 @@ func pages(w *world, wrong func(time.Duration, string, ...any)) {
 		if w.isModern(c.owner) {
 			w.visits(c, wrong)
 		}
-		if len(c.ends) > 0 && c.ends[0].Kind == trace.Answered && !c.shared && w.cannotVisit(c, c.ends[0]) && c.how == "" {
+		if len(c.ends) > 0 && c.ends[0].Kind == trace.Answered && !c.shared && w.isToVisit(c) && c.how == "" {
 			w.namesPages(c, wrong)
 		}
 	}
