@@ -474,6 +474,7 @@ func calm(w *world, wrong func(time.Duration, string, ...any)) {
 		case len(c.ends) == 0:
 			wrong(e.At, "%s, sent after all faults had ended, is not answered", c.mark)
 		case !strings.HasPrefix(c.ends[0].Failed, "status") && w.lost(c, c.ends[0]): // too many sessions of clients that have left, or one without the server
+		case strings.HasPrefix(c.ends[0].Failed, "status 404") && w.keptByTasks(c.ends[0].At): // its session, the idlest, has made room for another
 		case c.ends[0].Failed != "" || c.ends[0].Kind != trace.Answered:
 			wrong(e.At, "%s, sent after all faults had ended, ends with %q", c.mark, c.ends[0].Failed)
 		}
