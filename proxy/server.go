@@ -138,9 +138,9 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 			}
 		}
 		srv.Table.Each(func(s *session.Session) {
-			if of(s.RunsFor) && s.Lanes != nil && s.Open.None() {
+			if of(s.RunsFor) && s.Lanes != nil && s.MayYield() {
 				note(idleSession{time.Unix(0, s.Used.Load()), func() bool {
-					if !srv.Table.Drop(s) {
+					if !srv.Table.Yield(s) {
 						return false
 					}
 					srv.Retire(s, errGaveWay)

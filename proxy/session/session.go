@@ -78,6 +78,7 @@ type Session struct {
 	Unknown atomic.Bool // a response to an unknown request was received, and logged
 	Used    atomic.Int64
 	Busy    atomic.Int32                     // exchanges and streams under way
+	Listens atomic.Int32                     // of these, the standing streams of clients over HTTP
 	pinger  *time.Timer                      // pings the server when it is idle; nil if nothing does
 	Taken   atomic.Bool                      // this process is the heir of the session, as the store has said; see [Table.Heir]
 	over    atomic.Bool                      // this process does not hold the session any more
@@ -191,6 +192,11 @@ func (s *Session) Leave() {
 // idle reports whether the session was not used since t.
 func (s *Session) idle(t time.Time) bool {
 	return s.Busy.Load() == 0 && s.Used.Load() < t.UnixNano()
+}
+
+// MayYield reports whether the session could end without a loss: no message of its client is on its way, and no request is open.
+func (s *Session) MayYield() bool {
+	return s.Open.None() && s.Busy.Load() <= s.Listens.Load()
 }
 
 // Release ends every open request with the error why, and leaves the session at the

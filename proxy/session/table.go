@@ -211,6 +211,13 @@ func (t *Table) Drop(s *Session) bool {
 	return t.drop(s)
 }
 
+// Yield forgets s unless it is in use, and reports whether it has.
+func (t *Table) Yield(s *Session) bool {
+	t.mu.Lock() // as Find, which marks s as in use, does
+	defer t.mu.Unlock()
+	return s.MayYield() && t.drop(s)
+}
+
 func (t *Table) drop(s *Session) bool {
 	if t.byID[s.ID] != s {
 		return false

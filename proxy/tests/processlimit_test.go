@@ -85,6 +85,25 @@ func TestAQuarterOfTheProcessesIsEachClients(t *testing.T) {
 	}
 }
 
+// TestASessionWhoseMessageHasComeIsNotEnded: its request would be lost. The client's standing stream does not keep it.
+func TestASessionWhoseMessageHasComeIsNotEnded(t *testing.T) {
+	client := processServer(t, 1)
+	session := client.begins()
+	listening := (&peertest.Client{T: t, URL: client.base + "/mcp", HTTP: client.http, Session: session}).Listen()
+	s, err := client.srv.Table.Find(session, sealed.Owner{}, &downstream.Sender{}) // as for a message that is not read yet
+	if s == nil {
+		t.Fatal(err)
+	}
+	if h := client.another().ask("POST", initialize("2025-06-18", `{}`)); h.status != 503 {
+		t.Errorf("%+v", h)
+	}
+	s.Leave()
+	if h := client.another().ask("POST", initialize("2025-06-18", `{}`)); h.status != 200 {
+		t.Errorf("%+v", h)
+	}
+	listening.Leave()
+}
+
 // TestBusyProcessesAreNotEnded: another client is refused, with a Retry-After. Modern clients and
 // clients on HTTP+SSE count too.
 func TestBusyProcessesAreNotEnded(t *testing.T) {

@@ -286,8 +286,7 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		ctx, stop = context.WithCancelCause(ctx)
 	}
 	x := face.New(ctx, stop)
-	standing := face.standing.begin(x, resp, face.Host.Draining)
-	x.Session = s
+	standing := face.standing.begin(x, s, resp, face.Host.Draining)
 	x.TakeHeaders(req)
 	x.StartStream()
 	if s.Lanes != nil && s.Bridge == nil {

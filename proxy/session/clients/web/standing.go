@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/session/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
 )
@@ -16,13 +17,16 @@ type standingStreams struct {
 	draining bool
 }
 
-// begin returns the stream that x will read in answer to a request. It ends with draining, also while the server has not granted
+// begin returns the stream of s that x will read in answer to a request. It ends with draining, also while the server has not granted
 // it, and with Done of resp.
-func (all *standingStreams) begin(x *exchange.Exchange, resp *downstream.Response, draining context.Context) *exchange.Standing {
+func (all *standingStreams) begin(x *exchange.Exchange, s *session.Session, resp *downstream.Response, draining context.Context) *exchange.Standing {
+	x.Session = s
+	s.Listens.Add(1)
 	st := x.Stand()
 	all.add(st, draining)
 	resp.Done = func() {
 		all.drop(st)
+		s.Listens.Add(-1)
 		st.Done()
 	}
 	return st
