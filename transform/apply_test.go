@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // textResult returns a result with these texts.
@@ -16,7 +18,7 @@ func textResult(texts ...string) []byte {
 	return []byte(`{"content":[` + strings.Join(blocks, ",") + `]}`)
 }
 
-func quoted(text string) []byte { return appendQuoted(nil, []byte(text)) }
+func quoted(text string) []byte { return wire.AppendQuoted(nil, []byte(text)) }
 
 // issues returns a JSON list of n issues.
 func issues(n int) string {

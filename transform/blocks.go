@@ -288,7 +288,7 @@ func (l *layout) appendBlocks(dst []byte, w *rewrite) []byte {
 			continue
 		}
 		dst = append(dst, l.raw[b.pos:b.text.pos]...)
-		dst = appendQuoted(dst, w.texts[i])
+		dst = wire.AppendQuoted(dst, w.texts[i])
 		dst = append(dst, l.raw[b.text.end:b.end]...)
 	}
 	if w.last != nil {
@@ -296,12 +296,6 @@ func (l *layout) appendBlocks(dst []byte, w *rewrite) []byte {
 		dst = append(dst, w.last...)
 	}
 	return append(dst, ']')
-}
-
-func appendQuoted(dst, text []byte) []byte {
-	dst = append(dst, '"')
-	dst = wire.AppendQuotedInner(dst, string(text))
-	return append(dst, '"')
 }
 
 // appendMeta appends a _meta with this package's entry; the other entries stay.

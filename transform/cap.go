@@ -311,7 +311,7 @@ func (c *capping) count(parts [][]byte, budget int) int {
 			out = compact(c.l.blocks[c.places[k]].of(c.l.raw))
 		}
 		if c.call.Around != nil && c.places[k] != structured {
-			out = appendQuoted(make([]byte, 0, len(out)+len(out)/8), out)
+			out = wire.AppendQuoted(make([]byte, 0, len(out)+len(out)/8), out)
 		}
 		if sum += c.run.count(out, budget-sum); sum > budget {
 			return sum
@@ -321,7 +321,7 @@ func (c *capping) count(parts [][]byte, budget int) int {
 	c.notice = c.said(sum, min(maxNotice, budget/noticeShare))
 	notice := []byte(c.notice)
 	if c.call.Around != nil {
-		notice = appendQuoted(nil, notice)
+		notice = wire.AppendQuoted(nil, notice)
 	}
 	return sum + c.run.count(notice, unlimited)
 }

@@ -301,7 +301,7 @@ func (r *reading) found() []byte {
 		one := fmt.Appendf(nil, "%s: %s\n", place, text)
 		cost := r.engine.encoding.Count(one)
 		if cost > room && len(out) > 0 || r.count > 0 && n-from > r.count {
-			ask := appendQuoted([]byte(`,"find":`), []byte(r.find))
+			ask := wire.AppendQuoted([]byte(`,"find":`), []byte(r.find))
 			next = fmt.Sprintf(`Next: %s {"cursor":"%s"%s,"from":%d}`, r.engine.MoreName(), r.cursor, ask, n-1)
 			return false
 		}
@@ -326,10 +326,10 @@ func moreResult(parts [][]byte, notice string) []byte {
 	out := []byte(`{"content":[`)
 	for _, p := range parts {
 		if len(p) > 0 {
-			out = append(appendQuoted(append(out, `{"type":"text","text":`...), p), '}', ',')
+			out = append(wire.AppendQuoted(append(out, `{"type":"text","text":`...), p), '}', ',')
 		}
 	}
-	out = appendQuoted(append(out, `{"type":"text","text":`...), []byte(notice))
+	out = wire.AppendQuoted(append(out, `{"type":"text","text":`...), []byte(notice))
 	return fmt.Appendf(out, `,"_meta":{"%s":{"notice":true}}}]}`, ownMeta)
 }
 
@@ -444,17 +444,17 @@ func (e *Engine) window(text []byte, a ask) []byte {
 	if next < all {
 		path := ""
 		if a.path != "" {
-			path = `,"path":` + string(appendQuoted(nil, []byte(a.path)))
+			path = `,"path":` + string(wire.AppendQuoted(nil, []byte(a.path)))
 		}
 		where = fmt.Sprintf(`characters %d to %d of %d. Next: %s {"cursor":"%s"%s,"from":%d,"raw":true}`, start, next, all, e.MoreName(), a.cursor, path, next)
 	}
-	out := appendQuoted([]byte(`{"content":[{"type":"text","text":`), rest[:end])
-	out = appendQuoted(append(out, `},{"type":"text","text":`...), []byte("["+where+"]"))
+	out := wire.AppendQuoted([]byte(`{"content":[{"type":"text","text":`), rest[:end])
+	out = wire.AppendQuoted(append(out, `},{"type":"text","text":`...), []byte("["+where+"]"))
 	return fmt.Appendf(out, `,"_meta":{"%s":{"notice":true}}}],"_meta":{"%s":{"offset":%d,"next":%d,"total":%d}}}`, ownMeta, ownMeta, start, next, all)
 }
 
 // moreError returns the result of a call that cannot be answered.
 func moreError(code string, err error) []byte {
-	out := appendQuoted([]byte(`{"content":[{"type":"text","text":`), []byte(code+": "+err.Error()))
+	out := wire.AppendQuoted([]byte(`{"content":[{"type":"text","text":`), []byte(code+": "+err.Error()))
 	return append(out, `}],"isError":true}`...)
 }

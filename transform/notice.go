@@ -216,7 +216,7 @@ func callOf(name, handle string, at fit.Place, count int) string {
 	out := fmt.Appendf(nil, `%s {"cursor":"%s"`, name, handle)
 	path := fit.JoinPath(at.Path)
 	if path != "" {
-		out = appendQuoted(append(out, `,"path":`...), []byte(path))
+		out = wire.AppendQuoted(append(out, `,"path":`...), []byte(path))
 	}
 	if path != "" || at.From > 0 {
 		out = fmt.Appendf(out, `,"from":%d`, at.From)
@@ -239,7 +239,7 @@ func thousands(n int) string {
 // noticeBlock returns a block that holds a notice, and a mark that this package
 // made it.
 func (r *run) noticeBlock(l *layout, notice string) []byte {
-	text := appendQuoted(nil, []byte(notice))
+	text := wire.AppendQuoted(nil, []byte(notice))
 	const ours = `"_meta":{"` + ownMeta + `":{"notice":true}}`
 	switch l.list {
 	case "contents":

@@ -85,11 +85,11 @@ func (p *pager) object(n uint32, g schema.Guards) {
 func (g page) append(dst []byte) []byte {
 	dst = append(dst, '{')
 	if g.Path != "" {
-		dst = append(appendQuoted(append(dst, `"path":`...), []byte(g.Path)), ',')
+		dst = append(wire.AppendQuoted(append(dst, `"path":`...), []byte(g.Path)), ',')
 	}
 	dst = fmt.Appendf(dst, `"total":%d,"returned":%d,"has_more":true`, g.Total, g.Returned)
 	if g.Cursor != "" {
-		dst = appendQuoted(append(dst, `,"cursor":`...), []byte(g.Cursor))
+		dst = wire.AppendQuoted(append(dst, `,"cursor":`...), []byte(g.Cursor))
 	}
 	return append(dst, '}')
 }
@@ -167,7 +167,7 @@ func (p *pager) string(n uint32, g schema.Guards) {
 				s := shortening{max: most, strategy: c.strategy, marker: p.run.rule.marker}
 				short := s.text(wire.AppendUnescaped(nil, inner), total)
 				if utf8.RuneCount(short) >= g.MinLength() {
-					p.out = appendQuoted(p.out, short)
+					p.out = wire.AppendQuoted(p.out, short)
 					p.changed = true
 					p.cuts.strings++
 					return

@@ -68,7 +68,7 @@ func (r *run) shape(result []byte) []byte {
 	}
 	if w.strip && !repeated {
 		// No block has the text that replaces the structured content yet.
-		w.last = appendQuoted([]byte(`{"type":"text","text":`), shaped.text)
+		w.last = wire.AppendQuoted([]byte(`{"type":"text","text":`), shaped.text)
 		w.last = append(w.last, '}')
 	}
 	if r.rule.maxChars > 0 {

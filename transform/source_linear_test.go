@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 	"github.com/tidwall/gjson"
 )
 
@@ -44,7 +45,7 @@ func TestFieldsOfSummaries(t *testing.T) {
 		`{"issues":[{"identifier":"ENG-1","title":"T"}],"nextCursor":"n"}`:                      `{"issues":[{"id":"ENG-1","title":"T"}],"nextCursor":"n"}`,
 		`{"data":{"issues":{"nodes":[{"identifier":"ENG-1","title":"T"}],"pageInfo":{"a":1}}}}`: `{"issues":[{"id":"ENG-1","title":"T"}],"pageInfo":{"a":1}}`,
 	} {
-		result := append(appendQuoted([]byte(`{"content":[{"type":"text","text":`), []byte(in)), `}]}`...)
+		result := append(wire.AppendQuoted([]byte(`{"content":[{"type":"text","text":`), []byte(in)), `}]}`...)
 		out, _ := e.Apply(nil, result, &Call{Tool: "list_issues"})
 		if got := gjson.GetBytes(out, "content.0.text").String(); got != want {
 			t.Errorf("%s\n got  %s\n want %s", in, got, want)

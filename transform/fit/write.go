@@ -72,7 +72,7 @@ func (w *writer) node(n uint32) {
 		w.children(n)
 	case at.is&unit == 0:
 	case w.clip.node == n && at.kind == quoted:
-		w.quoted(w.clipped(wire.AppendUnescaped(nil, raw[1:len(raw)-1]), w.Marker))
+		w.out = wire.AppendQuoted(w.out, w.clipped(wire.AppendUnescaped(nil, raw[1:len(raw)-1]), w.Marker))
 	case w.clip.node == n:
 		w.out = append(w.out, w.clipped(raw, "")...)
 	case at.kind == object, at.kind == list:
@@ -92,10 +92,6 @@ func (w *writer) clipped(text []byte, marker string) []byte {
 	return slices.Concat(kept, []byte(cmp.Or(marker, "…")))
 }
 
-func (w *writer) quoted(text []byte) {
-	w.out = append(wire.AppendQuotedInner(append(w.out, '"'), string(text)), '"')
-}
-
 // string writes a long string with what is kept of its content. If that is
 // shorter than a schema allows, it writes the whole string.
 func (w *writer) string(n uint32) {
@@ -108,7 +104,7 @@ func (w *writer) string(n uint32) {
 		w.out = append(w.out, w.raw(n)...)
 		return
 	}
-	w.quoted(text)
+	w.out = wire.AppendQuoted(w.out, text)
 }
 
 // children writes the children of a node that are kept, and says what is missing.

@@ -128,14 +128,25 @@ func Unquoted(raw []byte) []byte {
 
 // AppendQuoted appends s as a JSON string; bytes that are not UTF-8 become U+FFFD.
 func AppendQuoted[T string | []byte](dst []byte, s T) []byte {
-	const hex = "0123456789abcdef"
 	dst = append(slices.Grow(dst, len(s)+2), '"')
+	return append(AppendQuotedInner(dst, s), '"')
+}
+
+// AppendQuotedInner is [AppendQuoted] without the quotes, for the inside of a JSON string.
+func AppendQuotedInner[T string | []byte](dst []byte, s T) []byte {
+	const hex = "0123456789abcdef"
 	from := 0 // what is behind it is not yet appended
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c >= 0x20 && c != '"' && c != '\\' && c < 0x7f {
 			i++
 			continue
+		}
+		if c >= utf8.RuneSelf {
+			if r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))])); r != utf8.RuneError || n > 1 {
+				i += n
+				continue
+			}
 		}
 		dst = append(dst, s[from:i]...)
 		switch {
@@ -150,14 +161,12 @@ func AppendQuoted[T string | []byte](dst []byte, s T) []byte {
 		case c < utf8.RuneSelf:
 			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		default:
-			r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
-			dst = utf8.AppendRune(dst, r)
-			i += n - 1
+			dst = utf8.AppendRune(dst, utf8.RuneError)
 		}
 		i++
 		from = i
 	}
-	return append(append(dst, s[from:]...), '"')
+	return append(dst, s[from:]...)
 }
 
 // QuotedLen returns the length of what AppendQuoted appends for s.

@@ -68,33 +68,6 @@ func hex4(b []byte) (r rune) {
 	return r
 }
 
-// AppendQuotedInner appends text escaped for the inside of a JSON string.
-func AppendQuotedInner(dst []byte, text string) []byte {
-	const hex = "0123456789abcdef"
-	from := 0
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
-		dst = append(dst, text[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-	}
-	return append(dst, text[from:]...)
-}
-
 // AppendCompact appends a value without the white space between its tokens.
 func AppendCompact(dst, value []byte) []byte { return appendCompact(dst, value, false) }
 

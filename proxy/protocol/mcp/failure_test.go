@@ -32,7 +32,7 @@ func TestFailureKeepsTheIDItHas(t *testing.T) {
 
 func TestErrorTextIsQuoted(t *testing.T) {
 	got := string(AppendError(nil, []byte(`"a"`), -32603, "a->\"b\"\n\xff", []byte("[1]")))
-	if want := `{"jsonrpc":"2.0","id":"a","error":{"code":-32603,"message":"a->\"b\"\n\ufffd","data":[1]}}`; got != want {
+	if want := `{"jsonrpc":"2.0","id":"a","error":{"code":-32603,"message":"a->\"b\"\n�","data":[1]}}`; got != want {
 		t.Errorf("got %s", got)
 	}
 }
