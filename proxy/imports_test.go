@@ -62,7 +62,7 @@ var others = map[string]string{
 	"transform/fields":    "translate/wire transform/tree",
 	"transform/tokens":    "",
 	"transform/notion":    "translate/wire transform/tree",
-	"transform/linear":    "translate/wire transform/tree",
+	"transform/linear":    "translate/wire transform/tree transform/grapheme",
 	"transform/footprint": "translate/wire transform/tree",
 	"transform/grapheme":  "",
 	"transform/schema":    "translate/wire transform/tree",

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -197,7 +198,7 @@ func (c *Client) receive(ctx context.Context, cancel context.CancelCauseFunc, t 
 func transportFailure(err error, t *file.Target, o *Outgoing, names bool) *failure.Failure {
 	timeout := o.Timeout
 	host, port := t.Base.Hostname(), t.Origin[strings.LastIndexByte(t.Origin, ':')+1:]
-	cause := WithoutURL(err)
+	cause := oauthclient.WithoutURL(err)
 	if !strings.Contains(cause.Error(), host) {
 		cause = fmt.Errorf("%s: %w", t.Base.Host, cause)
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
-	"net/url"
 	"strconv"
 	"strings"
 )
@@ -34,15 +33,6 @@ func tlsProblem(err error) string {
 		return "handshake failed"
 	}
 	return ""
-}
-
-// WithoutURL removes the URL from an error, because its query may contain a key.
-func WithoutURL(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	return err
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -4,6 +4,9 @@ package plaintext
 
 import (
 	"bytes"
+	"fmt"
+	"io"
+	"os"
 	"slices"
 
 	"golang.org/x/text/encoding/unicode"
@@ -23,4 +26,18 @@ func Of(file []byte) []byte {
 		return file // cannot happen: what is no UTF-16 becomes U+FFFD
 	}
 	return text
+}
+
+// Read returns the text of a file as [Of] does. A file of more than this many bytes is an error.
+func Read(file string, most int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s is larger than %d bytes", file, most)
+	}
+	return Of(text), err
 }

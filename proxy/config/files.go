@@ -4,8 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/plaintext"
 )
@@ -16,16 +14,7 @@ const maxSmall = 1 << 20
 // ReadSmall returns the content of a file that holds a secret, a certificate or the configuration. A file of more than 1 MiB is
 // an error. A byte order mark is left out.
 func ReadSmall(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSmall+1))
-	if err == nil && len(text) > maxSmall {
-		err = fmt.Errorf("%s is larger than %d bytes", file, maxSmall)
-	}
-	return plaintext.Of(text), err
+	return plaintext.Read(file, maxSmall)
 }
 
 // KeyPair returns the certificate and its key in two PEM files.

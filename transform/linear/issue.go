@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
-	"github.com/rivo/uniseg"
-
+	"github.com/dragoman-proxy/dragoman/transform/grapheme"
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -241,64 +241,27 @@ const (
 func (s *summarizer) shortened(v tree.Value, limit int, where cut) {
 	raw := v.Raw()
 	full := v.Text()
-	if !v.Is(wire.String) || len(raw) <= limit || utf8Len(full) <= limit {
+	runes := utf8.RuneCountInString(full)
+	if !v.Is(wire.String) || len(raw) <= limit || runes <= limit {
 		s.scalar(v)
 		return
 	}
-	keep := limit - utf8Len(marker)
+	keep := limit - utf8.RuneCountInString(marker)
 	tail := 0
 	if where == middle {
 		tail = keep / 2
 	}
-	short := firstRunes(full, keep-tail) + marker + lastRunes(full, tail)
-	s.out = wire.AppendQuoted(s.out, short)
+	before := grapheme.Floor([]byte(full), runeIndex(full, keep-tail))
+	behind := grapheme.Ceil([]byte(full), runeIndex(full, runes-tail))
+	s.out = wire.AppendQuoted(s.out, full[:before]+marker+full[behind:])
 }
 
-func utf8Len(text string) (n int) {
-	for range text {
-		n++
-	}
-	return n
-}
-
-// firstRunes returns as many whole characters from the beginning as have at
-// most n code points.
-func firstRunes(text string, n int) string {
-	at, state := 0, -1
-	for rest := text; rest != ""; {
-		var cluster string
-		cluster, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
-		if n -= utf8Len(cluster); n < 0 {
-			break
-		}
-		at += len(cluster)
-	}
-	return text[:at]
-}
-
-// lastRunes returns as many whole characters from the end as have at most n
-// code points.
-func lastRunes(text string, n int) string {
-	// To know where a cluster begins, the text before it must be read. A
-	// hundred code points are more than a cluster in a real text has.
-	const before = 100
-	at := len(text)
-	for back := n + before; back > 0 && at > 0; back-- {
-		at--
-		for at > 0 && text[at]&0xC0 == 0x80 {
-			at--
+// runeIndex returns where the n-th code point begins.
+func runeIndex(text string, n int) int {
+	for i := range text {
+		if n--; n < 0 {
+			return i
 		}
 	}
-	window := text[at:]
-	left := utf8Len(window)
-	state := -1
-	for rest := window; rest != ""; {
-		if left <= n {
-			return rest
-		}
-		var cluster string
-		cluster, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
-		left -= utf8Len(cluster)
-	}
-	return ""
+	return len(text)
 }

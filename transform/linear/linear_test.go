@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
 
@@ -127,7 +128,7 @@ func TestShortenedTextsKeepWholeCharacters(t *testing.T) {
 			if err := json.Unmarshal(s.out, &short); err != nil {
 				t.Fatal(err)
 			}
-			if n := utf8Len(short); n > maxDescription {
+			if n := utf8.RuneCountInString(short); n > maxDescription {
 				t.Errorf("%d code points are left", n)
 			}
 			head, tail, ok := strings.Cut(short, marker)

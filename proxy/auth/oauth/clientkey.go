@@ -5,8 +5,6 @@ import (
 	"crypto/elliptic"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -30,7 +28,7 @@ type Key struct {
 
 // ReadKey reads a private key in PEM: an EC key on the curve P-256, or an RSA key.
 func ReadKey(path string) (*Key, error) {
-	text, err := readSmall(path)
+	text, err := plaintext.Read(path, maxTokenFile)
 	if err != nil {
 		return nil, err
 	}
@@ -70,17 +68,3 @@ func (k *Key) assertion(id string, m *serverMetadata, now time.Time) (string, er
 
 // maxTokenFile is the size of a token file that is read.
 const maxTokenFile = 64 << 10
-
-// readSmall reads a file of at most maxTokenFile bytes, without a byte order mark.
-func readSmall(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
-	if err == nil && len(text) > maxTokenFile {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxTokenFile)
-	}
-	return plaintext.Of(text), err
-}

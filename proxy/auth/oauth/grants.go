@@ -15,12 +15,13 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/plaintext"
 	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
 
 // ReadSecret returns the content of a file with one secret, without white space around it.
 func ReadSecret(path string) (string, error) {
-	text, err := readSmall(path)
+	text, err := plaintext.Read(path, maxTokenFile)
 	secret := strings.TrimSpace(string(text))
 	switch {
 	case err != nil:

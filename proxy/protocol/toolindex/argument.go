@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/tidwall/gjson"
 )
 
@@ -53,7 +54,7 @@ func appendAnnotated(list []Argument, schema gjson.Result, path []string) (_ []A
 		return nil, fmt.Errorf("the schema is nested deeper than %d levels", maxDepth)
 	}
 	kind := schema.Get("type").String()
-	members(schema, func(name string, v gjson.Result) {
+	mcp.Members(schema.Raw, func(name string, v gjson.Result) {
 		switch {
 		case err != nil:
 		case name == mark:
@@ -61,7 +62,7 @@ func appendAnnotated(list []Argument, schema gjson.Result, path []string) (_ []A
 			err = a.check(v)
 			list = append(list, a)
 		case name == "properties":
-			members(v, func(name string, v gjson.Result) {
+			mcp.Members(v.Raw, func(name string, v gjson.Result) {
 				if err == nil {
 					list, err = appendAnnotated(list, v, append(path, strings.Clone(name)))
 				}
@@ -72,16 +73,6 @@ func appendAnnotated(list []Argument, schema gjson.Result, path []string) (_ []A
 		}
 	})
 	return list, err
-}
-
-// members calls do with each member of object. It does nothing if object is not an object.
-func members(object gjson.Result, do func(name string, v gjson.Result)) {
-	if object.IsObject() {
-		object.ForEach(func(key, v gjson.Result) bool {
-			do(key.String(), v)
-			return true
-		})
-	}
 }
 
 // check returns an error if said is not a valid annotation of a.
@@ -149,7 +140,7 @@ func (a Argument) Twice(arguments []byte) bool {
 	at := gjson.ParseBytes(arguments)
 	for _, name := range a.Path {
 		next, found := gjson.Result{}, 0
-		members(at, func(n string, v gjson.Result) {
+		mcp.Members(at.Raw, func(n string, v gjson.Result) {
 			if n == name {
 				next = v
 				found++
@@ -168,7 +159,7 @@ func (a Argument) In(arguments []byte) gjson.Result {
 	at := gjson.ParseBytes(arguments)
 	for _, name := range a.Path {
 		next := gjson.Result{}
-		members(at, func(n string, v gjson.Result) {
+		mcp.Members(at.Raw, func(n string, v gjson.Result) {
 			if n == name {
 				next = v
 			}
