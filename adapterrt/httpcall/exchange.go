@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -220,7 +221,7 @@ func transportFailure(err error, t *file.Target, o *Outgoing, names bool) *failu
 		if !errors.Is(err, context.DeadlineExceeded) {
 			timeout = min(timeout, connectTimeout)
 		}
-		f.Code, f.Message = failure.TransportTimeout, "Request timed out after "+itoa(timeout.Milliseconds())+"ms"
+		f.Code, f.Message = failure.TransportTimeout, "Request timed out after "+strconv.FormatInt(timeout.Milliseconds(), 10)+"ms"
 	case isRefused(err):
 		f.Code, f.Message = failure.TransportRefused, "Connection refused: "+refused
 	case tlsProblem(err) != "":

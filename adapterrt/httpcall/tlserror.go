@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
-	"strconv"
 	"strings"
 )
 
@@ -34,5 +33,3 @@ func tlsProblem(err error) string {
 	}
 	return ""
 }
-
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -26,13 +26,6 @@ type PathError struct{ Path, Reason string }
 
 func (e *PathError) Error() string { return fmt.Sprintf("field path %q: %s", e.Path, e.Reason) }
 
-// A DepthError says that a depth is out of its range.
-type DepthError struct{ Depth int }
-
-func (e *DepthError) Error() string {
-	return fmt.Sprintf("depth %d is out of range: it must be 1 to %d", e.Depth, maxDepth)
-}
-
 // A Selection is a rule ready for use. It does not change and is safe for
 // concurrent use.
 type Selection struct {
@@ -52,14 +45,14 @@ type node struct {
 // Wrappers returns the names of the usual list wrappers.
 func Wrappers() []string { return []string{"nodes", "edges", "results", "items"} }
 
-// Compile prepares a rule. The error is a [*PathError] or a [*DepthError].
+// Compile prepares a rule. The error is a [*PathError] if it is about a path.
 func Compile(r Rule) (*Selection, error) {
 	depth := r.Depth
 	if depth == 0 {
 		depth = defaultDepth
 	}
 	if depth < 1 || depth > maxDepth {
-		return nil, &DepthError{r.Depth}
+		return nil, fmt.Errorf("depth %d is out of range: it must be 1 to %d", r.Depth, maxDepth)
 	}
 	include, err := rootOf(r.Include, depth)
 	if err != nil {

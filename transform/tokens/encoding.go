@@ -38,36 +38,20 @@ type method interface {
 	take(text []byte, open bool, limit int) (units, used int)
 }
 
-// An UnknownError says that there is no encoding of that name.
-type UnknownError struct{ Name string }
-
-func (e *UnknownError) Error() string {
-	return fmt.Sprintf("unknown encoding %q: have %s", e.Name,
-		strings.Join([]string{CL100K, O200K, Bytes, Chars4}, ", "))
-}
-
-// A FactorError says that a safety factor is out of its range.
-type FactorError struct{ Factor float64 }
-
-func (e *FactorError) Error() string {
-	return fmt.Sprintf("safety factor %v is out of range: it must be above 0 and at most %d", e.Factor, maxFactor)
-}
-
 const maxFactor = 10
 
 // Named returns the encoding of that name. Its counts are multiplied by factor
 // and rounded up; a factor of 0 means 1. Named does not load the tables yet.
-// The error is an [*UnknownError] or a [*FactorError].
 func Named(name string, factor float64) (*Encoding, error) {
 	if factor == 0 {
 		factor = 1
 	}
 	if !(factor > 0 && factor <= maxFactor) {
-		return nil, &FactorError{factor}
+		return nil, fmt.Errorf("safety factor %v is out of range: it must be above 0 and at most %d", factor, maxFactor)
 	}
 	e := &Encoding{name: name, factor: factor, unit: 1, method: methods[name]}
 	if e.method == nil {
-		return nil, &UnknownError{name}
+		return nil, fmt.Errorf("unknown encoding %q: have %s", name, strings.Join([]string{CL100K, O200K, Bytes, Chars4}, ", "))
 	}
 	if name == Chars4 {
 		e.unit = 4

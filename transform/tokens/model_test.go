@@ -1,8 +1,9 @@
 package tokens
 
 import (
-	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -43,8 +44,7 @@ func TestGivenFactorReplacesDefault(t *testing.T) {
 		}
 	}
 	for _, f := range []float64{-1, -0.0001, 10.001, math.Inf(1), math.NaN()} {
-		var bad *FactorError
-		if _, _, err := ForModel("gpt-4", f); !errors.As(err, &bad) {
+		if _, _, err := ForModel("gpt-4", f); err == nil || !strings.HasPrefix(err.Error(), "safety factor ") {
 			t.Errorf("factor %v: %v", f, err)
 		}
 	}
@@ -52,8 +52,7 @@ func TestGivenFactorReplacesDefault(t *testing.T) {
 
 func TestUnknownEncodingsAreRefused(t *testing.T) {
 	for _, name := range []string{"", "cl100k", "gpt2", "CL100K_BASE"} {
-		var unknown *UnknownError
-		if _, err := Named(name, 0); !errors.As(err, &unknown) || unknown.Name != name {
+		if _, err := Named(name, 0); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("unknown encoding %q: ", name)) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

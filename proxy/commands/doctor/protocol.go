@@ -264,13 +264,8 @@ func call(ctx context.Context, e *exam) {
 		e.fail("there is no session to call it in", e.Tool, "")
 		return
 	}
-	name, err := json.Marshal(e.Tool)
-	if err != nil {
-		e.fail("the name of the tool cannot be written as JSON", "--call", "")
-		return
-	}
 	begun := time.Now()
-	m, err := s.ask(ctx, "tools/call", fmt.Sprintf(`{"name":%s,"arguments":%s}`, name, e.Arguments))
+	m, err := s.ask(ctx, "tools/call", fmt.Sprintf(`{"name":%s,"arguments":%s}`, wire.AppendQuoted(nil, e.Tool), e.Arguments))
 	took := millis(time.Since(begun))
 	switch r := m.Get("result"); {
 	case err != nil:

@@ -53,21 +53,14 @@ type Redactor struct {
 // AsIs returns a Redactor for what was redacted before, such as a recording. It shows everything.
 func AsIs() *Redactor { return &Redactor{asIs: true} }
 
-// PathError says which path cannot be used.
-type PathError struct{ Tool, Path, Reason string }
-
-func (e *PathError) Error() string {
-	return fmt.Sprintf("path %q of tool %q: %s", e.Path, e.Tool, e.Reason)
-}
-
-// New returns a Redactor. Its error is a *PathError.
+// New returns a Redactor. Its error says which path cannot be used.
 func New(o Options) (*Redactor, error) {
 	r := &Redactor{secrets: o.Secrets, none: o.Payloads == None, paths: make(map[string][][]string)}
 	for tool, paths := range o.Paths {
 		for _, p := range paths {
 			names, reason := splitPath(p)
 			if reason != "" {
-				return nil, &PathError{tool, p, reason}
+				return nil, fmt.Errorf("path %q of tool %q: %s", p, tool, reason)
 			}
 			r.paths[tool] = append(r.paths[tool], names)
 		}

@@ -1,7 +1,7 @@
 package redact
 
 import (
-	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -187,8 +187,7 @@ func TestWithoutPayloadsOnlyNamesTypesAndSizesAreShown(t *testing.T) {
 func TestPathsThatCannotBeUsedAreRefused(t *testing.T) {
 	for _, path := range []string{"", "a..b", ".", "a.", strings.Repeat("a.", 40) + "a"} {
 		_, err := New(Options{Paths: map[string][]string{"t": {path}}})
-		var at *PathError
-		if !errors.As(err, &at) || at.Tool != "t" || at.Path != path {
+		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf(`path %q of tool "t": `, path)) {
 			t.Errorf("%q: %v", path, err)
 		}
 	}
