@@ -35,8 +35,8 @@
 //
 // # Where the tables come from
 //
-// internal/gen takes the vocabularies out of github.com/tiktoken-go/tokenizer
-// (go generate). That module has them as Go source, 12 MB of a program: only
-// the generator and the tests import it. testdata/golden.mjs asks the original tokenizer for the counts
+// mergefiles_test.go takes the vocabularies out of github.com/tiktoken-go/tokenizer
+// (go test -run TestMergeFiles -update). That module has them as Go source, 12 MB of a program: only
+// tests import it. testdata/golden.mjs asks the original tokenizer for the counts
 // that the tests compare with, and for the character classes; it needs npm.
 package tokens

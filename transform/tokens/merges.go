@@ -10,8 +10,6 @@ import (
 	"math/bits"
 )
 
-//go:generate go run ./internal/gen
-
 // A merge file is compressed with DEFLATE. It holds the 256 bytes in the order
 // of their ranks; the number of longer tokens, as a varint; and the two halves
 // of each longer token, from rank 256 on: first all left halves, then all right
