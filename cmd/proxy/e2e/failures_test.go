@@ -59,7 +59,7 @@ func TestPublishedClientsSurviveServerFailures(t *testing.T) {
 	clients := map[string]func(url string) []string{}
 	old := filepath.Join(t.TempDir(), "gosdk")
 	compile := exec.Command("go", "build", "-o", old, ".")
-	compile.Dir = filepath.Join("peers", "gosdk-1.1.0")
+	compile.Dir = filepath.Join("testdata", "gosdk-1.1.0")
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Logf("without the Go SDK 1.1.0, which cannot be built here: %v\n%s", err, out)
 	} else {

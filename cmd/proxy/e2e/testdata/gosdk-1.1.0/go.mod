@@ -1,5 +1,5 @@
 // The Go SDK as it was when it closed its client on every status but 2xx.
-module github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/peers/gosdk-1.1.0
+module github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/testdata/gosdk-1.1.0
 
 go 1.26
 
