@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -36,18 +35,11 @@ func (r *redactor) Cut(method, tool string, raw []byte) string {
 	return (*Server)(r).Now().Redactor.Cut(method, tool, raw)
 }
 
-// pageFiles names the directory that the files of the page are read from, for work on them.
-const pageFiles = "DRAGOMAN_INSPECT_DIR"
-
 // makePage makes the page if inspect.enabled asks for it.
 func (srv *Server) makePage() (err error) {
 	cfg := &srv.Now().Config
 	if !cfg.Inspect.Enabled {
 		return nil
-	}
-	files := livepage.Files()
-	if dir := os.Getenv(pageFiles); dir != "" {
-		files = os.DirFS(dir)
 	}
 	srv.pageToken = cfg.Inspect.Token
 	if srv.pageToken == "" {
@@ -55,7 +47,7 @@ func (srv *Server) makePage() (err error) {
 	}
 	safe := (*redactor)(srv)
 	srv.page, err = inspect.New(inspect.Options{
-		Ring: observe.NewRing(safe), Observer: &srv.Observer, Keep: cfg.Inspect.Keep, Files: files, Token: srv.pageToken, Redactor: safe,
+		Ring: observe.NewRing(safe), Observer: &srv.Observer, Keep: cfg.Inspect.Keep, Files: livepage.Files(), Token: srv.pageToken, Redactor: safe,
 		AllowsHost: srv.allowsHost,
 		Version:    mcp.Version(), Replica: srv.replicaName(), Started: time.Now(), Payloads: cfg.Inspect.Payloads,
 		Live: srv.Live, Watching: srv.noteWatcher, Endpoint: srv.pageEndpoint,

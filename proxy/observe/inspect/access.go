@@ -10,19 +10,16 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// MinToken is the length of a token that a person sets, in bytes.
-const MinToken = 32
-
 // NewToken returns a random token.
 func NewToken() string { return rand.Text() + rand.Text()[:6] }
 
-// policy keeps the page from loading or sending anything elsewhere, whatever a message holds: messages are hostile input.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; " +
+// ContentSecurityPolicy keeps the page from loading or sending anything elsewhere, whatever a message holds: messages are hostile input.
+const ContentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; " +
 	"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
 func secure(c *fasthttp.RequestCtx) {
 	header := &c.Response.Header
-	header.Set(fasthttp.HeaderContentSecurityPolicy, policy)
+	header.Set(fasthttp.HeaderContentSecurityPolicy, ContentSecurityPolicy)
 	header.Set(fasthttp.HeaderXContentTypeOptions, "nosniff")
 	header.Set(fasthttp.HeaderReferrerPolicy, "no-referrer")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")

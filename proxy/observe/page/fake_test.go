@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/page"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -67,7 +68,7 @@ func newFake(t *testing.T) *fake {
 func (f *fake) withToken() string { return f.url + "#token=" + testToken }
 
 func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Security-Policy", page.ContentSecurityPolicy)
+	w.Header().Set("Content-Security-Policy", inspect.ContentSecurityPolicy)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	name := strings.TrimPrefix(r.URL.Path, "/inspect/")
 	if name == "" {

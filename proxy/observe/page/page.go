@@ -16,8 +16,3 @@ var files embed.FS
 
 // Files has the files of the page by their names: page.html is the page itself, the others stand beside it.
 func Files() fs.FS { return files }
-
-// ContentSecurityPolicy is the policy that the page is made for: it has no script or style but its own files, and makes
-// no markup of text.
-const ContentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
