@@ -85,10 +85,11 @@ func connections(w *world, wrong func(time.Duration, string, ...any)) {
 	}
 	const lives = 10 * time.Minute // no exchange begins on a connection that is older
 	type conn struct {
-		via    string
-		born   time.Duration
-		idle   time.Duration // since when; 0 for not
-		idlers []int         // those that lay idle when it was opened; nil once it was used
+		via     string
+		born    time.Duration
+		idle    time.Duration // since when; 0 for not
+		session string        // of its last request
+		idlers  []int         // those that lay idle when it was opened; nil once it was used
 	}
 	conns, wakes := map[int]*conn{}, time.Duration(0)
 	used := func(n int, at time.Duration, i int) bool { // in this instant, in which several requests may set out
@@ -123,7 +124,13 @@ func connections(w *world, wrong func(time.Duration, string, ...any)) {
 				return
 			}
 			if at != nil {
-				at.idle = 0
+				at.idle, at.session = 0, e.Session
+			}
+		case trace.Gone: // the end of a session does not wait for the answers to what dragoman has sent in it just before
+			for _, c := range conns {
+				if c.session == e.Session && e.At < c.idle+10*time.Millisecond || c == at {
+					c.idle, c.idlers = 0, nil
+				}
 			}
 		case trace.Answers:
 			if at != nil {
