@@ -19,7 +19,7 @@ import (
 
 // lane plays worlds, one after another, in a process that it starts again when that is lost.
 type lane struct {
-	patience time.Duration // how long a process may be silent; 0 for 20 s
+	patience time.Duration // how long a process may be silent; 0 for a minute
 	cpu      time.Duration // of the processes that have ended
 
 	command *exec.Cmd
@@ -52,7 +52,7 @@ func (l *lane) ask(j job) result {
 	}
 	patience := l.patience
 	if patience == 0 {
-		patience = 20 * time.Second
+		patience = time.Minute // a process that keeps a large message for hours of a world collects garbage in each second
 	}
 	silence := time.NewTimer(patience)
 	defer silence.Stop()
