@@ -189,7 +189,7 @@ func (w *world) waitedForClient(c *call, end time.Duration) bool {
 			if other == c || other.owner != c.owner || len(c.received) == 0 || a.Session != c.received[0].Session || a.At >= end {
 				continue
 			}
-			if told := find(other.told, a.N); told != nil && told.At > end-limit+moment || told == nil && len(other.ends) == 0 && other.how == "" {
+			if told := find(other.told, a.N); told != nil && find(other.asked, a.N) != nil && told.At > end-limit+moment || told == nil && len(other.ends) == 0 && other.how == "" {
 				return true
 			}
 		}
