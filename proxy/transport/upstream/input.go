@@ -128,8 +128,12 @@ func (in *input) send(ctx context.Context, m *Outgoing) error {
 			}
 			return err
 		case <-in.exited:
-			if in.takeBack(l) == errBegun && borrowed {
-				<-l.done
+			err := in.takeBack(l)
+			if err == errBegun { // the file is closed, so that the write ends
+				err = <-l.done
+			}
+			if err == nil { // the child may have read it before it ended
+				return nil
 			}
 			return errGone
 		}

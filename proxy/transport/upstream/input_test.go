@@ -250,3 +250,27 @@ func TestWhatWaitsWithoutASenderIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are counted after all was read", c.input.posted)
 	}
 }
+
+// lastInput is the standard input of a child that ends as soon as it has read something.
+type lastInput struct{ exited chan struct{} }
+
+func (f *lastInput) Write(b []byte) (int, error) {
+	close(f.exited)
+	return len(b), nil
+}
+
+func (f *lastInput) Close() error { return nil }
+
+// TestChildThatEndsWithWhatItReads: a request that was written counts as sent, also if its sender hears of the child's end at the same time. It would
+// otherwise learn of that before the reader of what the child has written, which starts another one, and send its next request to none.
+func TestChildThatEndsWithWhatItReads(t *testing.T) {
+	for range 100 {
+		c := &Child{exited: make(chan struct{})}
+		c.input = input{file: &lastInput{c.exited}, timeout: time.Hour, exited: c.exited, wake: make(chan struct{}, 1), closed: func() {}}
+		c.running.Go(c.input.write)
+		if _, err := c.Send(t.Context(), &Outgoing{Body: []byte("last"), Request: true}); err != nil {
+			t.Fatal(err)
+		}
+		c.running.Wait()
+	}
+}
