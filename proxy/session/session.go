@@ -273,6 +273,7 @@ func (s *Session) Restarted() (open []string) {
 func (s *Session) DropRequests() (open []string) {
 	s.Again.Store(true)
 	for _, c := range s.Asked.Drain() {
+		c.Cancelled.Store(true)
 		if c.As != nil {
 			open = append(open, string(c.As))
 		} else {

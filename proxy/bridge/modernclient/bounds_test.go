@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ops/report"
+	"github.com/dragoman-proxy/dragoman/proxy/protocol/crossing"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -99,4 +102,24 @@ func TestSessionsOfAllPrincipalsAreBounded(t *testing.T) {
 		br.pool.release(b)
 		br.pool.release(open[1])
 	})
+}
+
+// TestAnswersToQuestionsThatAreOver: the server may ask another question under the id of one that is over.
+func TestAnswersToQuestionsThatAreOver(t *testing.T) {
+	f := &fakeServer{answer: answers}
+	b := session(t, bridgeTo(t, f), "alice")
+	over := new(atomic.Bool)
+	var e crossing.Crossing
+	e.Keep(wire.Request, wire.ElicitationCreate, []byte("1"), []byte(`{}`), over)
+	q := e.TakeQuestions()[0]
+	const answer = `{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`
+	for n, is := range []bool{false, true} {
+		over.Store(is)
+		if err := b.deliver(&q, []byte(answer), nil); err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 && !slices.Contains(f.sent, answer) || n == 1 && len(f.sent) != 1 {
+			t.Errorf("over: %t; the server has got %q", is, f.sent)
+		}
+	}
 }

@@ -337,7 +337,7 @@ func (d *parkedCall) expire() {
 		if p.Method == wire.ElicitationCreate {
 			answer = mcp.AppendResult(nil, p.ID, `{"action":"cancel"}`)
 		}
-		d.b.deliverOrLog(answer, from)
+		d.b.deliverOrLog(&p.Question, answer, from)
 	}
 	if running {
 		d.cancelAtServer(noResponse, from)

@@ -188,7 +188,7 @@ func (d *parkedCall) attach(c caller, st sealed.State) (box *outbox.Outbox, begi
 		if answer != nil && !p.Loose {
 			continue // the server does not wait for this answer any more
 		}
-		if err := d.b.deliver(mcp.AppendResult(nil, p.ID, answers[n]), c.from); err != nil {
+		if err := d.b.deliver(&p.Question, mcp.AppendResult(nil, p.ID, answers[n]), c.from); err != nil {
 			at := d.b.at(c.from)
 			at.Method = c.q.Name
 			err = d.of.Host.Report.Failed(err, at) // a refusal of the session's, of which others know nothing

@@ -186,13 +186,17 @@ func (b *pooledSession) withdraw(question string) {
 	b.tasks.withdraw(b, question)
 }
 
-// deliver sends the server a response of the client, translated like one that came over a session.
-func (b *pooledSession) deliver(body []byte, from []mcp.Header) error {
+// deliver sends the server the answer to a question, translated like one that came over a session. It does nothing if the question is over: the
+// server may ask another one under that id.
+func (b *pooledSession) deliver(q *crossing.Question, answer []byte, from []mcp.Header) error {
+	if q.IsOver() {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.Host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
 	x := b.s.Begin(ctx, nil, from, nil, nil)
 	defer x.Done()
-	out, v, err := x.Translate(Message{Text: body})
+	out, v, err := x.Translate(Message{Text: answer})
 	if err == nil && v == wire.Forward {
 		_, err = x.Forward(out)
 	}
@@ -200,8 +204,8 @@ func (b *pooledSession) deliver(body []byte, from []mcp.Header) error {
 }
 
 // deliverOrLog is deliver for callers that cannot handle an error: it logs the error.
-func (b *pooledSession) deliverOrLog(body []byte, from []mcp.Header) {
-	if err := b.deliver(body, from); err != nil {
+func (b *pooledSession) deliverOrLog(q *crossing.Question, answer []byte, from []mcp.Header) {
+	if err := b.deliver(q, answer, from); err != nil {
 		b.Host.Report.Undelivered(err, b.at(from))
 	}
 }
@@ -215,7 +219,7 @@ func (b *pooledSession) at(from []mcp.Header) report.At {
 // refuse answers questions with an error that says why the client is not asked.
 func (b *pooledSession) refuse(list []crossing.Question, why string, from []mcp.Header) {
 	for _, q := range list {
-		b.deliverOrLog(mcp.AppendError(nil, q.ID, -32603, why, nil), from)
+		b.deliverOrLog(&q, mcp.AppendError(nil, q.ID, -32603, why, nil), from)
 	}
 }
 

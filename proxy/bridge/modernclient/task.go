@@ -134,7 +134,7 @@ func (k *pooledTask) update(inputs []byte, from []mcp.Header) {
 	}
 	k.mu.Unlock()
 	for n, p := range answered {
-		k.b.deliverOrLog(mcp.AppendResult(nil, p.ID, answers[n]), from)
+		k.b.deliverOrLog(&p.Question, mcp.AppendResult(nil, p.ID, answers[n]), from)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -50,7 +51,12 @@ type Question struct {
 	Now    bool   // the server answers a request of dragoman's own only after it: it cannot wait for the next call
 	Method wire.Method
 	Body   []byte
+	over   *atomic.Bool // becomes true when the server does not wait for the answer any more; nil if that is not known
 }
+
+// IsOver reports whether the server does not wait for the answer any more: it has cancelled the question, or another process or session has taken
+// the place of the one that asked, and may have used the id again.
+func (q *Question) IsOver() bool { return q.over != nil && q.over.Load() }
 
 // Client receives what the server says before its response. An error of Send ends the reading.
 type Client interface {
@@ -130,12 +136,12 @@ func (e *Crossing) Rename(id []byte) []byte {
 func (e *Crossing) Renames() bool { return e != nil && e.Down.ID != nil }
 
 // Keep stores a message that translation does not send on: a question, a notification, or an error
-// that requires URLs to be opened.
-func (e *Crossing) Keep(kind wire.Kind, method wire.Method, id, body []byte) {
+// that requires URLs to be opened. over is that of a question; nil for anything else.
+func (e *Crossing) Keep(kind wire.Kind, method wire.Method, id, body []byte, over *atomic.Bool) {
 	switch {
 	case e == nil:
 	case kind == wire.Request:
-		e.questions = append(e.questions, Question{ID: bytes.Clone(id), Task: e.about, Method: method, Body: bytes.Clone(body)})
+		e.questions = append(e.questions, Question{ID: bytes.Clone(id), Task: e.about, Method: method, Body: bytes.Clone(body), over: over})
 	case kind == wire.Notification:
 		if e.Opened != nil && method == wire.ElicitationCompleted {
 			e.Opened(body)

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"sync/atomic"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
@@ -352,7 +353,11 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 		f := x.failed(err)
 		out, kind, list = mcp.AppendError(nil, x.Crossing.Rename(id), f.Code, f.Text, nil), wire.Error, nil
 	case v == wire.Local:
-		x.Crossing.Keep(kind, method, id, out)
+		var over *atomic.Bool
+		if question != nil {
+			over = &question.Cancelled
+		}
+		x.Crossing.Keep(kind, method, id, out, over)
 		return nil, false
 	case v == wire.Answer:
 		x.forgetAsked(id)
