@@ -54,14 +54,14 @@ func (e *Engine) apply(dst, result []byte, c *Call, r *rule, budget int, works b
 		report.TokensBefore = report.TokensAfter
 		return result, report
 	case fit:
-		report.Outcome = worse(report.Outcome, Transformed)
+		report.Outcome = max(report.Outcome, Transformed)
 		run.weigh(now)
 		out = append(dst, now...)
 	default:
 		out = run.guardedly(nil, func() []byte { return run.capTo(dst, now, budget) })
 		switch {
 		case out != nil:
-			report.Outcome = worse(report.Outcome, Capped)
+			report.Outcome = max(report.Outcome, Capped)
 		case !changed:
 			return result, report
 		default:
@@ -92,8 +92,6 @@ func (e *Engine) terms(r *rule, c *Call) (budget int, tool, ok bool) {
 	}
 	return budget, false, false
 }
-
-func worse(a, b Outcome) Outcome { return max(a, b) }
 
 // short reports whether a result fits the budget by its length alone: a token has at least
 // one byte, and each text has more than a byte of JSON around it.

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -187,10 +188,7 @@ type reading struct {
 func (r *reading) open(kept *entry) {
 	call := kept.call
 	one := &run{engine: r.engine, rule: r.engine.rest, call: &call, original: kept.original, report: &Report{}}
-	budget := kept.budget
-	if budget == 0 {
-		budget = r.budget
-	}
+	budget := cmp.Or(kept.budget, r.budget)
 	r.plan = one.capping(kept.original, budget).plan
 }
 

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
@@ -75,9 +76,7 @@ func compile(c *Config, sources map[string]Source, path string, r *Rule) (*rule,
 	for _, name := range sortedKeys(r.Truncate) {
 		t := r.Truncate[name]
 		k := cut{name: name, steps: fields.Split(name), max: t.Max, strategy: t.Strategy}
-		if k.max == 0 {
-			k.max = defaultMax
-		}
+		k.max = cmp.Or(k.max, defaultMax)
 		out.cuts = append(out.cuts, k)
 	}
 	if r.Adapter != "" {

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -109,10 +110,7 @@ func (o *Option) check(value any) string {
 			return "is not true or false"
 		}
 	case int:
-		most := o.Max
-		if most == 0 {
-			most = math.MaxInt
-		}
+		most := cmp.Or(o.Max, math.MaxInt)
 		if i, ok := value.(int); !ok || i < o.Min || i > most {
 			return fmt.Sprintf("is not a number from %d to %d", o.Min, most)
 		}

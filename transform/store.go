@@ -2,6 +2,7 @@ package transform
 
 import (
 	"bytes"
+	"cmp"
 	"container/list"
 	"context"
 	"crypto/hmac"
@@ -96,9 +97,7 @@ func (s *Store) keep(e entry) {
 // share the originals that made room for it, as far as this Store wrote them.
 func (s *Store) hold(e *entry) (evicted []string) {
 	e.owner, e.payer = owner(e.call.Session, e.call.Caller), e.call.Caller
-	if e.payer == "" {
-		e.payer = "session " + e.call.Session
-	}
+	e.payer = cmp.Or(e.payer, "session "+e.call.Session)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at := s.entries[e.handle]; at != nil {

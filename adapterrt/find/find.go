@@ -11,6 +11,7 @@
 package find
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -109,10 +110,7 @@ func New(docs []Doc) *Index {
 			return words
 		}
 		e.name = unique(add(d.Name, nameWeight))
-		summary := d.Summary
-		if summary == "" {
-			summary = d.Name
-		}
+		summary := cmp.Or(d.Summary, d.Name)
 		e.summary = unique(add(summary, summaryWeight))
 		for _, a := range d.Aliases {
 			add(a, aliasWeight)

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -86,9 +87,7 @@ func (l *limiter) stay(ctx context.Context, p *place, no *refusal, w *Patience, 
 		l.queue = append(l.queue, p)
 	}
 	d, wake := no.after, p.wake
-	if d == 0 {
-		d = w.Left
-	}
+	d = cmp.Or(d, w.Left)
 	if no.everywhere {
 		wake = nil // the end of a call here frees no place among all replicas
 	}

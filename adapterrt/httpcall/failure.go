@@ -1,6 +1,7 @@
 package httpcall
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -78,10 +79,7 @@ func UnknownParams(op *file.Operation, unknown []string) *failure.Failure {
 		unknown = unknown[:MaxUnknown]
 	}
 	names := op.Names()
-	list := strings.Join(names, ", ")
-	if list == "" {
-		list = "none"
-	}
+	list := cmp.Or(strings.Join(names, ", "), "none")
 	return &failure.Failure{
 		Code:    failure.ValidationUnknownParam,
 		Message: "Unknown parameter(s) for operation '" + op.Name + "': " + strings.Join(unknown, ", ") + ". Valid parameters: " + list + ".",

@@ -2,6 +2,7 @@ package httpcall
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -206,9 +207,7 @@ func unreadable(r *Reply, body []byte, bad *wire.Fault, z clean.Sanitizer, secre
 		f.Message = "Server returned HTML instead of JSON (HTTP " + strconv.Itoa(r.Status) + ")"
 		d = d.Str("body_preview", z.Clean(preview(body), previewRunes, secrets))
 	case isBinary(kind) || !isJSON(kind) && !utf8.Valid(body) || otherCharset(params["charset"]):
-		if shown == "" {
-			shown = "application/octet-stream"
-		}
+		shown = cmp.Or(shown, "application/octet-stream")
 		f.Message = "Unexpected content type '" + shown + "'"
 	default:
 		f.Message = "Failed to parse response as JSON: " + failure.BadJSON(bad.Why)

@@ -1,6 +1,7 @@
 package httpcall
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -47,9 +48,7 @@ func MapStatus(status int, h http.Header) StatusRow {
 	default:
 		row.Code = failure.InternalError
 	}
-	if row.Prefix == "" {
-		row.Prefix = "HTTP " + strconv.Itoa(status) + ": "
-	}
+	row.Prefix = cmp.Or(row.Prefix, "HTTP "+strconv.Itoa(status)+": ")
 	return row
 }
 

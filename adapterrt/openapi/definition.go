@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -115,9 +116,7 @@ func (m *mapper) textLimits(d *definition, s *shape) {
 	if d.maxLen >= 0 && d.minLen > d.maxLen {
 		d.minLen, d.maxLen = -1, -1
 	}
-	if d.minLen == 0 {
-		d.minLen = -1
-	}
+	d.minLen = cmp.Or(d.minLen, -1)
 	if s.pattern != "" {
 		if d.pattern = checked(s.pattern); d.pattern == "" {
 			m.weak("a pattern that RE2 does not have is not checked")

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
@@ -40,12 +41,8 @@ func (d *Document) advice(item, op *node) (a advice) {
 			if owner != op {
 				continue
 			}
-			if a.name == "" {
-				a.name = n.str("name")
-			}
-			if a.description == "" {
-				a.description = n.str("description")
-			}
+			a.name = cmp.Or(a.name, n.str("name"))
+			a.description = cmp.Or(a.description, n.str("description"))
 		}
 	}
 	return a

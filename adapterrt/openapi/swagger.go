@@ -1,6 +1,9 @@
 package openapi
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // swaggerOperation reads what Swagger 2.0 describes in its own way:
 // https://swagger.io/specification/v2/
@@ -108,10 +111,7 @@ func (d *Document) swaggerForm(at *node, form []*node, consumes []string) *rawBo
 			required.kids = append(required.kids, text(name))
 		}
 		if f := p.str("collectionFormat"); p.str("type") == "array" && f != "multi" {
-			style := map[string]string{"ssv": "spaceDelimited", "pipes": "pipeDelimited"}[f]
-			if style == "" {
-				style = "form"
-			}
+			style := cmp.Or(map[string]string{"ssv": "spaceDelimited", "pipes": "pipeDelimited"}[f], "form")
 			encoding.keys = append(encoding.keys, name)
 			encoding.kids = append(encoding.kids, object(p, "style", text(style), "explode", boolean(false)))
 		}

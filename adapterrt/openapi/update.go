@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,10 +30,7 @@ type Conflict struct {
 }
 
 func (c Conflict) String() string {
-	at := c.Path
-	if at == "" {
-		at = "the operation"
-	}
+	at := cmp.Or(c.Path, "the operation")
 	return fmt.Sprintf("%d: %s: %s: the file has %s, the document has %s", c.Line, c.Operation, at, c.Mine, c.Theirs)
 }
 

@@ -1,6 +1,7 @@
 package present
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/brief"
@@ -35,10 +36,7 @@ const shortAdapter = 12
 func (s *Adapter) DiscreteJSON(op *file.Operation, name string) []byte {
 	v := s.verdict(op)
 	title := strings.ReplaceAll(op.Name, "_", " ")
-	description := op.Description
-	if description == "" {
-		description = op.Mapping.Method + " " + op.Mapping.Template
-	}
+	description := cmp.Or(op.Description, op.Mapping.Method+" "+op.Mapping.Template)
 	switch {
 	case v == guard.Confirm:
 		description = shortened(description, maxDiscreteDescription-len(needsPerson)) + needsPerson

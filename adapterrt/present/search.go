@@ -1,6 +1,7 @@
 package present
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,10 +141,7 @@ func (k *Catalogue) Search(q *Question) ([]byte, *failure.Failure) {
 	if len(hits) == 0 {
 		return k.noHit(query, items), nil
 	}
-	limit := q.First
-	if limit == 0 {
-		limit = defaultHits
-	}
+	limit := cmp.Or(q.First, defaultHits)
 	var out []byte
 	for _, i := range hits[:min(limit, len(hits))] {
 		out = append(k.appendSignature(out, i), '\n')

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -115,12 +116,8 @@ func (d *description) rule() string {
 // matchWords returns the tool and the server that a rule is for.
 func matchWords(m transform.Match) string {
 	tool, server := m.Tool, m.Server
-	if tool == "" {
-		tool = "*"
-	}
-	if server == "" {
-		server = "*"
-	}
+	tool = cmp.Or(tool, "*")
+	server = cmp.Or(server, "*")
 	return fmt.Sprintf(" (tool %s of server %s)", tool, server)
 }
 

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -62,9 +63,7 @@ func transformCommand() *cobra.Command {
 		if err := engine.Load(); err != nil {
 			return err
 		}
-		if call.Server == "" {
-			call.Server = cfg.Upstream.ServerName()
-		}
+		call.Server = cmp.Or(call.Server, cfg.Upstream.ServerName())
 		call.Schemas = transform.None
 		if *schema != "" {
 			if call.Schema, err = os.ReadFile(*schema); err != nil {

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -89,10 +90,7 @@ var traced = &Note{By: Trace, What: "context", Detail: "the trace goes on with a
 
 // whoDid returns the note of what made a difference, or nil.
 func whoDid(at difference, in *Message, notes []*Note) *Note {
-	path := at.after
-	if path == "" {
-		path = at.before
-	}
+	path := cmp.Or(at.after, at.before)
 	switch path {
 	case "params._meta", "params._meta.traceparent", "params._meta.tracestate", "params":
 		if at.before == "" || strings.HasPrefix(path, "params._meta.trace") {

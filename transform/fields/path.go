@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -47,10 +48,7 @@ func Wrappers() []string { return []string{"nodes", "edges", "results", "items"}
 
 // Compile prepares a rule. The error is a [*PathError] if it is about a path.
 func Compile(r Rule) (*Selection, error) {
-	depth := r.Depth
-	if depth == 0 {
-		depth = defaultDepth
-	}
+	depth := cmp.Or(r.Depth, defaultDepth)
 	if depth < 1 || depth > maxDepth {
 		return nil, fmt.Errorf("depth %d is out of range: it must be 1 to %d", r.Depth, maxDepth)
 	}

@@ -1,6 +1,7 @@
 package notion
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -287,10 +288,7 @@ func (c *converter) unknown(kind string, b, p tree.Value) {
 // childPage writes a link to a page inside this one, and those of its blocks
 // that were delivered with it.
 func (c *converter) childPage(kind string, b, p tree.Value) {
-	title := c.literal(p.Get("title").Text(), inLink)
-	if title == "" {
-		title = strings.TrimPrefix(kind, "child_")
-	}
+	title := cmp.Or(c.literal(p.Get("title").Text(), inLink), strings.TrimPrefix(kind, "child_"))
 	c.paragraph("[" + title + "](notion:" + label(b.Get("id").Text()) + ")")
 	list, wrapper, _ := childrenOf(b, p)
 	c.blocks(list)

@@ -1,6 +1,7 @@
 package notion
 
 import (
+	"cmp"
 	"net/url"
 	"path"
 	"strings"
@@ -27,9 +28,7 @@ func (c *converter) media(kind string, p tree.Value) {
 	if shown == "" {
 		shown = c.literal(fileName(p, link), inLink)
 	}
-	if shown == "" {
-		shown = kind
-	}
+	shown = cmp.Or(shown, kind)
 	mark := ""
 	if kind == "image" {
 		mark = "!"

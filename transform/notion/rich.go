@@ -1,6 +1,7 @@
 package notion
 
 import (
+	"cmp"
 	"iter"
 	"strings"
 	"unicode"
@@ -134,9 +135,7 @@ func mention(m tree.Value, text string) (shown, link string) {
 		return start + " → " + end, ""
 	case "page", "database", "data_source":
 		id := printable(p.Get("id").Text())
-		if text == "" {
-			text = kind
-		}
+		text = cmp.Or(text, kind)
 		if id == "" {
 			return text, ""
 		}

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -43,9 +44,7 @@ const maxFactor = 10
 // Named returns the encoding of that name. Its counts are multiplied by factor
 // and rounded up; a factor of 0 means 1. Named does not load the tables yet.
 func Named(name string, factor float64) (*Encoding, error) {
-	if factor == 0 {
-		factor = 1
-	}
+	factor = cmp.Or(factor, 1)
 	if !(factor > 0 && factor <= maxFactor) {
 		return nil, fmt.Errorf("safety factor %v is out of range: it must be above 0 and at most %d", factor, maxFactor)
 	}

@@ -48,9 +48,7 @@ func Listen(redirect string) (*Callback, error) {
 		_, free, _ := net.SplitHostPort(ln.Addr().String())
 		u.Host = net.JoinHostPort(u.Hostname(), free)
 	}
-	if u.Path == "" {
-		u.Path = "/"
-	}
+	u.Path = cmp.Or(u.Path, "/")
 	return &Callback{URL: u.String(), ln: ln}, nil
 }
 

@@ -180,12 +180,8 @@ type exam struct {
 }
 
 func newExam(o Options) *exam {
-	if o.CheckTime == 0 {
-		o.CheckTime = defaultCheckTime
-	}
-	if o.WholeTime == 0 {
-		o.WholeTime = defaultWholeTime
-	}
+	o.CheckTime = cmp.Or(o.CheckTime, defaultCheckTime)
+	o.WholeTime = cmp.Or(o.WholeTime, defaultWholeTime)
 	return &exam{Options: o, bad: map[string]string{}}
 }
 

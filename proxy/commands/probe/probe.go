@@ -14,7 +14,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/origin/era"
-	"github.com/dragoman-proxy/dragoman/proxy/pipes"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/upstream"
@@ -175,7 +174,7 @@ func (p *probing) report() (*Report, error) {
 		Server:    strings.TrimSpace(said.Get("serverInfo.name").String() + " " + said.Get("serverInfo.version").String()),
 		Era:       "both",
 		Revision:  first.vu.Name,
-		Transport: transportOf(&first.o),
+		Transport: cmp.Or(string(first.o.Transport), "stdio"),
 	}
 	switch {
 	case p.legacy == nil:
@@ -364,6 +363,3 @@ func (p *probing) possiblyLost(vc *translate.Revision) (list []string) {
 	}
 	return list
 }
-
-// transportOf returns the name of the connection's transport.
-func transportOf(o *pipes.Opening) string { return cmp.Or(string(o.Transport), "stdio") }

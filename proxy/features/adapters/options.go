@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
@@ -20,7 +19,7 @@ func Options(a *config.Adapters, getenv func(string) (string, bool)) (adapterrt.
 	}
 	o.Getenv, o.UserAgent = getenv, mcp.UserAgent()
 	if a.Network.WebProxy {
-		o.Proxy = webProxyOf
+		o.Proxy = http.ProxyFromEnvironment
 	}
 	if o.RootCAs, err = rootsOf(a); err != nil {
 		return o, err
@@ -39,7 +38,3 @@ func rootsOf(a *config.Adapters) (*x509.CertPool, error) {
 	}
 	return roots, nil
 }
-
-// webProxyOf returns the HTTP proxy that the environment names for a request, as
-// [http.ProxyFromEnvironment] does.
-func webProxyOf(r *http.Request) (*url.URL, error) { return http.ProxyFromEnvironment(r) }

@@ -158,7 +158,7 @@ func (e *Engine) Close() error {
 func (e *Engine) do(ctx context.Context, command func(b rueidis.Builder) rueidis.Completed) rueidis.RedisResult {
 	client, err := e.connected(ctx)
 	if err != nil {
-		return failed(err)
+		return rueidis.NewErrorResult(err)
 	}
 	return client.Do(ctx, command(client.B()))
 }
@@ -167,12 +167,10 @@ func (e *Engine) do(ctx context.Context, command func(b rueidis.Builder) rueidis
 func (e *Engine) run(ctx context.Context, s *rueidis.Lua, key string, args ...string) rueidis.RedisResult {
 	client, err := e.connected(ctx)
 	if err != nil {
-		return failed(err)
+		return rueidis.NewErrorResult(err)
 	}
 	return s.Exec(ctx, client, []string{key}, args)
 }
-
-func failed(err error) rueidis.RedisResult { return rueidis.NewErrorResult(err) }
 
 // named makes an error of the client one of those that a [store.Engine] returns.
 func named(err error) error {
