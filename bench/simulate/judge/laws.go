@@ -386,7 +386,7 @@ func cancellations(w *world, wrong func(time.Duration, string, ...any)) {
 			answered, done := c.answered()
 			seen := c.received[0].At
 			due := max(seen, c.cancelled) + moment
-			if !(done && answered <= due) && !(c.isTask() && (len(c.tasked) == 0 || c.tasked[0].At > c.cancelled)) && !c.waitsForClient(c.cancelled) && due < w.over && !w.troubledBy(c, due, "client-hang") && !(c.atAPI() && w.script.Replicas > 1) {
+			if !(done && answered <= due) && !(c.isTask() && (len(c.tasked) == 0 || c.tasked[0].At > c.cancelled)) && !w.cancelledElsewhere(c) && !c.waitsForClient(c.cancelled) && due < w.over && !w.troubledBy(c, due, "client-hang") && !(c.atAPI() && w.script.Replicas > 1) {
 				wrong(due, "%s, cancelled at %.3fs, is not cancelled at the server", c.mark, c.cancelled.Seconds())
 			}
 		}

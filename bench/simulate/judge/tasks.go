@@ -79,12 +79,25 @@ func (c *call) polled(at time.Duration) bool { return len(c.tasked) > 0 && c.tas
 // isTask reports whether the server has made a task of c.
 func (c *call) isTask() bool { return len(c.tasks) > 0 }
 
+// atOneReplica reports whether only the replica that got the call has its task: see docs/replicas.md.
+func (w *world) atOneReplica(c *call) bool {
+	return w.script.Replicas > 1 && w.isModern(c.owner) && w.script.Server.Transport != "http"
+}
+
+// cancelledElsewhere reports whether the task of c was cancelled at a replica that does not have it, which has said so.
+func (w *world) cancelledElsewhere(c *call) bool {
+	return c.isTask() && w.atOneReplica(c) && slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.Who == c.owner && e.Kind == trace.Answered && e.Method == "tasks/cancel" && strings.HasSuffix(e.Failed, "Task not found") &&
+			e.At >= c.cancelled && e.At <= c.cancelled+moment
+	})
+}
+
 // lostTask reports whether the task of c is gone: with the session or the process of the server, or with the replica that had it.
 func (w *world) lostTask(c *call, e trace.Event) bool {
 	if !c.isTask() || !strings.Contains(e.Failed, "Task not found") && !strings.Contains(e.Failed, "cannot be reached now") {
 		return false
 	}
-	if w.script.Replicas > 1 && w.isModern(c.owner) && w.script.Server.Transport != "http" { // only the replica that got the call has it: see docs/replicas.md
+	if w.atOneReplica(c) {
 		c.excuse = "task-elsewhere"
 		return true
 	}
