@@ -122,7 +122,7 @@ func TestMemoryScansNoLargeMessage(t *testing.T) {
 // TestMemoryWithoutAnswersWaitsForNone, and keeps nothing of the requests but their subscriptions.
 func TestMemoryWithoutAnswersWaitsForNone(t *testing.T) {
 	y := Memory{Initialized: true, NoAnswers: true}
-	for id := range 2 * MaxSubscriptions {
+	for id := range 2 * MaxSubscriptions / SubscriptionOverhead {
 		y.Note(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"a:%d"}}`, id, id%3))
 	}
 	y.Note([]byte(`{"jsonrpc":"2.0","id":"u","method":"resources/unsubscribe","params":{"uri":"a:1"}}`))
