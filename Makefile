@@ -21,8 +21,8 @@ test-race: ## the same with the race detector, but for the packages that run the
 # -cpu 1: where two goroutines of a bubble of testing/synctest read timers that are due at the same instant, the race detector itself fails
 # ("ThreadSanitizer: CHECK failed", https://go.dev/issue/78156). It judges by the order that locks and channels give, and needs no second processor.
 
-# Packages in whose sources and tests nothing runs beside anything else: no go statement, no parallel test, no timer, no connection, no fake peer.
-ALONE = $$(for f in $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./...); do cat $$f/*.go | grep -qE '\bgo (func|[a-z])[A-Za-z.]*\(|\.Go\(|Parallel\(|AfterFunc|Spawn\(|"net/|"net"|errgroup|/[a-z]*test"' || echo $$f; done)
+# Packages in whose sources and tests nothing runs beside anything else: no go statement, no parallel test, no timer, no connection, no fake peer, no bubble.
+ALONE = $$(for f in $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./...); do cat $$f/*.go | grep -qE '\bgo (func|[a-z])[A-Za-z.]*\(|\.Go\(|Parallel\(|AfterFunc|Spawn\(|net\.(Listen|Dial|Pipe)|"net/http|errgroup|/(peer|store|oauth|collector|node|sync)test"' || echo $$f; done)
 
 WITHOUT_RACE = ./adapterrt/openapi ./cmd/command ./cmd/proxy/e2e ./proxy/observe/page ./bench/corpus ./bench/measure/capper ./bench/measure/cost ./bench/measure/replicas
 
