@@ -240,7 +240,7 @@ func TestTableAgreesWithAList(t *testing.T) {
 	})
 }
 
-// TestRequestsThatAreSentAgain checks who gets a request that was refused, and is cancelled meanwhile.
+// TestRequestsThatAreSentAgain checks whether the other side gets a request again that was refused, and whether it is recalled, if it is cancelled meanwhile.
 func TestRequestsThatAreSentAgain(t *testing.T) {
 	for _, test := range []struct {
 		name                        string
