@@ -50,8 +50,9 @@ func files(t *testing.T, dir string) map[string][]byte {
 	return all
 }
 
-// tested are the platforms of the images. The others take the time of a whole build each; "make check-systems" type-checks them.
-var tested = []platform{{"linux", "amd64"}, {"linux", "arm64"}}
+// tested is a platform whose dependencies other tests have compiled already. The others would take the time of a whole build
+// each; "make check-systems" type-checks them.
+var tested = []platform{{"linux", "amd64"}}
 
 // TestReleaseIsReproducible checks that two releases of one commit, built in different folders, have the same files byte
 // for byte, and that the installed program prints its version.
@@ -97,9 +98,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 	})
 	t.Run("archive", func(t *testing.T) { archiveHasAll(t, one["dragoman_"+version+"_linux_amd64.tar.gz"]) })
 	t.Run("bill", func(t *testing.T) { billNamesModules(t, one["dragoman_"+version+"_linux_amd64.cdx.json"]) })
-	for _, p := range []string{"linux_amd64", "linux_arm64"} {
-		t.Run("image "+p, func(t *testing.T) { static(t, one[filepath.Join(p, "dragoman")]) })
-	}
+	t.Run("image", func(t *testing.T) { static(t, one[filepath.Join("linux_amd64", "dragoman")]) })
 }
 
 func archiveHasAll(t *testing.T, archive []byte) {
