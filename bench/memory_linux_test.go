@@ -60,17 +60,17 @@ func TestMemoryStaysWithinInHand(t *testing.T) {
 		slow   bool
 		modern bool // the client has no sessions: its messages are translated
 	}{
-		{"uploads", web, "small", 60, upload, false, false},
+		{"uploads", web, "small", 40, upload, false, false},
 		{"answers", web, "large", 16, 0, false, false},
 		{"answers to slow readers", web, "large", 16, 0, true, false},
 		{"answers as events", web, "event", 16, 0, false, false},
 		{"events to slow readers", web, "event", 16, 0, true, false},
-		{"answers to uploads", web, "large", 60, upload, false, false},
-		{"events to uploads", web, "event", 60, upload, false, false},
-		{"translated uploads", web, "small", 60, upload, false, true},
+		{"answers to uploads", web, "large", 40, upload, false, false},
+		{"events to uploads", web, "event", 40, upload, false, false},
+		{"translated uploads", web, "small", 40, upload, false, true},
 		{"translated answers", web, "large", 16, 0, false, true},
 		{"translated events", web, "event", 16, 0, false, true},
-		{"uploads to a command", pipe, "small", 60, upload, false, false},
+		{"uploads to a command", pipe, "small", 40, upload, false, false},
 		{"answers of a command", pipe, "large", 16, 0, false, false},
 		{"answers of a command to slow readers", pipe, "large", 16, 0, true, false},
 	} {

@@ -16,7 +16,7 @@ func TestReplicasWithAStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Proof{Binary: binary, Dir: t.TempDir(), Time: 20 * time.Second, KillEvery: 4 * time.Second, Clients: 1, Out: t.Output()}
+	p := Proof{Binary: binary, Dir: t.TempDir(), Time: 10 * time.Second, KillEvery: 2500 * time.Millisecond, Clients: 1, Out: t.Output()}
 	results, err := p.Run(t.Context())
 	if err != nil {
 		t.Error(err)
