@@ -15,7 +15,7 @@ test: ## what needs nothing but Go
 
 TEST ?= go test -timeout 20m
 
-test-race: ## the same with the race detector, but for the packages that run the built command, and those without goroutines; package proxy/tests begins first, because it takes longest, and has two others beside it, because it often waits; collecting garbage less often saves a tenth of the time
+test-race: ## the same with the race detector, but for the packages that run the built command, the programs that measure, and what has no goroutines; package proxy/tests begins first, because it takes longest, and has two others beside it, because it often waits; collecting garbage less often saves a tenth of the time
 	CGO_ENABLED=1 GOGC=400 $(TEST) -race -cpu 1 -p 3 $$(go list ./proxy/tests ./... | grep -vFx "$$(go list $(WITHOUT_RACE) $(ALONE))")
 
 # -cpu 1: where two goroutines of a bubble of testing/synctest read timers that are due at the same instant, the race detector itself fails
@@ -24,7 +24,7 @@ test-race: ## the same with the race detector, but for the packages that run the
 # Packages in whose sources and tests nothing runs beside anything else: no go statement, no parallel test, no timer, no connection, no fake peer, no bubble.
 ALONE = $$(for f in $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./...); do cat $$f/*.go | grep -qE '\bgo (func|[a-z])[A-Za-z.]*\(|\.Go\(|Parallel\(|AfterFunc|Spawn\(|net\.(Listen|Dial|Pipe)|"net/http|errgroup|/(peer|store|oauth|collector|node|sync)test"' || echo $$f; done)
 
-WITHOUT_RACE = ./adapterrt/openapi ./cmd/command ./cmd/proxy/e2e ./proxy/observe/page ./bench/corpus ./bench/measure/capper ./bench/measure/cost ./bench/measure/replicas
+WITHOUT_RACE = ./adapterrt/openapi ./cmd/... ./proxy/observe/page ./bench/corpus ./bench/measure/... ./bench/servers ./bench/simulate/mutants
 
 test-peers: ## the built command with published clients and servers; needs Node.js 20, which installs them; with Chromium and redis-server more are played
 	TEST_SETS=peers $(TEST) -count=1 ./cmd/proxy/e2e ./bench/servers
