@@ -257,7 +257,7 @@ func TestExternalReferences(t *testing.T) {
 }
 
 // TestLongLists checks that an import ends, whatever list of a document is long. A loop over a list within a loop over it
-// would need minutes for each of these.
+// needs half a minute to many minutes for each of these, where half a second is enough.
 func TestLongLists(t *testing.T) {
 	const n = 100_000
 	list := func(element string) string {

@@ -336,18 +336,21 @@ func (m *mapper) extended(n *node, s *shape, holder *node, via *trail, depth int
 			list = append(list, v)
 		}
 	}
+	named := setOf(list, func(v variant) string { return v.value })
+	name := func(value string) {
+		if !named[value] {
+			named[value] = true
+			list = append(list, variant{value: value})
+		}
+	}
 	if n != holder || mapping != nil || len(list) > 0 {
 		for _, v := range m.valuesOf(n, holder) {
-			if !slices.ContainsFunc(list, func(o variant) bool { return o.value == v }) {
-				list = append(list, variant{value: v})
-			}
+			name(v)
 		}
 	}
 	if mapping != nil && n == holder {
 		for _, key := range mapping.keys {
-			if !slices.ContainsFunc(list, func(v variant) bool { return v.value == key }) {
-				list = append(list, variant{value: key})
-			}
+			name(key)
 		}
 		place := map[string]int{}
 		for i, key := range mapping.keys {
