@@ -93,17 +93,17 @@ func TestCountsMatchOriginalTokenizer(t *testing.T) {
 	}
 }
 
-// cuts calls f with every place where a text of up to 4 KiB can be cut, and
-// with a hundred random places of a longer text.
+// cuts calls f with every place where a text of up to 2 KiB can be cut, and
+// with forty random places of a longer text.
 func cuts(length int, f func(at int)) {
-	if length <= 4<<10 {
+	if length <= 2<<10 {
 		for at := range length + 1 {
 			f(at)
 		}
 		return
 	}
 	r := rand.New(rand.NewPCG(uint64(length), 100))
-	for range 100 {
+	for range 40 {
 		f(r.IntN(length + 1))
 	}
 }

@@ -87,7 +87,7 @@ func TestAllMergesAgree(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 7))
 		s := newScratch(v)
 		for kind, alphabet := range alphabets() {
-			rounds := 300
+			rounds := 100
 			if testing.Short() {
 				rounds = 40
 			}
