@@ -37,7 +37,10 @@ func TestAnswersCarryTheIDOfTheirRequest(t *testing.T) {
 			if !clientModern {
 				client.Initialize("2025-11-25", `{}`)
 			}
-			for _, id := range answerIDs {
+			for n, id := range answerIDs {
+				if n%effort != 0 && n%effort != effort/2 { // two of them with the race detector, which does not read bytes
+					continue
+				}
 				var cursor string
 				for _, r := range []struct{ what, method, params, has string }{
 					{"a capped result", "tools/call", `"name":"t","arguments":{}`, `result._meta.dragoman/transform.cursor`},

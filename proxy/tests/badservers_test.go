@@ -225,7 +225,7 @@ func badWeb(t *testing.T, bad func(c *net.TCPConn)) *badServer {
 func stay(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }
 
 // veryLong is the length of a message that is far longer than any buffer of the proxy.
-const veryLong = 50 << 20 / effort
+const veryLong = 16 << 20 / effort
 
 // TestBadServersOverHTTP: what a server over HTTP does wrong fails only the call concerned; the
 // session and its other calls continue. Answers to questions that this process does not know are

@@ -61,7 +61,7 @@ func listings(t *testing.T, c *corpus.Corpus, of *translate.Revision) (all []cor
 // TestListsRememberedAreTheSame: a client gets the same from a cached translation as from a new
 // one, and the same losses are counted.
 func TestListsRememberedAreTheSame(t *testing.T) {
-	c, err := corpus.New(128 << 10)
+	c, err := corpus.New(128 << 10 / effort)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestChangedListIsTranslatedAgain(t *testing.T) {
 // TestListsForModernClientsAreRemembered: a modern client gets the same from a cached translation of a handshake
 // server's list as from a new one, under its own id.
 func TestListsForModernClientsAreRemembered(t *testing.T) {
-	c, err := corpus.New(128 << 10)
+	c, err := corpus.New(128 << 10 / effort)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestListsForModernClientsAreRemembered(t *testing.T) {
 // TestListsAreRememberedOnAllWays: whatever the eras and transports of both sides are, a client gets the same from a cached
 // translation as from a new one.
 func TestListsAreRememberedOnAllWays(t *testing.T) {
-	c, err := corpus.New(128 << 10)
+	c, err := corpus.New(128 << 10 / effort)
 	if err != nil {
 		t.Fatal(err)
 	}

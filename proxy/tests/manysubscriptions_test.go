@@ -200,7 +200,7 @@ func TestManySubscriptionsAreAHandfulOfConnections(t *testing.T) {
 			stop, stopped := make(chan struct{}), make(chan struct{})
 			go func() {
 				defer close(stopped)
-				for r := rand.New(rand.NewPCG(1, 2)); ; time.Sleep(300 * time.Microsecond) {
+				for r := rand.New(rand.NewPCG(1, 2)); ; time.Sleep(300 * effort * time.Microsecond) {
 					select {
 					case <-stop:
 						return

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,7 +15,8 @@ import (
 // id is, and an oversized message without an id fails none. If the beginning of the message does
 // not show which it is, all open calls fail with a reason.
 func TestOversizedMessageFailsOneCall(t *testing.T) {
-	huge := strings.Repeat("x", 3<<20)
+	const limit = 1 << 20 / effort
+	huge := strings.Repeat("x", 3*limit)
 	for _, c := range []struct {
 		name    string
 		message func(id string) string
@@ -43,7 +45,7 @@ func TestOversizedMessageFailsOneCall(t *testing.T) {
 						calls <- u
 					}
 				})
-				client := through(t, s.At(), func(c *config.Config) { c.Limits.UpstreamMessage = 1 << 20 }).client(t, pipe)
+				client := through(t, s.At(), func(c *config.Config) { c.Limits.UpstreamMessage = limit }).client(t, pipe)
 				client.Initialize("2025-06-18", "{}")
 				call := func(id string) *peertest.Reply {
 					return client.Say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t"}}`)
@@ -55,7 +57,7 @@ func TestOversizedMessageFailsOneCall(t *testing.T) {
 				s.Line(c.message(one.ID))
 				failed := func(got, id string) {
 					t.Helper()
-					if gjson.Get(got, "id").Raw != id || gjson.Get(got, "error.code").Int() != -32603 || !strings.Contains(got, "larger than the limit of 1048576 bytes") {
+					if gjson.Get(got, "id").Raw != id || gjson.Get(got, "error.code").Int() != -32603 || !strings.Contains(got, fmt.Sprintf("larger than the limit of %d bytes", limit)) {
 						t.Errorf("call %s gets %.300s", id, got)
 					}
 				}
