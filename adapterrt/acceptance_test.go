@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // acceptance lists the promises for which the runtime was accepted, and the tests that show them.
@@ -35,6 +37,7 @@ var acceptance = []struct{ promise, tests string }{
 }
 
 func TestEveryPromiseOfTheDesignHasATest(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	there := map[string]bool{}
 	for _, tests := range []string{"*_test.go", "*/*_test.go", "../cmd/command/*_test.go"} {
 		files, err := filepath.Glob(tests)

@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 const (
@@ -233,7 +234,7 @@ func TestAcceptHeaderNamesTheResponseType(t *testing.T) {
 func TestCompressedTextIsBounded(t *testing.T) {
 	var bomb bytes.Buffer
 	w := gzip.NewWriter(&bomb)
-	for range 20 {
+	for range 11 { // MiB, one more than the limit
 		w.Write(bytes.Repeat([]byte("a,"), 1<<19))
 	}
 	w.Close()
@@ -249,6 +250,7 @@ func TestCompressedTextIsBounded(t *testing.T) {
 // TestHostileTextIsReadInLinearTime reads, in each format, texts that are slow or large to read. A reader with quadratic time
 // would take minutes.
 func TestHostileTextIsReadInLinearTime(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	const size = 512 << 10 / effort
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
 	for as, bodies := range map[string][]string{
@@ -450,6 +452,7 @@ func TestMistakesInResponsesAreReported(t *testing.T) {
 
 // FuzzAnswer shows that every answer of an API, in each format, becomes valid JSON.
 func FuzzAnswer(f *testing.F) {
+	testset.WithoutRace(f, "nothing runs beside it")
 	for _, c := range others {
 		w := httptest.NewRecorder()
 		c.handler(w, nil)

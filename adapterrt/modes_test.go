@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // shippedRuntime returns a runtime with all adapters in deploy.
@@ -182,6 +183,7 @@ var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // TestToolsOfEachMode checks what clients and APIs of models demand of every tool.
 func TestToolsOfEachMode(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	for _, mode := range []present.Mode{present.Semantic, present.Single, present.All, present.Discrete, present.Search, present.Auto} {
 		for name, rt := range map[string]*Runtime{
 			"shipped": shippedRuntime(t, Options{Shown: Shown{Mode: mode}}),

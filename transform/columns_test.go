@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // uniform returns a list of n issues with the same members.
@@ -19,6 +21,7 @@ func uniform(n int) string {
 // TestListsBecomeTablesIfConfigured checks that the option turns lists of like objects into columns and
 // rows, that more of them fit, and that reading continues at the same places as in a list.
 func TestListsBecomeTablesIfConfigured(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	const n, budget = 300, 1000
 	kept := map[string]int{}
 	for _, tables := range []string{"rows", "columns"} {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"gopkg.in/yaml.v3"
+
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 func engineOf(t *testing.T, cfg Config, given ...Rule) *Engine {
@@ -52,6 +54,7 @@ func TestDataIsShapedByTheRuleThatCameWithItsTool(t *testing.T) {
 // TestDataIsCutToItsBudget checks values with every kind of root, and that the
 // handle gives back the value itself.
 func TestDataIsCutToItsBudget(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	cfg := DefaultConfig()
 	cfg.DefaultMaxTokens = 400
 	e := engineOf(t, cfg)

@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
 
@@ -162,6 +163,7 @@ func TestARequiredSchemaMayExceedTheBudget(t *testing.T) {
 }
 
 func TestCappedResultsAreResultsOfEveryRevision(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	for _, revision := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(revision, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("..", "translate", "testdata", "schema", revision+".json"))
@@ -240,6 +242,7 @@ transform:
 // repeats the structured content has its share of the budget, even if its
 // preview takes less.
 func TestALargerBudgetKeepsNoLessText(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	var members []string
 	for i := range 30 {
 		members = append(members, fmt.Sprintf(`"m%d":"%s"`, i, strings.Repeat("word ", 1+i%7)))

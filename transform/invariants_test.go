@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -49,6 +50,7 @@ func randomRules(n int) string {
 //
 //	go test ./transform -run Invariants -v -rapid.checks=50000
 func TestInvariantsUnderRandomRulesSchemasAndBudgets(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	const rules = 300
 	var engines []*Engine
 	for _, options := range []string{"", "adapters: {capper: {keep_nulls: true}}, ", "adapters: {capper: {dedupe: structured}}, more_tool: {enabled: off}, "} {

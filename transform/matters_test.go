@@ -5,11 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // TestLinesThatMatterAreKept cuts outputs of tools to a third of their tokens, and to more. The
 // lower half of each file in testdata/matters has what a reader of the upper half looks for.
 func TestLinesThatMatterAreKept(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	e := engine(t, "transform: {}")
 	files, err := filepath.Glob("testdata/matters/*.txt")
 	if err != nil || len(files) < 140 {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // readOn calls the tool that reads on.
@@ -53,6 +55,7 @@ func readAll(t fatal, e *Engine, cursor, path string, limit int) string {
 }
 
 func TestReadingOnReturnsTheOriginal(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	e := engine(t, "transform: {}")
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Repeat(genText(60).Draw(t, "text"), 20)
@@ -161,6 +164,7 @@ func TestACursorIsValidForItsSessionUntilItExpires(t *testing.T) {
 }
 
 func TestTheStoreIsBounded(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	cfg := DefaultConfig()
 	cfg.Store.MaxBytes, cfg.Store.EntryMaxBytes = 300_000, 100_000
 	e, err := New(cfg, Options{})

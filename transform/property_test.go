@@ -12,6 +12,7 @@ import (
 	"github.com/rivo/uniseg"
 	"pgregory.net/rapid"
 
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/transform/fit"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 	"github.com/dragoman-proxy/dragoman/transform/tree"
@@ -360,6 +361,7 @@ func (b broken) Apply(dst, _ []byte, _ Values) ([]byte, Kind, error) {
 }
 
 func TestAFailedSourceLeavesTheResultUnchanged(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	for _, how := range []string{"panic", "error", "broken", "rune", "unchanged"} {
 		cfg := DefaultConfig()
 		cfg.Rules = []Rule{{Match: Match{Tool: "x"}, Adapter: "broken"}}

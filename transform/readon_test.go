@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -262,6 +263,7 @@ func checkBareGaps(t *testing.T, e *Engine, cursor, path, text string) {
 // TestLineNumbersCountBlankLines checks the numbers of lines: blank lines count, and a long
 // line is one line, whose pieces are its entries.
 func TestLineNumbersCountBlankLines(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	e := engine(t, "transform: {}")
 	long := "long:" + strings.Repeat(" some words", 1000)
 	var lines []string
@@ -329,6 +331,7 @@ func TestLineNumbersCountBlankLines(t *testing.T) {
 // TestCountEndsAfterLargeEntries checks that entries larger than a budget are read to their
 // end, and no further.
 func TestCountEndsAfterLargeEntries(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	e := engine(t, "transform: {}")
 	word := func(i, k int) string { return fmt.Sprintf("word%d-%d", i, k) }
 	var items []string

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -144,6 +145,7 @@ func TestProseIsCutAtParagraphsAndSentences(t *testing.T) {
 // TestMarkedDocumentsStayValid: whatever a document is and wherever max_chars cuts it, it stays a document of its kind within its size, and has
 // the marker if there is room for it beside a value.
 func TestMarkedDocumentsStayValid(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	random := rand.New(rand.NewPCG(11, 41))
 	var value func(depth int) string
 	list := func(depth int, open, end string, entry func(i int) string) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -104,6 +105,7 @@ func eraSeeds(t testing.TB) (all []recorded) {
 // TestRoundTripOfKnownMessages is TestRoundTripOfDrawnMessages for golden and recorded messages of every revision
 // with a handshake.
 func TestRoundTripOfKnownMessages(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	table := newTable(t, translate.Options{})
 	_, modern := handshakes(t)
 	went := 0
@@ -125,6 +127,7 @@ func TestRoundTripOfKnownMessages(t *testing.T) {
 }
 
 func FuzzThereAndBack(f *testing.F) {
+	testset.WithoutRace(f, "nothing runs beside it")
 	table := newTable(f, translate.Options{})
 	list, modern := handshakes(f)
 	for _, s := range eraSeeds(f) {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dragoman-proxy/dragoman/bench/corpus"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/internal/explainedtest"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -148,6 +149,7 @@ func (g *golden) noteOf(t testing.TB, all map[string]golden) string {
 
 // TestRecordedTrafficIsExplained explains the translation of all recorded messages to every other revision.
 func TestRecordedTrafficIsExplained(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	table := newTable(t, translate.Options{})
 	var n tally
 	for _, r := range recordings(t) {
@@ -164,6 +166,7 @@ func TestRecordedTrafficIsExplained(t *testing.T) {
 
 // TestCorpusIsExplained explains the translation of the messages that benchmarks run on.
 func TestCorpusIsExplained(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	c, err := corpus.New(corpus.Small)
 	if err != nil {
 		t.Fatal(err)
@@ -182,6 +185,7 @@ func TestCorpusIsExplained(t *testing.T) {
 
 // TestUglyMessagesAreExplained explains every ugly message between every pair of revisions.
 func TestUglyMessagesAreExplained(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	table := newTable(t, translate.Options{})
 	var n tally
 	for _, text := range ugly {

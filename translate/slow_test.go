@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/internal/slowtest"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -234,6 +235,7 @@ func FuzzAgainstSlow(f *testing.F) {
 // TestUglyMessagesAgreeWithPackageSlow translates every ugly message between every pair of revisions. It tries a response with
 // every method that the request may have had.
 func TestUglyMessagesAgreeWithPackageSlow(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	table := newTable(t, translate.Options{})
 	for _, text := range ugly {
 		asked := gjson.Get(text, "method").Exists()

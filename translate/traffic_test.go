@@ -15,6 +15,7 @@ import (
 	schemakind "github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -242,6 +243,7 @@ func unexplained(err error, kind wire.Kind, method wire.Method, faults ...schema
 // TestRecordedIsValid checks that the recordings are valid, except for the schemas' known
 // faults.
 func TestRecordedIsValid(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	all := recordings(t)
 	schemas := allSchemas(t)
 	for _, r := range all {
@@ -277,6 +279,7 @@ func (r recorded) translated(t testing.TB, table *translate.Table, to string) ou
 // TestTrafficIsValid translates all recorded messages and the official examples to every other revision
 // and validates them by the official schema of that revision.
 func TestTrafficIsValid(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	all := append(recordings(t), exampleMessages(t)...)
 	schemas := allSchemas(t)
 	table := newTable(t, translate.Options{})
@@ -393,6 +396,7 @@ var additions = []struct{ at, why string }{
 // TestRoundTripAddsOnlyWhatRulesAdd checks that a translation to another revision and back adds only the members in
 // additions.
 func TestRoundTripAddsOnlyWhatRulesAdd(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	var may []place
 	for _, a := range additions {
 		may = append(may, parsePlace(a.at))
@@ -407,6 +411,7 @@ func TestRoundTripAddsOnlyWhatRulesAdd(t *testing.T) {
 // TestComparisonFindsEachRemovedMember removes members that no loss names from translated messages, one at a time.
 // The comparison of the two tests above must find each.
 func TestComparisonFindsEachRemovedMember(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	mutants, n := 0, 0
 	tripsOver(t, func(way trip) {
 		if n++; n%7 != 0 {

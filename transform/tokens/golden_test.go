@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 	"unicode"
+
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 // golden is a text and its counts by the original tokenizer, as testdata/golden.mjs writes it.
@@ -72,6 +74,7 @@ func (g *golden) want() map[string]int {
 }
 
 func TestCountsMatchOriginalTokenizer(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	encodings := exact(t)
 	for _, g := range loadGolden(t) {
 		text := g.bytes(t)
@@ -166,6 +169,7 @@ func TestCountsOfSingleBytesAreThoseOfTheWhole(t *testing.T) {
 // Unicode 16. They differ from Go's tables only in characters that Unicode added after the version
 // of Go's tables.
 func TestClassesMatchGoUnicodeTables(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	if unicode.Version != "15.0.0" {
 		t.Skip("Go's tables are of Unicode " + unicode.Version)
 	}

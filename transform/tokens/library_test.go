@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tiktoken-go/tokenizer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 func codec(t testing.TB, name string) tokenizer.Codec {
@@ -30,6 +32,7 @@ func libraryCount(t testing.TB, c tokenizer.Codec, text string) int {
 // TestMergesAreTheLibrarysVocabulary: the committed tables are the library's vocabulary, token by
 // token.
 func TestMergesAreTheLibrarysVocabulary(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	for name, e := range exact(t) {
 		m := e.loaded().(*vocabulary).merges
 		c := codec(t, name)

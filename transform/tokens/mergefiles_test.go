@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/tiktoken-go/tokenizer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 var update = flag.Bool("update", false, "write the merge files")
@@ -32,6 +34,7 @@ var merged = []struct {
 // pair, and the token's bytes follow from it. merges.go describes the format. Files are compared before compression: other versions
 // of Go may compress otherwise.
 func TestMergeFilesAreOfTheVocabulary(t *testing.T) {
+	testset.WithoutRace(t, "nothing runs beside it")
 	for _, e := range merged {
 		want, err := tableOf(e.name, e.tokens)
 		if err != nil {

@@ -348,7 +348,7 @@ func TestCompressedAnswersOfPosts(t *testing.T) {
 func TestCompressedBombs(t *testing.T) {
 	const limit = 1 << 20
 	eachPacking(t, func(t *testing.T, p peertest.Packing) {
-		blanks := strings.Repeat(" ", 12<<20)
+		blanks := strings.Repeat(" ", 12<<20/effort)
 		bomb := packedReply(jsonHead, p, blanks)
 		good := p.Pack(answer)
 		event := "data: " + answer + "\n\n"

@@ -1,0 +1,6 @@
+//go:build !race
+
+package upstream
+
+// effort divides the sizes of large tests.
+const effort = 1
