@@ -51,6 +51,14 @@ const ask = (message) => inputRequired.elicit({ message, requestedSchema: { type
 const sampling = (blocks) => inputRequired.createMessage({ maxTokens: 20, systemPrompt: "Be brief.", messages: [{ role: "user", content: blocks }] });
 const sayHi = sampling({ type: "text", text: "say hi" });
 
+// schemaOf returns a schema in the packages' form, which has to be compiled: once, since the packages make a server for each request.
+const compiled = new Map(); // by the JSON of the schema
+const schemaOf = (schema) => {
+  const key = JSON.stringify(schema);
+  if (!compiled.has(key)) compiled.set(key, mcp.fromJsonSchema(schema));
+  return compiled.get(key);
+};
+
 // alone is what a server knows beside its clients.
 const alone = () => ({
   cancellations: 0,
@@ -70,7 +78,7 @@ function server(own) {
     s.registerTool(name, {
       title: `The ${name}`, description: `Does ${name}`, icons, _meta: meta,
       annotations: { readOnlyHint: true, idempotentHint: true },
-      inputSchema: mcp.fromJsonSchema({ type: "object", properties }),
+      inputSchema: schemaOf({ type: "object", properties }),
       ...more,
     }, call);
 
@@ -104,7 +112,7 @@ function server(own) {
     { type: "resource_link", uri: "demo://bare", name: "bare" },
   ] }));
   tool("get-structured-content", {}, () => ({ ...text("Cloudy."), structuredContent: { conditions: "Cloudy", temperature: 33 } }), {
-    outputSchema: mcp.fromJsonSchema({ type: "object", properties: { conditions: { type: "string" }, temperature: { type: "number" } } }),
+    outputSchema: schemaOf({ type: "object", properties: { conditions: { type: "string" }, temperature: { type: "number" } } }),
   });
 
   tool("trigger-sampling-request", {}, (_, ctx) => asking(ctx, { s: sayHi }, ({ s }) => text(sorted(s.result))));
@@ -147,7 +155,7 @@ function server(own) {
   const prompt = (name, content, properties) =>
     s.registerPrompt(name, {
       title: `The ${name}`, icons, _meta: meta,
-      ...(properties && { argsSchema: mcp.fromJsonSchema({ type: "object", properties, required: Object.keys(properties) }) }),
+      ...(properties && { argsSchema: schemaOf({ type: "object", properties, required: Object.keys(properties) }) }),
     }, () => ({ messages: [{ role: "user", content }] }));
   prompt("simple-prompt", { type: "text", text: "simple", _meta: meta, annotations });
   prompt("args-prompt", { type: "audio", data: "aHVt", mimeType: "audio/ogg" }, { city: { type: "string", title: "City" } });
