@@ -119,7 +119,7 @@ func (p *published) do(step string, config map[string]any, limit time.Duration) 
 		m, err = decode(p.folder.normal(bytes.TrimSpace(printed)))
 	}
 	if err != nil { // which the client's process does not survive
-		p.driver.End()
+		p.drivers.Fail(p.driver)
 		p.driver = nil
 		return map[string]any{"failed": fmt.Sprintf("the client failed in %s: %.200s", step, p.folder.normal([]byte(err.Error())))}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/nodetest"
 )
 
-var drivers = nodetest.Drivers{Folder: "peers"}
+var drivers = nodetest.Drivers{Folder: "peers", AtOnce: cap(turns)}
 
 // runNode runs one of the programs in peers/ with a client that goes to an endpoint, and returns the JSON values that it
 // printed, one a line.
@@ -33,8 +33,8 @@ func runNode(ctx context.Context, program string, to endpoint, config map[string
 	}
 	printed, err := d.Run(ctx, program, config)
 	if err != nil {
-		d.End()
 		to.stderr.Write([]byte(d.Said()))
+		drivers.Fail(d)
 		return printed, errors.Join(context.Cause(ctx), err)
 	}
 	drivers.Give(d)
