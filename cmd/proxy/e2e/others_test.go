@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -185,10 +184,12 @@ func TestLinesOfOtherTools(t *testing.T) {
 					args = append(args, strings.NewReplacer("HTTP", server.URL+"/mcp", "SSE", server.URL+"/sse", "PORT", port, "COMMAND", os.Args[0]+" "+lineServerArg, "_", " ").Replace(word))
 				}
 				env := append(os.Environ(), "GITHUB_TOKEN=for-the-server", "DRAGOMAN_ADMIN_LISTEN=127.0.0.1:0", strings.ReplaceAll(cmp.Or(l.env, "X="), "=PORT", "="+port))
-				asked := map[string]any{"sdk": sdk, "transport": l.over, "url": "http://localhost:" + port + l.at, "headers": l.headers}
+				to := endpoint{over: l.over, url: "http://localhost:" + port + l.at, stderr: &output{}}
+				asked := map[string]any{"sdk": sdk, "headers": l.headers}
 				if l.at == "" {
 					name, value, _ := strings.Cut(l.env, "=")
-					asked = map[string]any{"sdk": sdk, "transport": "stdio", "command": program[0], "args": append(program[1:], args...), "env": map[string]string{name: value, "MCP_REMOTE_CONFIG_DIR": t.TempDir()}}
+					to.over, to.command = stdio, append(program, args...)
+					asked["env"] = map[string]string{name: value, "MCP_REMOTE_CONFIG_DIR": t.TempDir()}
 				} else {
 					tool := exec.Command(program[0], append(program[1:], args...)...)
 					tool.Env = env
@@ -211,19 +212,12 @@ func TestLinesOfOtherTools(t *testing.T) {
 						t.Fatal(program, err, log.String())
 					}
 				}
-				text, err := json.Marshal(asked)
-				if err != nil {
-					t.Fatal(err)
-				}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				client := exec.CommandContext(ctx, "node", "peers/line.mjs", string(text))
-				var said bytes.Buffer
-				client.Stderr = &said
-				out, err := client.Output()
+				out, err := runNode(ctx, "line.mjs", to, asked)
 				var got map[string]any
 				if err := errors.Join(err, json.Unmarshal(out, &got)); err != nil || got["failed"] != nil {
-					t.Fatalf("%s: %v %s\n%s", program, err, out, tail(said.String()))
+					t.Fatalf("%s: %v %s\n%s", program, err, out, tail(to.stderr.String()))
 				}
 				return got
 			}
