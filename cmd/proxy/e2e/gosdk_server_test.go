@@ -69,7 +69,7 @@ func runTests(m *testing.M) int {
 		}
 	}
 	defer drivers.End()
-	defer servers2.end()
+	defer shared.end()
 	return m.Run()
 }
 

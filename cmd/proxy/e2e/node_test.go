@@ -57,8 +57,8 @@ func installModules(folder string) (modules, error) {
 }
 
 // keepCompiled replaces "node" with a script that runs the Node.js of the conformance suite with a compile cache, because
-// the tests start it hundreds of times. The script sets the environment variable for the cache, since that would not
-// reach servers that dragoman starts.
+// the tests start it hundreds of times. The cache stays beside what is installed, for the next run of the tests. The script sets the
+// environment variable for the cache, since that would not reach servers that dragoman starts.
 func keepCompiled() error {
 	if runtime.GOOS == "windows" {
 		return errors.New("the script is for a Unix shell")
@@ -74,7 +74,7 @@ func keepCompiled() error {
 	if !filepath.IsAbs(node) {
 		return fmt.Errorf("npm has no Node.js 22 for %s/%s", runtime.GOOS, runtime.GOARCH)
 	}
-	bin, cache := filepath.Join(binaries, "bin"), filepath.Join(binaries, "compiled")
+	bin, cache := filepath.Join(binaries, "bin"), filepath.Join(filepath.Dir(string(m)), "compiled")
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		return err
 	}
@@ -109,7 +109,51 @@ func (m modules) everything(version, revision string, transports ...transport) *
 		command: func(_, mark string) []string {
 			return []string{"node", filepath.Join(string(m), "everything-"+version, "dist", "index.js"), "stdio", mark}
 		},
-		serve: func(_ string, over transport) (string, func(), error) { return m.serveEverything(version, over) },
+		serve: func(_ string, over transport) (string, func(), error) {
+			if version < "2025.7" { // which has one server for all its clients
+				return m.serveEverything(version, over)
+			}
+			url, err := shared.at(fmt.Sprint("everything ", version, over), func() (string, func(), error) { return m.serveEverything(version, over) })
+			return url, func() {}, err
+		},
+	}
+}
+
+// shared are the processes of servers on HTTP whose clients know nothing of each other: each serves all tests.
+var shared processes
+
+type processes struct {
+	mu    sync.Mutex
+	urls  map[string]func() (string, error) // by name
+	stops []func()
+}
+
+// at returns the URL of a server, which the first caller starts.
+func (p *processes) at(name string, start func() (url string, stop func(), err error)) (url string, err error) {
+	p.mu.Lock()
+	if p.urls == nil {
+		p.urls = map[string]func() (string, error){}
+	}
+	if p.urls[name] == nil {
+		p.urls[name] = sync.OnceValues(func() (string, error) {
+			url, stop, err := start()
+			if err == nil {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.stops = append(p.stops, stop)
+			}
+			return url, err
+		})
+	}
+	begun := p.urls[name]
+	p.mu.Unlock()
+	return begun()
+}
+
+// end ends all.
+func (p *processes) end() {
+	for _, stop := range p.stops {
+		stop()
 	}
 }
 

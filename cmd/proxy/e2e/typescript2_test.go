@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
 )
 
 // typescript2 returns the client of the published packages of the 2.x line. mode is how it chooses the revision:
@@ -55,7 +55,7 @@ func (m modules) typescriptServer2Of(revision string, eras func(asked string) st
 			return append(m.server2(stdio, eras(revision)), mark)
 		},
 		serve: func(revision string, over transport) (string, func(), error) {
-			url, err := servers2.open(m, eras(revision))
+			url, err := m.open2(eras(revision))
 			return url, func() {}, err
 		},
 	}
@@ -70,35 +70,12 @@ func (m modules) server2(over transport, eras string) []string {
 	return []string{"node", filepath.Join("peers", "server2.mjs"), string(config)}
 }
 
-// servers2 is all these servers on HTTP, in one process, because its start takes longer than what a test does with a server.
-var servers2 = &oneProcess{}
+// opened2 counts the servers that open2 has opened.
+var opened2 atomic.Int32
 
-type oneProcess struct {
-	mu     sync.Mutex
-	base   string
-	stop   func() // nil before the first
-	opened int
-}
-
-// open returns the URL of a server that no other caller gets.
-func (p *oneProcess) open(m modules, eras string) (url string, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stop == nil {
-		if p.base, p.stop, err = onLoopback("server2", m.server2(streamable, "")[1:]...); err != nil {
-			p.stop = nil
-			return "", err
-		}
-	}
-	p.opened++
-	return fmt.Sprintf("%s/%s/%d/mcp", p.base, eras, p.opened), nil
-}
-
-// end ends the process, if there is one.
-func (p *oneProcess) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stop != nil {
-		p.stop()
-	}
+// open2 returns the URL of a server that no other caller gets. All are in one process, because its start takes longer than what a
+// test does with a server.
+func (m modules) open2(eras string) (url string, err error) {
+	base, err := shared.at("server2", func() (string, func(), error) { return onLoopback("server2", m.server2(streamable, "")[1:]...) })
+	return fmt.Sprintf("%s/%s/%d/mcp", base, eras, opened2.Add(1)), err
 }
