@@ -3,7 +3,6 @@
 //   node legacy.mjs NODE_MODULES http|stdio
 
 import { randomUUID } from 'node:crypto';
-import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { capabilities, handler, plain } from './fixture.mjs';
@@ -12,7 +11,6 @@ const [modules, over] = process.argv.slice(2);
 const load = (file) => import(pathToFileURL(join(modules, '@modelcontextprotocol', 'sdk', 'dist', 'esm', file)));
 const { Server } = await load('server/index.js');
 const { StdioServerTransport } = await load('server/stdio.js');
-const { StreamableHTTPServerTransport } = await load('server/streamableHttp.js');
 const schemas = await load('types.js');
 
 const requests = {
@@ -72,6 +70,8 @@ if (over === 'stdio') {
   sessions.set('stdio', { server });
   await server.connect(new StdioServerTransport());
 } else {
+  const { createServer } = await import('node:http'); // which a server on stdio need not load
+  const { StreamableHTTPServerTransport } = await load('server/streamableHttp.js');
   const http = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     const known = sessions.get(request.headers['mcp-session-id']);
     if (known) return known.transport.handleRequest(request, response);

@@ -4,7 +4,6 @@
 //   node modern.mjs NODE_MODULES http|stdio
 
 import { randomBytes } from 'node:crypto';
-import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { capabilities, handler, plain } from './fixture.mjs';
@@ -56,6 +55,7 @@ if (over === 'stdio') {
   serveStdio(() => (last = aServer()), { legacy: 'reject' });
   tell = (kind) => last[kind === 'tools' ? 'sendToolListChanged' : 'sendPromptListChanged']();
 } else {
+  const { createServer } = await import('node:http'); // which a server on stdio need not load
   const { toNodeHandler } = await load('node/dist/index.mjs');
   const mcp = createMcpHandler(aServer, { legacy: 'reject' });
   tell = (kind) => mcp.notify[kind === 'tools' ? 'toolsChanged' : 'promptsChanged']();

@@ -7,7 +7,6 @@
 // others; with "both" it serves both on one endpoint, which is the packages' default. On HTTP the process is many servers that know
 // nothing of each other: http://…/both/1/mcp, http://…/both/2/mcp, http://…/modern/1/mcp.
 import { randomUUID } from "node:crypto";
-import { createServer } from "node:http";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
@@ -177,6 +176,7 @@ if (config.transport === "stdio") {
   if (config.eras === "legacy") await one().connect(new stdio.StdioServerTransport());
   else stdio.serveStdio(one, { legacy: config.eras === "both" ? "serve" : "reject", onerror: fail });
 } else {
+  const { createServer } = await import("node:http"); // which a server on stdio need not load
   const node = await load("node/dist/index.mjs");
   const open = (eras) => {
     const own = alone();
