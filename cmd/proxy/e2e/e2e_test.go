@@ -268,8 +268,10 @@ func proxied(ctx context.Context, proxy dragoman, c cell, mark string) (o outcom
 	} else {
 		o.err = proxy.serve(ctx, c.down, to, flags, run)
 	}
-	if pids := leftovers(mark); o.err == nil && len(pids) > 0 {
-		o.err = fmt.Errorf("the proxy left its child: %s", pids)
+	if c.up == stdio && o.err == nil {
+		if pids := leftovers(mark); len(pids) > 0 {
+			o.err = fmt.Errorf("the proxy left its child: %s", pids)
+		}
 	}
 	o.log = to.stderr.String()
 	return o
