@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 const (
@@ -413,6 +414,7 @@ func TestALockEndsWithItsProcess(t *testing.T) {
 }
 
 func TestAKilledWriterLeavesTheOldFileOrTheNew(t *testing.T) {
+	testset.WithoutRace(t, "what is beside it is another process")
 	withoutKeyring(t)
 	dir := t.TempDir()
 	s, _ := stored(dir, Auto)
