@@ -73,7 +73,7 @@ func TestLogAsText(t *testing.T) {
 
 // TestLogAsTextIsNeverTooLong tries numbers and lengths of fields.
 func TestLogAsTextIsNeverTooLong(t *testing.T) {
-	for n := range 40 {
+	for _, n := range []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 39} {
 		for _, length := range []int{0, 1, 7, 23, 24, 25, 40, 150, 160, 400} {
 			fields := []zap.Field{zap.String("error", strings.Repeat("e", length)), zap.String("advice", strings.Repeat("a", length/2))}
 			for i := range n {
