@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -85,21 +83,14 @@ components:
 	} {
 		for _, flags := range [][]string{nil, {"--max-tokens", "300"}} {
 			t.Run(strings.TrimSpace(fmt.Sprint(client.sdk, " ", client.mode, " ", strings.Join(flags, " "))), func(t *testing.T) {
-				config, err := json.Marshal(map[string]any{
-					"line": client.line, "mode": client.mode, "sdk": filepath.Join(string(m), filepath.FromSlash(client.sdk)), "transport": "stdio", "calls": calls,
-					"command": bin, "args": append([]string{"stdio", "--config", settings}, flags...),
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				cmd := exec.CommandContext(ctx, "node", filepath.Join("peers", "outputs.mjs"), string(config))
-				var log bytes.Buffer
-				cmd.Stderr = &log
-				out, err := cmd.Output()
+				to := endpoint{over: stdio, command: append([]string{bin, "stdio", "--config", settings}, flags...), stderr: new(output)}
+				out, err := runNode(ctx, "outputs.mjs", to, map[string]any{
+					"line": client.line, "mode": client.mode, "sdk": filepath.Join(string(m), filepath.FromSlash(client.sdk)), "calls": calls,
+				})
 				if err != nil {
-					t.Fatalf("%v\n%s", err, log.String())
+					t.Fatalf("%v\n%s", err, to.stderr)
 				}
 				var said struct {
 					Typed   []string

@@ -2,9 +2,7 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -60,16 +58,10 @@ func TestTasks(t *testing.T) {
 // tasks returns the published client's report of its tasks at a server.
 func (m modules) tasks(ctx context.Context, t *testing.T, url string) []string {
 	t.Helper()
-	arg, err := json.Marshal(map[string]string{"sdk": filepath.Join(string(m), "sdk-1.32.2"), "url": url})
+	to := endpoint{over: streamable, url: url, stderr: new(output)}
+	out, err := runNode(ctx, "tasks.mjs", to, map[string]any{"sdk": filepath.Join(string(m), "sdk-1.32.2")})
 	if err != nil {
-		t.Fatal(err)
-	}
-	node := exec.CommandContext(ctx, "node", filepath.Join("peers", "tasks.mjs"), string(arg))
-	var stderr output
-	node.Stderr = &stderr
-	out, err := node.Output()
-	if err != nil {
-		t.Errorf("%v: %s", err, stderr.String())
+		t.Errorf("%v: %s", err, to.stderr)
 	}
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
