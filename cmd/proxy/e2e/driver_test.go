@@ -5,8 +5,11 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
+	"testing"
 
 	"github.com/dragoman-proxy/dragoman/cmd/proxy/e2e/nodetest"
+	"github.com/dragoman-proxy/dragoman/proxy/tests/peertest/testset"
 )
 
 var drivers = nodetest.Drivers{Folder: "peers", AtOnce: cap(turns)}
@@ -39,4 +42,59 @@ func runNode(ctx context.Context, program string, to endpoint, config map[string
 	}
 	drivers.Give(d)
 	return printed, nil
+}
+
+// TestAFailedRunLeavesOthersOfItsProcessTheirTime checks that a process whose program fails gets no other run, and ends when its
+// other runs have.
+func TestAFailedRunLeavesOthersOfItsProcessTheirTime(t *testing.T) {
+	testset.Need(t, testset.Peers, "node")
+	folder := t.TempDir()
+	driver, err := os.ReadFile(filepath.Join("peers", "driver.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"driver.mjs": string(driver),
+		"echo.mjs":   "export const run = async (config, print) => print(config);",
+		"fail.mjs":   "export const run = async () => { throw new Error('as it must') };",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool := nodetest.Drivers{Folder: folder, AtOnce: 2}
+	defer pool.End()
+	take := func() *nodetest.Driver {
+		t.Helper()
+		d, err := pool.Take()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	echoes := func(d *nodetest.Driver) {
+		t.Helper()
+		if printed, err := d.Run(t.Context(), "echo.mjs", map[string]any{"a": 1}); err != nil || string(printed) != "{\"a\":1}\n" {
+			t.Errorf("printed %q, %v", printed, err)
+		}
+	}
+	first, second := take(), take()
+	if first != second {
+		t.Fatal("two runs have a process each, where both could have one")
+	}
+	if _, err := first.Run(t.Context(), "fail.mjs", nil); err == nil {
+		t.Error("the program has not failed")
+	}
+	pool.Fail(first)
+	third := take()
+	if third == second {
+		t.Error("a process whose program has failed gets another run")
+	}
+	echoes(second)
+	echoes(third)
+	pool.Give(third)
+	pool.Give(second)
+	if _, err := second.Run(t.Context(), "echo.mjs", nil); err == nil {
+		t.Error("a process whose program has failed runs on, without a run")
+	}
 }
