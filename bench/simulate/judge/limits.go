@@ -207,20 +207,36 @@ func (w *world) lostOnTheWay(c *call) bool {
 
 // resumedInVain reports whether the client of c has asked for the rest of its answer's stream, which had ended, and the server of Streamable HTTP
 // has lost the session: dragoman does not know that the event belonged to a call, and opens a standing stream in the session that has replaced it.
-// So does a replica that has begun since then, and does not know that the call was sent in that session.
+// So does a replica that has sent nothing in that session, as it does not know that the call was sent there.
 func (w *world) resumedInVain(c *call) bool {
 	if len(c.resumes) == 0 || len(c.received) == 0 || w.script.Server.Transport != "http" {
 		return false
 	}
-	sent, asked := c.received[len(c.received)-1].At, c.resumes[0].At
-	anew := slices.ContainsFunc(w.all, func(e trace.Event) bool {
-		return e.Kind == trace.Started && strings.HasPrefix(e.Who, "r") && e.At >= sent && e.At <= asked
-	})
+	sent, asked := c.received[len(c.received)-1], c.resumes[0].At
+	unaware := w.standsUnaware(sent.Session, asked)
 	lost := slices.ContainsFunc(w.all, func(e trace.Event) bool {
-		return (e.Kind == trace.Loses || e.Kind == trace.Died && strings.HasPrefix(e.Who, "server")) && (e.At >= sent || anew) && e.At < w.over
+		return (e.Kind == trace.Loses || e.Kind == trace.Died && strings.HasPrefix(e.Who, "server")) && (e.At >= sent.At && e.At < w.over || unaware && e.At < asked)
 	})
 	if lost {
 		c.excuse = cmp.Or(c.excuse, "resumed-in-vain")
 	}
 	return lost
+}
+
+// standsUnaware reports whether a replica opens a standing stream of the server soon after a time until when it has sent nothing in a session.
+func (w *world) standsUnaware(session string, at time.Duration) bool {
+	via, aware := map[int]string{}, map[string]bool{} // by the connection, and by the replica
+	for _, e := range w.all {
+		switch replica := via[e.Conn]; {
+		case e.Kind == trace.Accepted:
+			via[e.Conn] = e.Via
+		case e.Kind == trace.Started:
+			delete(aware, e.Who)
+		case e.At < at:
+			aware[replica] = aware[replica] || e.Session == session
+		case e.Kind == trace.Standing && e.At <= at+moment+w.hesitation && !aware[replica]:
+			return true
+		}
+	}
+	return false
 }
