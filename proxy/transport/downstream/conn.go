@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -443,7 +444,7 @@ func (p *peeker) start(c *conn) {
 		defer close(p.done)
 		n, err := c.Conn.Read(p.byte[:])
 		p.have = n > 0
-		if ne, ok := err.(net.Error); err != nil && (!ok || !ne.Timeout()) {
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) { // the error of a connection that is dead is a timeout as well
 			p.err = err
 			c.end(ErrClientLeft)
 		}

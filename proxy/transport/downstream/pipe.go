@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -180,10 +181,7 @@ func (p *pipe) write() {
 
 // broken returns why the pipe ends after a write failed with err.
 func (p *pipe) broken(err error) error {
-	if timeout, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](err); ok && timeout.Timeout() {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		p.cfg.Log("pipe", fmt.Errorf("%w: nothing was read for %v", ErrNotRead, p.cfg.WriteTimeout))
 		return ErrNotRead
 	}
