@@ -2,6 +2,7 @@ package judge
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/simulate/trace"
@@ -138,12 +139,18 @@ func (w *world) updated(client string, update trace.Event, i int) bool {
 // longOpen is how long a standing stream must have been open to be opened again soon, though nothing came on it: gateways end each after a while.
 const longOpen = 10 * time.Second
 
-// reopened: a standing stream that has ended for its age is opened again within a moment or two, however often that happens.
+// reopened: a standing stream that has ended for its age is opened again within a moment or two, however often that happens. One that began as the rest
+// of a call's stream, of which the server knows nothing, is the client's to open again, and not for ever.
 func reopened(w *world, wrong func(time.Duration, string, ...any)) {
-	opened := map[int]time.Duration{} // by connection, in sessions that the server has
+	opened := map[int]time.Duration{}     // by connection, in sessions that the server has
+	resumed := map[string]time.Duration{} // by client: when it asked for the rest of a call's stream
 	for i, e := range w.all {
 		at, is := opened[e.Conn]
 		switch {
+		case e.Kind == trace.Resumes:
+			resumed[e.Who] = e.At
+		case e.Kind == trace.Standing && strings.HasPrefix(e.Text, "GET after") && w.resumes(resumed, e):
+			delete(opened, e.Conn)
 		case e.Kind == trace.Standing:
 			opened[e.Conn] = e.At
 		case e.Kind == trace.Loses:
@@ -154,6 +161,18 @@ func reopened(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(e.At+within, "the standing stream of session %s, open for %s, is not opened again in %v", e.Session, e.Text, within)
 		}
 	}
+}
+
+// resumes reports whether a client that has just asked for the rest of a call's stream has the session in which the server begins a standing stream.
+func (w *world) resumes(resumed map[string]time.Duration, standing trace.Event) bool {
+	return slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		if e.Kind != trace.Received || e.Session != standing.Session {
+			return false
+		}
+		client, _, _ := strings.Cut(e.Mark, ".")
+		at, is := resumed[client]
+		return is && standing.At <= at+moment+w.hesitation
+	})
 }
 
 // stands reports whether the server begins a standing stream of a session between two times.
