@@ -120,16 +120,22 @@ func (w *world) hesitates(at time.Duration) (d time.Duration) {
 }
 
 // updated reports whether the client is told of an update in a moment, or leaves. The server tells several streams of it, so that the client may have been
-// told on the one before.
+// told on the one before. If its own had just ended, dragoman says what it may have missed, without a version, when another is open.
 func (w *world) updated(client string, update trace.Event, i int) bool {
 	for i > 0 && w.all[i-1].At == update.At {
 		i--
 	}
+	late, stands := update.At+moment+w.hesitates(update.At), false
 	for _, e := range w.all[i:] {
-		if e.At > update.At+moment {
+		stands = stands || e.Kind == trace.Standing
+		switch {
+		case e.At > late:
 			return false
-		}
-		if e.Who == client && (e.Kind == trace.Updated && e.Text == update.Text && e.N >= update.N || e.Kind == trace.Closed || e.Kind == trace.Leaves || e.Kind == trace.Ends || e.Kind == trace.Unsubscribe) {
+		case e.Who != client:
+		case e.Kind == trace.Updated && e.Text == update.Text && e.N == 0 && stands:
+			return true
+		case e.At > update.At+moment:
+		case e.Kind == trace.Updated && e.Text == update.Text && e.N >= update.N || e.Kind == trace.Closed || e.Kind == trace.Leaves || e.Kind == trace.Ends || e.Kind == trace.Unsubscribe:
 			return true
 		}
 	}
