@@ -94,11 +94,22 @@ func deleted(w *world, wrong func(time.Duration, string, ...any)) {
 		case e.Kind == trace.Ends && c.Transport == "http", e.Kind == trace.Leaves && c.Transport == "sse":
 			session := in[e.Who]
 			delete(in, e.Who)
-			if session != "" && e.At+moment < w.over && !w.troubledLike(&call{owner: e.Who, begins: e.At - reopens}, e.At+moment, "link-", "server-", "operator-", "store-") && !w.goneBy(session, e.At+moment) {
+			if session != "" && e.At+moment < w.over && !w.troubledLike(&call{owner: e.Who, begins: e.At - reopens}, e.At+moment, "link-", "server-", "operator-", "store-") && !w.goneBy(session, e.At+moment) && !w.leftFor(session, e.At) {
 				wrong(e.At+moment, "session %s of %s, which has ended its own, does not end at the server", session, e.Who)
 			}
 		}
 	}
+}
+
+// leftFor reports whether a replica had begun a session in the place of a lost one while the store could not be used, and another one, which ends now, is that of
+// all replicas since: the server has what was left until it lets go of it.
+func (w *world) leftFor(session string, ends time.Duration) bool {
+	apart := slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.Kind == trace.Answers && e.ID == `"dragoman:0"` && e.Session == session && w.withoutStore(e.At)
+	})
+	return apart && w.script.Replicas > 1 && slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.Kind == trace.Gone && ends <= e.At && e.At <= ends+moment
+	})
 }
 
 // goneBy reports whether a session has ended at the server by a time.
