@@ -123,12 +123,15 @@ type idleSession struct {
 	end   func() bool // returns false if the session is in use again
 }
 
-// giveWay ends the session that was idle for the longest time, of the clients for which the
-// function of returns true. It returns false if there is none. It does not wait until the process
+// giveWay ends a session that nothing uses but subscriptions from before a reload, which lose nothing by that, or else the session that was idle for the
+// longest time, of the clients for which the function of returns true. It returns false if there is none. It does not wait until the process
 // has ended.
 func (srv *Server) giveWay(of func(client string) bool) bool {
 	if srv.Now().Origin.Shared != nil {
 		return false // all sessions share one process
+	}
+	if srv.Modern.HandOver(of) {
+		return true
 	}
 	for {
 		var oldest *idleSession

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/pipes/results"
 	"github.com/dragoman-proxy/dragoman/proxy/protocol/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/transport/downstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Bridge serves modern clients at a server that has a handshake. It is safe for concurrent use.
@@ -84,6 +85,10 @@ func (br *Bridge) Pass(req *downstream.Request, q *stateless.Request, who string
 	if err != nil {
 		return report.FailureOf(err).About(q.ID)
 	}
+	if q.Method == wire.SubscriptionsListen {
+		br.pool.listens(b, 1)
+		return b.s.Pass(req, q, header, resp, func() { br.pool.stopListening(b) })
+	}
 	return b.s.Pass(req, q, header, resp, func() { br.pool.release(b) })
 }
 
@@ -98,6 +103,21 @@ func (br *Bridge) EachIdle(of func(client string) bool, note func(since time.Tim
 			note(b.since, func() bool { return p.endIdle(b) })
 		}
 	}
+}
+
+// HandOver ends the subscriptions in a session that calls do not get any more, whose process is counted for one of these clients, if nothing else
+// keeps it: their clients listen in another one. It returns false if there is none, and does not wait until the process has ended.
+func (br *Bridge) HandOver(of func(client string) bool) bool {
+	p := br.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for b := range p.all {
+		kept := !b.dead || b.gone || b.s == nil || !b.isOver() || b.uses == 0 || b.uses > b.stands
+		if !kept && b.key.kind != OnlyAdapters && !b.s.Serverless() && of(b.s.RunsFor()) && p.handOver(b) {
+			return true
+		}
+	}
+	return false
 }
 
 // httpClient is a client over HTTP, whose response becomes an event stream when it receives the first message.

@@ -80,6 +80,7 @@ func (br *Bridge) subscribe(c caller) (*subscription, error) {
 	if err != nil {
 		return nil, report.FailureOf(err).WithID(c.q.ID)
 	}
+	br.pool.listens(b, 1)
 	l := &subscription{
 		listener: listener{id: c.q.ID, from: c.from, box: outbox.New(), wants: map[wire.Method]bool{}},
 		br:       br, ctx: c.ctx, b: b, seen: b.observe(c.q, c.from),
@@ -278,7 +279,7 @@ func (l *subscription) End() {
 	for _, uri := range l.uris {
 		l.b.resources.unsubscribe(uri, l.from)
 	}
-	l.br.pool.release(l.b)
+	l.br.pool.stopListening(l.b)
 	l.kept.Close()
 }
 

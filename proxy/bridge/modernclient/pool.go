@@ -323,6 +323,19 @@ func (p *sessionPool) retain(b *pooledSession) {
 	b.uses++
 }
 
+// listens notes that n more uses of b are subscriptions.
+func (p *sessionPool) listens(b *pooledSession, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.stands += n
+}
+
+// stopListening ends one use of b, which is a subscription.
+func (p *sessionPool) stopListening(b *pooledSession) {
+	p.listens(b, -1)
+	p.release(b)
+}
+
 // holderOf returns the client whose share b, which is in use, counts for.
 func (p *sessionPool) holderOf(b *pooledSession) quota.Holder {
 	p.mu.Lock()
@@ -364,16 +377,25 @@ func (p *sessionPool) retire() {
 // that these do not get: there they end, and their clients listen in those that calls get. The caller holds p.mu.
 func (p *sessionPool) makeRoom() <-chan struct{} {
 	for b := range p.all {
-		if s := b.s; b.dead && s != nil {
-			b.yields.Do(func() {
-				p.Host.Spawn(func() {
-					b.listeners.handOver()
-					s.Retire()
-				})
-			})
+		if b.dead && b.s != nil {
+			p.handOver(b)
 		}
 	}
 	return p.roomSignal()
+}
+
+// handOver ends the subscriptions in b, which is open and which calls do not get any more. It returns false if that was done before. The caller
+// holds p.mu.
+func (p *sessionPool) handOver(b *pooledSession) (first bool) {
+	b.yields.Do(func() {
+		first = true
+		s := b.s
+		p.Host.Spawn(func() {
+			b.listeners.handOver()
+			s.Retire()
+		})
+	})
+	return first
 }
 
 // Bounds of the ids that are kept of the tasks of one process.

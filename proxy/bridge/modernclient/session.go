@@ -66,6 +66,7 @@ type pooledSession struct {
 	holder quota.Holder // the client whose share the session counts for while it is in use
 	opener quota.Holder // the client that has opened it
 	uses   int          // how many requests, parked calls and subscriptions use it
+	stands int          // how many of these are subscriptions
 	since  time.Time    // when uses became 0
 	dead   bool         // new calls do not get it
 	lost   bool         // calls that have it cannot use it either
