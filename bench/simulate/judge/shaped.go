@@ -69,13 +69,31 @@ func (w *world) refusedByGate(c *call, e trace.Event) bool {
 	return w.gated(c) && strings.Contains(e.Failed, "no_extra") && e.At <= w.gateTime(c)
 }
 
+// gateWait is how long a gate waits for what it asks the server.
+const gateWait = 2 * time.Second
+
 // gateTime returns by when a gate has refused c.
 func (w *world) gateTime(c *call) time.Duration {
-	due := c.begins + moment
+	due := c.begins + moment + min(w.slowness(c.begins), gateWait)
 	if (w.isModern(c.owner) || w.client(c.owner).Transport != "http") && w.ungranted(c.begins) {
 		due += streamTime
 	}
 	return due
+}
+
+// slowness returns by how much the server answers later at a time.
+func (w *world) slowness(at time.Duration) (d time.Duration) {
+	for i, step := range w.stepsOf("server", "slow") {
+		from := w.all[i].At
+		if from > at {
+			break
+		}
+		d, _ = time.ParseDuration(step.Word(0))
+		if lasts, _ := time.ParseDuration(step.Word(1)); lasts > 0 && at > from+lasts {
+			d = 0
+		}
+	}
+	return d
 }
 
 // gates: what a gate refuses does not reach the server.
