@@ -40,3 +40,38 @@ func TestCallWithoutAnEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestGateAtALostSession: what a gate asks may be refused since its session is lost, and waits then until the replicas agree at a slow store.
+func TestGateAtALostSession(t *testing.T) {
+	s := &script.Script{
+		Replicas: 2, Store: true, Server: script.Server{Transport: "http", Revision: "2025-06-18"},
+		Clients: []script.Client{{Name: "c1", Transport: "http", Revision: "2025-06-18"}}, Settings: []string{"gates: [{tool: act, params: [extra], source: kinds}]"},
+	}
+	const sent = time.Minute
+	for _, c := range []struct {
+		name   string
+		lost   string
+		after  time.Duration
+		wrongs int
+	}{
+		{"a lost session", "404", 1500 * time.Millisecond, 0},
+		{"a lost session, for long", "404", 4 * time.Second, 1},
+		{"a session that is there", "", 1500 * time.Millisecond, 1},
+	} {
+		wrongs := 0
+		for _, v := range Judge(s, []trace.Event{
+			{Kind: trace.Step, Text: "operator store slow 150ms"},
+			{At: sent, Who: "c1", Kind: trace.Calls, Mark: "c1.2", Method: "tools/call", ID: "3", Session: "s", Text: "kind=shut"},
+			{At: sent, Who: "server", Kind: trace.Answers, Method: "tools/call", ID: `"own"`, Session: "session-1", Failed: c.lost},
+			{At: sent + c.after, Who: "c1", Kind: trace.Answered, Mark: "c1.2", Method: "tools/call", ID: "3", Session: "s", Failed: "tool no_extra"},
+			{At: time.Hour, Kind: trace.Over},
+		}).Violations {
+			if v.Law == "ends" {
+				wrongs++
+			}
+		}
+		if wrongs != c.wrongs {
+			t.Errorf("%s: %d violations, want %d", c.name, wrongs, c.wrongs)
+		}
+	}
+}

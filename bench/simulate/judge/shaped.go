@@ -3,6 +3,7 @@ package judge
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,6 +78,11 @@ func (w *world) gateTime(c *call) time.Duration {
 	due := c.begins + moment + min(w.slowness(c.begins), gateWait)
 	if (w.isModern(c.owner) || w.client(c.owner).Transport != "http") && w.ungranted(c.begins) {
 		due += streamTime
+	}
+	if slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		return e.Kind == trace.Answers && e.Failed == "404" && e.Mark == "" && c.begins <= e.At && e.At <= due
+	}) { // the session is lost, and the replicas agree on the next one at a slow store
+		due += w.agreeing
 	}
 	return due
 }
