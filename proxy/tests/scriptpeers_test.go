@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -217,8 +216,8 @@ type scriptClient struct {
 	is    scriptPeer
 	last  *peertest.Reply            // the response to the newest request
 	asked map[string]*peertest.Reply // the response to each request
-	left  atomic.Pointer[peertest.Reply]
-	posts sync.WaitGroup // HTTP responses that are being read, but for the standing stream
+	left  sync.Map                   // the responses that the client has left
+	posts sync.WaitGroup             // HTTP responses that are being read, but for the standing stream
 }
 
 func overSSE(t *testing.T, p proxied) *peertest.SSEClient {
@@ -333,7 +332,7 @@ func (c *scriptClient) leave(id string) error {
 	if r == nil {
 		return errors.New("client leaves, but has no request over HTTP: use [client http]")
 	}
-	c.left.Store(r)
+	c.left.Store(r, true)
 	r.Leave()
 	return nil
 }
@@ -351,15 +350,17 @@ func (c *scriptClient) ended(wait time.Duration) bool {
 }
 
 // read puts the messages of an HTTP response into the inbox. A response without a message is one if its status is
-// not 202.
+// not 202. What comes after the client has left, while its connection is being closed, it does not get.
 func (c *scriptClient) read(r *peertest.Reply) {
 	<-r.Begun
 	status, n := strconv.Itoa(r.Status), 0
 	for m := range r.Events {
-		c.inbox <- scriptMessage{m, status, r.Header}
+		if _, left := c.left.Load(r); !left {
+			c.inbox <- scriptMessage{m, status, r.Header}
+		}
 		n++
 	}
-	if n == 0 && c.left.Load() != r && r.Status != http.StatusAccepted && r.Status != 0 {
+	if _, left := c.left.Load(r); n == 0 && !left && r.Status != http.StatusAccepted && r.Status != 0 {
 		c.inbox <- scriptMessage{"", status, r.Header}
 	}
 }
