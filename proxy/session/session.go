@@ -270,15 +270,16 @@ func (s *Session) Restarted() (open []string) {
 }
 
 // DropRequests implements [restart.Session].
-func (s *Session) DropRequests() (open []string) {
+func (s *Session) DropRequests() (open [][]byte) {
 	s.Again.Store(true)
+	by := s.Table.Now().Sealer
 	for _, c := range s.Asked.Drain() {
 		c.Cancelled.Store(true)
-		if c.As != nil {
-			open = append(open, string(c.As))
-		} else {
-			open = append(open, c.ID)
+		id := c.As
+		if id == nil {
+			id = []byte(c.ID)
 		}
+		open = append(open, by.SealQuestion(id, nil))
 	}
 	return open
 }

@@ -49,6 +49,7 @@ var laws = []law{
 	{"order", order},
 	{"progress", progress},
 	{"questions", questions},
+	{"revoked", revoked},
 	{"pages", pages},
 	{"tasks", tasks},
 	{"cancel", cancellations},

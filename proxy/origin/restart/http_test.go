@@ -83,10 +83,10 @@ func newForgetful(t *testing.T) *forgetful {
 }
 
 // owner is the client's session, in which the server has asked something.
-type owner struct{ open []string }
+type owner struct{ open [][]byte }
 
 func (o *owner) Restarted() []string    { return nil }
-func (o *owner) DropRequests() []string { return o.open }
+func (o *owner) DropRequests() [][]byte { return o.open }
 func (o *owner) Over() bool             { return false }
 
 // session begins a session with the server, as named or with initialize if that is "".
@@ -122,7 +122,7 @@ func (f *forgetful) session(t *testing.T, named string, s *store.Store) *HTTP {
 	}
 	c := OverHTTP(h, sealed.Session{Made: time.Now(), Named: named, ClientRevision: translate.Oldest(), ServerRevision: translate.Latest(), ClientInfo: `{"name":"c","version":"7"}`}, conn,
 		func() func(id, version string) *upstream.Begun { return resume })
-	c.Bind(&owner{open: []string{`"q9"`}}, true)
+	c.Bind(&owner{open: [][]byte{[]byte(`"q9"`)}}, true)
 	return c
 }
 

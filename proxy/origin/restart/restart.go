@@ -30,8 +30,9 @@ type Session interface {
 	// Restarted notes that the server's process has restarted: from now on, the client's responses to unknown requests
 	// are dropped. It returns the ids of the server's requests that have no response, as raw JSON.
 	Restarted() (open []string)
-	// DropRequests forgets the server's requests that have no response, and returns the ids that the client knows them by, as raw JSON.
-	DropRequests() (open []string)
+	// DropRequests forgets the server's requests that have no response, and returns the ids that the client knows them by, as raw JSON, each
+	// sealed: requests of the next session, which comes before the client has read of these, may have the same ids.
+	DropRequests() (open [][]byte)
 	// Over reports whether the session has ended: another one at the server would be of no use.
 	Over() bool
 }

@@ -269,7 +269,7 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 			x.key = AppendCancelled(x.key[:0], m)
 			if asked = s.Asked.Cancel(x.key); asked != nil {
 				x.Crossing.Withdraw(asked.ID)
-			} else if x.laterSession() != "" {
+			} else if asked = x.ofLost(m); asked == nil && x.laterSession() != "" {
 				return nil, false // it is over, and by the server's id the client may know a question of an earlier session
 			}
 		}

@@ -17,12 +17,12 @@ import (
 // If translation has changed a question of the server, as rule C19 does with multiple choices, the
 // answer can be translated back only with the note that translation has made. If the answer may come
 // to another process, the id of the question that is sent to the client holds the note and the
-// server's id, sealed. All other ids are unchanged.
+// server's id, sealed. So do the ids of questions in a session that has replaced a lost one. All other ids are unchanged.
 
 // sealNote makes note available when the question out, which has the given id, is answered. It
 // returns the question to send to the client.
 func (x *Exchange) sealNote(out, id, note []byte, method wire.Method) []byte {
-	if x.Session.Local { // the answer will come to this process
+	if x.Session.Local && x.laterSession() == "" { // the answer will come to this process
 		x.keepAsked(id, note)
 		return out
 	}
@@ -52,10 +52,10 @@ const ofSession = 0xff
 
 // laterSession returns the id of the server's session if it has replaced one that the server had lost. The server counts its questions anew in
 // each, so the id of a question must say which session it belongs to: its answer would be taken for that to another question, of an earlier
-// session that another process still believes in, or of the own one of another process without a store.
+// session that the client or another process still believes in, or of the own one of another process without a store.
 func (x *Exchange) laterSession() string {
 	s := x.Session
-	if s.Local || s.Renewing == nil || !s.Again.Load() {
+	if s.Renewing == nil || !s.Again.Load() {
 		return ""
 	}
 	return s.Renewing.SessionID()
@@ -100,6 +100,17 @@ func (x *Exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	}
 	m.Facts, m.Method, m.Note = x.Session.Facts, method, note
 	return answer, true, nil
+}
+
+// ofLost returns the question of a session that the server has lost, as the client knows it, if m is what [restart.HTTP] says of its end. It
+// returns nil for what the server says itself.
+func (x *Exchange) ofLost(m *wire.Message) *session.Call {
+	box := gjson.Get(wire.View(m.Params()), "requestId").Raw
+	id, _, ok := x.Common.Now().Sealer.OpenQuestion([]byte(box))
+	if !ok {
+		return nil
+	}
+	return &session.Call{As: id}
 }
 
 // renamed puts the id by which the client knows a question into the server's notifications/cancelled
