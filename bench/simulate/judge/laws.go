@@ -244,7 +244,7 @@ func questions(w *world, wrong func(time.Duration, string, ...any)) {
 			if !made {
 				told[t.N]++
 			}
-			if !made && told[t.N] == 2 && !w.answeredElsewhere(c) {
+			if !made && told[t.N] == 2 && !w.answeredElsewhere(c) && !w.saidAgain(c, t) {
 				wrong(t.At, "the answer to question %d of %s came twice", t.N, c.mark)
 			}
 			r, v := find(c.replies, t.N), find(c.withdrawn, t.N)

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
@@ -27,8 +28,8 @@ func (w *world) hears(client string, at time.Duration) (open bool) {
 }
 
 // answersUnasked reports whether t is an answer that the client of c made up itself, in the session of its own: to a question that waits at the
-// server since no stream carries it, or for others of its array, or that was on its way to the client, as the answer was to dragoman. The server
-// would get that without dragoman, too.
+// server since no stream carries it, or for others of its array, or that was on its way to the client, as the answer was to dragoman, or to a
+// server that did not read for a while; or to one that another replica has had. The server would get that without dragoman, too.
 func (w *world) answersUnasked(c *call, t trace.Event) bool {
 	a, got := find(c.asks, t.N), find(c.asked, t.N)
 	if a == nil {
@@ -39,8 +40,41 @@ func (w *world) answersUnasked(c *call, t trace.Event) bool {
 		if e.Who != c.owner || e.Text != "garbage answer" || e.Failed != "" || e.At > t.At {
 			return false
 		}
-		crossed := got == nil || e.At <= got.At
-		return waits && e.At >= t.At-moment || crossed && (t.At < w.saidBy(a.At) || w.excuse(&call{owner: c.owner, begins: e.At}, t.At, "link-"))
+		crossed, its := got == nil || e.At <= got.At, &call{owner: c.owner, begins: e.At}
+		late := w.excuse(its, t.At, "link-") || e.At <= a.At && w.excuse(its, t.At, "server-deaf")
+		return (waits || w.apart(c, a, t)) && e.At >= t.At-moment || crossed && (t.At < w.saidBy(a.At) || late)
+	})
+}
+
+// apart reports whether t, which answers a of a client over HTTP, has come through another replica than the one that had a: it does not know what
+// that has asked, and passes on what may be an answer to it.
+func (w *world) apart(c *call, a *trace.Event, t trace.Event) bool {
+	if w.onPipe(c.owner) || w.script.Server.Transport != "http" {
+		return false
+	}
+	via := map[int]string{}
+	for _, e := range w.all {
+		if e.Kind == trace.Accepted {
+			via[e.Conn] = e.Via
+		}
+	}
+	return via[a.Conn] != via[t.Conn]
+}
+
+// saidAgain reports whether t is dragoman's own answer to a question that the server has said once more: its client has come back for what followed
+// the last event that it has got, and this question was none.
+func (w *world) saidAgain(c *call, t trace.Event) bool {
+	a := find(c.asks, t.N)
+	if a == nil || find(c.asked, t.N) != nil {
+		return false
+	}
+	stood := false
+	return slices.ContainsFunc(w.all, func(e trace.Event) bool {
+		if e.Kind != trace.Standing || e.Session != a.Session {
+			return false
+		}
+		stood = stood || e.Conn == a.Conn
+		return stood && strings.HasPrefix(e.Text, "GET after ") && a.At <= e.At && e.At <= t.At && t.At <= e.At+moment
 	})
 }
 
