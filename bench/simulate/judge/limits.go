@@ -113,7 +113,7 @@ func (w *world) limit(c *call, e trace.Event) bool {
 	}) {
 		return false
 	}
-	if piped && len(c.received) > 0 && len(c.answers) == 0 {
+	if piped && len(c.received) > 0 && len(c.answers) == 0 && !c.restsAtServer(e.At) {
 		last := c.received[len(c.received)-1]
 		has, quietly := false, false // the server has the call; it has lost its session without a sign
 		for _, s := range w.all {
