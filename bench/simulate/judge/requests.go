@@ -2,6 +2,7 @@ package judge
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/simulate/script"
@@ -12,7 +13,9 @@ import (
 func requests(w *world, wrong func(time.Duration, string, ...any)) {
 	type request struct{ who, session, id, method string }
 	open, slowest, begins := map[request]trace.Event{}, time.Duration(0), time.Duration(-1) // begins: when a session began last
+	restored := restoring{}
 	for _, e := range w.all {
+		restored.read(e)
 		of := request{e.Who, e.Session, e.ID, e.Method}
 		switch e.Kind {
 		case trace.Step:
@@ -36,6 +39,7 @@ func requests(w *world, wrong func(time.Duration, string, ...any)) {
 			if begins+slowest >= asked.At { // in the place of one that was lost, and as slowly
 				due += slowest
 			}
+			due += time.Duration(restored.steps(asked)) * slowest
 			if is && e.Method == "ping" && e.At > due && !w.troubledBy(&call{owner: e.Who, begins: asked.At}, e.At, "server-slow") {
 				wrong(e.At, "%s waits %.3fs for the answer to its ping", e.Who, (e.At - asked.At).Seconds())
 			}
@@ -52,6 +56,40 @@ func requests(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(e.At, "%s of %s is never answered", of.method, of.who)
 		}
 	}
+}
+
+// restoring is what dragoman has asked of the server in each session, and which requests the server has refused since it had lost theirs.
+type restoring struct {
+	answers []trace.Event // to what dragoman has asked
+	refused []trace.Event
+	sent    []trace.Event
+}
+
+func (r *restoring) read(e trace.Event) {
+	switch {
+	case e.Kind == trace.Answers && e.Failed == "404":
+		r.refused = append(r.refused, e)
+	case e.Kind == trace.Answers && strings.HasPrefix(e.ID, `"dragoman`):
+		r.answers = append(r.answers, e)
+	case e.Kind == trace.Received && e.Method == "ping":
+		r.sent = append(r.sent, e)
+	}
+}
+
+// steps returns how often, since a ping was asked that came in a lost session, dragoman has waited for the server in the session in which it has
+// sent the ping again: for what restores that, and for the sign that it is there, if another replica has begun it.
+func (r *restoring) steps(asked trace.Event) (n int) {
+	its := func(e trace.Event) bool { return e.At >= asked.At && e.ID == asked.ID && e.Method == asked.Method }
+	if !slices.ContainsFunc(r.refused, its) {
+		return 0
+	}
+	again := slices.IndexFunc(r.sent, its)
+	for _, a := range r.answers {
+		if again >= 0 && a.Session == r.sent[again].Session && a.At >= asked.At && a.At <= r.sent[again].At {
+			n++
+		}
+	}
+	return n
 }
 
 // accepted: over HTTP+SSE and stdio, a request that dragoman has accepted is answered before it closes the stream.
