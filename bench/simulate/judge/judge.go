@@ -368,7 +368,7 @@ func ends(w *world, wrong func(time.Duration, string, ...any)) {
 			}
 			continue
 		}
-		if !c.foreseen(e) && !w.cannotVisit(c, e) && !w.lostTask(c, e) && !w.onlyAsTask(c, e) && !w.gatedTwice(c, e) && !w.lostQuietly(c, e) && !w.refusedByGate(c, e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) && !(e.Kind == trace.Refused && (w.resumedInVain(c) || w.closedIdle(c, e))) {
+		if !c.foreseen(e) && !w.cannotVisit(c, e) && !w.lostTask(c, e) && !w.onlyAsTask(c, e) && !w.gatedTwice(c, e) && !w.lostQuietly(c, e) && !w.refusedByGate(c, e) && !w.excuse(c, e.At, "") && !w.limit(c, e) && !w.lost(c, e) && !w.lostWhileAsked(c, e) && !w.takenForOlder(c, e) && !(e.Kind == trace.Refused && (w.resumedInVain(c) || w.closedIdle(c, e))) {
 			wrong(e.At, "%s ends with %q, which nothing excuses (sent %.3fs)", c.mark, e.Failed, c.begins.Seconds())
 		}
 	}

@@ -98,3 +98,24 @@ func (r *revisions) of(e *trace.Event) string {
 	}
 	return r.handshake
 }
+
+// takenForOlder reports whether the client of c, of 2026-07-28, has come back with its answers at another replica than the one whose server had
+// asked: one that takes a server of both eras for one with a handshake, as that was slow to say which it has. The state of the call is the
+// server's own then, of which that replica knows nothing.
+func (w *world) takenForOlder(c *call, end trace.Event) bool {
+	if !w.isModern(c.owner) || w.script.Server.Revision != "both" || end.Failed != "-32602 Invalid or expired requestState" || !c.restsAtServer(end.At) {
+		return false
+	}
+	asked := map[string]bool{} // the processes of the server that were asked which era they have
+	for _, e := range w.all {
+		switch {
+		case e.At > end.At || e.Kind != trace.Received || w.owner[e.Who] != end.Via || w.owner[c.received[0].Who] == end.Via:
+		case e.Method == "server/discover":
+			asked[e.Who] = true
+		case e.Method == "initialize" && asked[e.Who]:
+			c.excuse = "taken-for-older"
+			return true
+		}
+	}
+	return false
+}
