@@ -96,8 +96,8 @@ func TestSessionsOfAllPrincipalsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if br.pool.size != 2 {
-			t.Errorf("%d sessions", br.pool.size)
+		if br.pool.servers.size != 2 {
+			t.Errorf("%d sessions", br.pool.servers.size)
 		}
 		br.pool.release(b)
 		br.pool.release(open[1])

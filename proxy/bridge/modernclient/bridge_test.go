@@ -438,8 +438,8 @@ func TestOnePrincipalDoesNotTakeAllSessions(t *testing.T) {
 				t.Errorf("%d times: a client finds none, though %d were left", times, left-n)
 			}
 		}
-		if p.greedy("late", 1) != 0 || p.size != most {
-			t.Errorf("%d sessions", p.size)
+		if p.greedy("late", 1) != 0 || p.servers.size != most {
+			t.Errorf("%d sessions", p.servers.size)
 		}
 	}
 }

@@ -33,16 +33,30 @@ type caller struct {
 }
 
 // A sessionPool holds the sessions with the server for modern clients. Their number is
-// bounded, and each ends if it was not used for a while.
+// bounded, and each ends if it was not used for a while. Sessions without a server take no place of those with one: there may be as many again.
 type sessionPool struct {
 	shared
 
-	mu     sync.Mutex
-	byKey  map[poolKey][]*pooledSession
-	size   int                  // the number of sessions
-	held   map[quota.Holder]int // sessions by the client that opened them
-	shares quota.Fair           // each client's share of the sessions in use
-	room   chan struct{}        // closed when there may be room again; nil while no call waits for it
+	mu      sync.Mutex
+	byKey   map[poolKey][]*pooledSession
+	held    map[quota.Holder]int // sessions by the client that opened them
+	servers places               // of sessions with the server
+	alone   places               // of sessions without
+	room    chan struct{}        // closed when there may be room again; nil while no call waits for it
+}
+
+// places are those of the sessions that count together.
+type places struct {
+	size   int        // the number of sessions
+	shares quota.Fair // each client's share of the sessions in use
+}
+
+// places returns those that sessions of this kind take.
+func (p *sessionPool) places(k Kind) *places {
+	if k == OnlyAdapters {
+		return &p.alone
+	}
+	return &p.servers
 }
 
 // fullTime is how long a call waits for a session if the pool is full.
@@ -230,13 +244,13 @@ func (p *sessionPool) await(ctx context.Context, key poolKey, by quota.Holder) (
 func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, made bool, room <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	most := p.Host.Config().Bridge.MaxSessions
+	at, most := p.places(key.kind), p.Host.Config().Bridge.MaxSessions
 	for _, b := range p.byKey[key] {
 		if b.dead {
 			continue
 		}
 		if b.uses == 0 {
-			if !p.shares.Acquire(by, most) {
+			if !at.shares.Acquire(by, most) {
 				return nil, false, p.makeRoom()
 			}
 			b.holder = by
@@ -244,11 +258,11 @@ func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, m
 		b.uses++
 		return b, false, nil
 	}
-	if !p.shares.Acquire(by, most) {
+	if !at.shares.Acquire(by, most) {
 		return nil, false, p.makeRoom()
 	}
-	if p.size >= most && !p.evict() {
-		p.shares.Release(by)
+	if at.size >= most && !p.evict(at) {
+		at.shares.Release(by)
 		return nil, false, p.makeRoom()
 	}
 	return p.addLocked(key, by), true, nil
@@ -270,7 +284,7 @@ func (p *sessionPool) addLocked(key poolKey, by quota.Holder) *pooledSession {
 	b.lastID.Store(1)
 	p.byKey[key] = append(p.byKey[key], b)
 	p.held[b.opener]++
-	p.size++
+	p.places(key.kind).size++
 	return b
 }
 
@@ -309,7 +323,7 @@ func (p *sessionPool) release(b *pooledSession) {
 	if b.uses--; b.uses > 0 {
 		return
 	}
-	p.shares.Release(b.holder)
+	p.places(b.key.kind).shares.Release(b.holder)
 	if b.dead && b.isOver() {
 		p.forget(b)
 	}
@@ -445,7 +459,7 @@ func (p *sessionPool) with(task string, key poolKey, by quota.Holder) *pooledSes
 			continue
 		}
 		if b.uses == 0 {
-			if !p.shares.Acquire(by, p.Host.Config().Bridge.MaxSessions) {
+			if !p.places(key.kind).shares.Acquire(by, p.Host.Config().Bridge.MaxSessions) {
 				return nil
 			}
 			b.holder = by
@@ -456,15 +470,15 @@ func (p *sessionPool) with(task string, key poolKey, by quota.Holder) *pooledSes
 	return nil
 }
 
-// evict ends an unused session, and returns false if there is none. It takes the client that has opened the
+// evict ends an unused session that has one of these places, and returns false if there is none. It takes the client that has opened the
 // most sessions, and of its unused ones the one that was not used for the longest time. The caller holds
 // p.mu.
-func (p *sessionPool) evict() bool {
+func (p *sessionPool) evict(at *places) bool {
 	var oldest *pooledSession
 	most := 0
 	for b := range p.all {
 		held := p.held[b.opener]
-		if b.uses == 0 && (held > most || held == most && b.since.Before(oldest.since)) {
+		if b.uses == 0 && p.places(b.key.kind) == at && (held > most || held == most && b.since.Before(oldest.since)) {
 			oldest, most = b, held
 		}
 	}
@@ -482,7 +496,7 @@ func (p *sessionPool) forget(b *pooledSession) {
 		return
 	}
 	b.gone = true
-	p.size--
+	p.places(b.key.kind).size--
 	p.notifyRoom()
 	if p.held[b.opener]--; p.held[b.opener] <= 0 {
 		delete(p.held, b.opener)
@@ -503,8 +517,8 @@ func (p *sessionPool) forget(b *pooledSession) {
 func (p *sessionPool) count(c *Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c.Sessions, c.Waiting = p.size, p.room != nil
-	c.Shares += p.shares.Held()
+	c.Sessions, c.Alone, c.Waiting = p.servers.size, p.alone.size, p.room != nil
+	c.Shares += p.servers.shares.Held() + p.alone.shares.Held()
 	for b := range p.all {
 		c.Uses += b.uses
 		c.Opening += b.urls.calls()
@@ -556,12 +570,12 @@ func (p *sessionPool) adopt(s Session, c caller, server []byte) *pooledSession {
 			return b
 		}
 	}
-	most := p.Host.Config().Bridge.MaxSessions
-	if !p.shares.Acquire(by, most) {
+	at, most := p.places(key.kind), p.Host.Config().Bridge.MaxSessions
+	if !at.shares.Acquire(by, most) {
 		return nil
 	}
-	if p.size >= most && !p.evict() {
-		p.shares.Release(by)
+	if at.size >= most && !p.evict(at) {
+		at.shares.Release(by)
 		return nil
 	}
 	b := p.addLocked(key, by)

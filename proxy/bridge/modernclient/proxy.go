@@ -160,6 +160,7 @@ type Options struct {
 // Counts says what a Bridge holds.
 type Counts struct {
 	Sessions int  // sessions with the server
+	Alone    int  // sessions without one, for adapter tools
 	Uses     int  // requests, parked calls, tasks and subscriptions that use them
 	Waiting  bool // a request waits for room in the pool
 	Parked   int  // calls that wait for their client
