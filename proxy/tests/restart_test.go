@@ -417,6 +417,19 @@ func TestQuestionsOfALostProcessAreCancelled(t *testing.T) {
 			t.Errorf("the new process got an answer that it did not ask for: %s", m)
 		}
 	}
+	second.Unasked(sampling)
+	again := gjson.Get(next(), "id").Raw
+	if again == id {
+		t.Errorf("the client knows the question of the new process by the id %s, too, which that of the old one had", id)
+	}
+	for _, of := range []string{id, again} { // the client answers late, although the question is over, and then the one of the new process
+		if r := srv.post(s, `{"jsonrpc":"2.0","id":`+of+`,"result":{"role":"assistant","model":"m","content":{"type":"text","text":`+of+`}}}`); r.status != 202 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if m := gjson.Parse(got(t, second, "assistant")); m.Get("id").Raw != id || m.Get("result.content.text").Raw != again {
+		t.Errorf("the new process, whose question has the id %s, got %s", id, m.Raw)
+	}
 	resp.Stream.Close()
 	resp.Done()
 }

@@ -376,7 +376,7 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	if question != nil {
 		out, _ = question.More.Span.Sent(out, nil)
 	}
-	if kind == wire.Request && (m.Note != nil || x.laterSession() != "") {
+	if kind == wire.Request && (m.Note != nil || s.Again.Load()) {
 		out = x.sealNote(out, id, m.Note, method)
 		x.mayRepeat(out, id, m.Note)
 	}

@@ -17,12 +17,13 @@ import (
 // If translation has changed a question of the server, as rule C19 does with multiple choices, the
 // answer can be translated back only with the note that translation has made. If the answer may come
 // to another process, the id of the question that is sent to the client holds the note and the
-// server's id, sealed. So do the ids of questions in a session that has replaced a lost one. All other ids are unchanged.
+// server's id, sealed. So do the ids of questions in a session that has replaced a lost one, and of a process in the place of one that has
+// ended: the client may know others by the server's ids. All other ids are unchanged.
 
 // sealNote makes note available when the question out, which has the given id, is answered. It
 // returns the question to send to the client.
 func (x *Exchange) sealNote(out, id, note []byte, method wire.Method) []byte {
-	if x.Session.Local && x.laterSession() == "" { // the answer will come to this process
+	if x.Session.Local && !x.Session.Again.Load() { // the answer will come to this process
 		x.keepAsked(id, note)
 		return out
 	}
@@ -74,7 +75,7 @@ func (x *Exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 		return raw, false, nil
 	}
 	method, current := wire.ElicitationCreate, x.within
-	c := x.Session.Renewing
+	c, as := x.Session.Renewing, bytes.Clone(m.ID())
 	switch later := len(note) > 0 && note[0] == ofSession; {
 	case later && c == nil:
 		return nil, false, nil
@@ -93,13 +94,25 @@ func (x *Exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
 	if x.within == current { // else another process has asked, or it is a question of a session that the server has lost
+		if c == nil && x.Session.Local && !x.asksAs(as) {
+			return nil, false, nil // a process has asked that has ended, and the next one has used the id again
+		}
 		x.Met = x.Session.Asked.Take(x.key)
 		if x.Met == nil && (x.Session.Local || x.Session.Asked.Ended(x.key)) {
 			return nil, false, nil // it was answered already, perhaps when it was repeated
 		}
+		if x.Met != nil {
+			method = x.Met.Method
+		}
 	}
 	m.Facts, m.Method, m.Note = x.Session.Facts, method, note
 	return answer, true, nil
+}
+
+// asksAs reports whether the client knows the newest question with the id in x.key by this id.
+func (x *Exchange) asksAs(as []byte) bool {
+	c := x.Session.Asked.Newest(x.key)
+	return c != nil && bytes.Equal(c.As, as)
 }
 
 // ofLost returns the question of a session that the server has lost, as the client knows it, if m is what [restart.HTTP] says of its end. It
