@@ -33,7 +33,7 @@ func revoked(w *world, wrong func(time.Duration, string, ...any)) {
 			wrong(e.At, "%s is told that question %d of %s is over, for which the server waits", e.Who, e.N, c.mark)
 		}
 	}
-	if w.script.Replicas > 1 || w.script.Server.Transport != "http" || w.modernServer() {
+	if w.script.Replicas > 1 || w.modernServer() || w.script.Has("upstream.share_child:") {
 		return
 	}
 	for _, c := range w.calls {
@@ -52,7 +52,7 @@ func (w *world) toldOfLoss(c *call, asks *trace.Event, a trace.Event, wrong func
 	r, next := find(c.replies, a.N), time.Duration(-1)
 	for _, other := range w.calls {
 		for _, got := range other.received {
-			if other.owner == c.owner && other.session == c.session && got.At > a.At && got.Who == "server" && got.Session != asks.Session && next < 0 {
+			if other.owner == c.owner && other.session == c.session && got.At > a.At && strings.HasPrefix(got.Who, "server") && got.Session != asks.Session && next < 0 {
 				next = got.At
 			}
 		}
