@@ -1,6 +1,6 @@
 # Each target is one plain command that also works when typed.
 
-.PHONY: docs build release test test-race test-peers test-browsers test-redis test-measurements test-judges test-servers test-deploy check check-systems golden fuzz simulate bench compare latency soak cross
+.PHONY: docs build release test test-race build-race test-peers test-browsers test-redis test-measurements test-judges test-servers test-deploy check check-systems golden fuzz simulate bench compare latency soak cross
 
 FUZZTIME ?= 6m
 
@@ -16,7 +16,12 @@ test: ## what needs nothing but Go
 TEST ?= go test -timeout 20m
 
 test-race: ## the same with the race detector, but for the packages that run the built command, the programs that measure, and what has no goroutines; package proxy/tests begins first, because it takes longest, and has two others beside it, because it often waits; collecting garbage less often and leaving out what only a debugger reads saves a fifth of the time
-	CGO_ENABLED=1 GOGC=400 $(TEST) -race -cpu 1 -p 3 -gcflags=all=-dwarf=false $$(go list ./proxy/tests ./... | grep -vFx "$$(go list $(WITHOUT_RACE) $(ALONE))")
+	$(RACE) -cpu 1 -p 3 $$(go list ./proxy/tests ./... | grep -vFx "$$(go list $(WITHOUT_RACE) $(ALONE))")
+
+RACE = CGO_ENABLED=1 GOGC=400 $(TEST) -race -gcflags=all=-dwarf=false
+
+build-race: ## the tests of package proxy/tests with the race detector, and so most of what the others need
+	$(RACE) -c -o /dev/null ./proxy/tests
 
 # -cpu 1: where two goroutines of a bubble of testing/synctest read timers that are due at the same instant, the race detector itself fails
 # ("ThreadSanitizer: CHECK failed", https://go.dev/issue/78156). It judges by the order that locks and channels give, and needs no second processor.
